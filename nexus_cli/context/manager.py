@@ -27,7 +27,6 @@ from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.conversation.strategies import STRATEGIES, Strategy
-from nexus_cli.conversation.tokens.content_kinds import ByKind
 from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_token_counter
 from nexus_cli.conversation.tokens.estimate import Anchor, Estimate, SharedEstimate
 from nexus_cli.conversation.tokens.refusal import REFUSED_WINDOW, is_believable
@@ -189,7 +188,7 @@ class ContextManager:
             "system": epoch.system_tokens,
             "tools": epoch.tools_tokens,
             "messages": messages,
-            "total": epoch.system_tokens + epoch.tools_tokens + messages,
+            "total": epoch.fixed_tokens + messages,
             "budget": self.config.max_tokens,
             "available": self.available,
         }
@@ -318,7 +317,7 @@ class ContextManager:
         items: Sequence[WindowItem] | None = None,
         anchor: Anchor | None = None,
         told: Sections = (),
-        preamble: int = 0,
+        added: int = 0,
         texts: Sequence[str] = (),
     ) -> RequestPlan:
         """Return the next request, or the first one of an `epoch` that may begin: of `items`, by default those of the
@@ -326,7 +325,9 @@ class ContextManager:
         person's next message; the others are as for `request_plan.project`."""
         contents, estimate = self.conversation.contents(epoch, items), self.estimate
         if epoch is not None:
-            estimate = estimate.unanchored if anchor is None else estimate.unanchored.anchored(anchor, contents)
+            estimate = estimate.unanchored
+        if anchor is not None:
+            estimate = estimate.anchored(anchor, contents)
         number = self.conversation.last + 1
         waiting = [
             WindowItem(number, ItemForm.FULL, Message(Role.USER, text), tokens=self.count(text)) for text in texts
@@ -339,21 +340,16 @@ class ContextManager:
             earlier=self.conversation.sent.earlier_requests(self.model.info, now) if now else None,
             waiting=waiting,
             told=told,
-            preamble=preamble,
+            added=added,
         )
 
     def unreported_tokens(self) -> int:
         """Estimate the window's tokens without any report on it, to compare it with one that was just rewritten."""
-        return self.estimate.unanchored.expected(self.conversation.counted, self.conversation.contents())
+        return self.project(epoch=self.conversation.epoch).tokens
 
-    def most_with(self, added: int) -> int:
-        """Return the upper bound for the window's tokens with one more message of `added` counted tokens."""
-        estimate, contents = self.estimate, self.conversation.contents()
-        return estimate.upper(estimate.expected(self.conversation.counted + added, contents))
-
-    def countable(self, tokens: int, like: ByKind | None = None) -> int:
-        """Return the counted tokens that certainly fit into `tokens`, as `Estimate.countable` does for the window."""
-        return self.estimate.countable(tokens, self.conversation.contents(), like)
+    def countable(self, tokens: int) -> int:
+        """Return the counted tokens that certainly fit into `tokens`, if messages are like those of the window."""
+        return self.estimate.countable(tokens, self.conversation.contents())
 
     @property
     def least_output(self) -> int:
@@ -384,8 +380,9 @@ class ContextManager:
         """
         believed, limit = is_believable(error, counted), error.limit or 0
         for_all = believed and limit >= LEAST_STORED
-        known, contents = limit if for_all else None, self.conversation.contents()
-        self.estimate = self.estimate.after_refusal(counted, error.counted, known, contents)
+        self.estimate = self.estimate.after_refusal(
+            counted, error.counted, limit if for_all else None, self.conversation.contents()
+        )
         self._store_calibration()
         if 0 < limit < self.budget.window and (believed or self._leaves_room(limit)):
             return self._take_window(limit, for_all=for_all)
@@ -399,7 +396,7 @@ class ContextManager:
     def _take_window(self, limit: int, *, for_all: bool) -> Notice:
         """Use the window named in an overflow error; return a notice about it."""
         listed = self.model.info.listed_window or self.model.info.window
-        self.set_window(limit)
+        self.size_for(replace(self.model.info, window=limit, window_refused=True, listed_window=listed))
         told = f"{self.model.info.served_name} reports a context window of {limit:,} tokens"
         if self.model.info.window_key:
             self._keep_window(limit)
@@ -421,16 +418,6 @@ class ContextManager:
         self.model = replace(self.model, info=info)
         self._resize(TokenBudget.of(info.window, info.max_output))
 
-    def set_window(self, window: int) -> None:
-        """Use the window that the provider named."""
-        info = self.model.info
-        listed = info.listed_window or info.window
-        self.size_for(replace(info, window=window, window_refused=True, listed_window=listed))
-
-    def _restore_window(self) -> None:
-        info = self.model.info
-        self.size_for(replace(info, window=info.listed_window, window_refused=False))
-
     def fixed_parts(self) -> dict[str, int]:
         """Return the tokens of the parts that every request contains, by section name."""
         epoch = self.conversation.epoch
@@ -443,13 +430,10 @@ class ContextManager:
         """Learn from the input tokens reported for the newest request. With images it does not calibrate our count."""
         images, info = any(item.message.parts for item in self.conversation.items), self.model.info
         if info.window_refused and info.window < reported <= info.listed_window:
-            self._restore_window()
+            self.size_for(replace(info, window=info.listed_window, window_refused=False))
             self._keep_window(0)
-        known = estimate = self.estimate
-        if 0 < known.calibration.window < reported:
-            estimate = known.without_window()
-        report = Anchor(self.conversation.cursor, reported, counted)
-        self.estimate = estimate.after_report(report, self.conversation.contents(), teaches=not images)
+        known, report = self.estimate, Anchor(self.conversation.cursor, reported, counted)
+        self.estimate = known.after_report(report, self.conversation.contents(), teaches=not images)
         if self.estimate.calibration is not known.calibration:
             self._store_calibration()
 
@@ -555,8 +539,7 @@ class ContextManager:
         read = self.conversation.read(self._origin.base + 1, self.conversation.last)
         items = [*self._origin.head, *(self._with_preamble(item_of(entry)) for entry in read)]
         whole = flatten(from_first_user_message(group_tool_calls(items, self.measure)))
-        fixed = self.conversation.epoch.system_tokens + self.conversation.epoch.tools_tokens
-        if fixed + sum(item.tokens for item in whole) <= self.available:
+        if self.conversation.epoch.fixed_tokens + sum(item.tokens for item in whole) <= self.available:
             self.conversation.rewrite(items, "restore", ())
             self._hidden = False
 

@@ -10,6 +10,7 @@ until the first request of its epoch settles it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -121,13 +122,10 @@ class Conversation:
     def fork(self, log: Log) -> Conversation:
         """Return a conversation that begins with this one's lines; `log` continues after this one's last entry."""
         self._head_open = False  # the fork may send it
-        other = Conversation(log, self._clock, self._measure)
+        other = copy(self)
+        other.log, other.tail, other.sent = log, list(self.tail), copy(self.sent)
         other._changed_preambles = set(self._changed_preambles)
-        other.epoch, other.cursor, other.tail = self.epoch, self.cursor, list(self.tail)
         other._wire = self._wire.fork() if self._wire else None
-        other._head_sent, other._sent_messages = self._head_sent, self._sent_messages
-        other.sent, other.anchor = self.sent.fork(), self.anchor
-        other.messages_tokens, other.is_recorded, other.run = self.messages_tokens, self.is_recorded, self.run
         return other
 
     # -- the log -------------------------------------------------------------------------------------------------
@@ -168,7 +166,7 @@ class Conversation:
     @property
     def counted(self) -> int:
         """Our count of the whole window: system, tools, messages, preambles."""
-        return self.epoch.system_tokens + self.epoch.tools_tokens + self.messages_tokens
+        return self.epoch.fixed_tokens + self.messages_tokens
 
     def contents(self, epoch: Epoch | None = None, items: Sequence[WindowItem] | None = None) -> WindowContents:
         """Return what the next request contains, or the first one of an `epoch` that may begin: `items`, by default

@@ -41,8 +41,6 @@ class Outlook:
     age: float | None
     """Seconds since the last use of that prefix; None if unknown."""
     at: datetime
-    repeated: int = 0
-    """See `RequestPlan.repeated`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +79,10 @@ class RequestPlan:
     def fits(self) -> bool:
         """True if the estimate with its margin fits (law 2)."""
         return self.most <= self.room
+
+    def needs_room(self, threshold: float) -> bool:
+        """True if it does not fit, or has the tokens from which on a window is compacted."""
+        return not self.fits or self.tokens >= threshold
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -141,9 +143,9 @@ class RequestPlan:
             seconds = seconds_between(used, now)
             made.append(Outlook(expected_cached(life, shared, seconds), messages, shared, seconds, now))
         if not made:
-            return Outlook(0, 0, 0, None, now, self.repeated)
+            return Outlook(0, 0, 0, None, now)
         best = max(made, key=lambda one: one.tokens)
-        return replace(made[0], tokens=best.tokens, messages=best.messages, repeated=self.repeated)
+        return replace(made[0], tokens=best.tokens, messages=best.messages)
 
     @property
     def cached(self) -> int:
@@ -167,14 +169,14 @@ def project(
     earlier: EarlierRequests | None = None,
     waiting: Sequence[WindowItem] = (),
     told: Sections = (),
-    preamble: int = 0,
+    added: int = 0,
     reported: int | None = None,
 ) -> RequestPlan:
     """Return the request with these contents. Its size is the `reported` tokens, else the `estimate`; `room` is by
-    default what the budget has. `preamble` has the tokens of `told` and separators if the contents do not have them
-    yet."""
+    default what the budget has. `added` are the tokens of texts that the contents do not have yet, by our count: of
+    `told` and separators, or of one more message."""
     epoch, items, late = contents.epoch, contents.items, sum(int(one["tokens"]) for one in told)
-    messages = preamble + sum(item.tokens for item in items) + sum(item.tokens for item in waiting)
+    messages = added + sum(item.tokens for item in items) + sum(item.tokens for item in waiting)
     counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
     tokens = estimate.expected(counted.total, contents) if reported is None else reported
     return RequestPlan(

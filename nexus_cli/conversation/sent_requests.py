@@ -47,11 +47,6 @@ class SentRequest:
     def items(self) -> list[WindowItem]:
         return [*self.epoch.head, *(item for item in self.tail if item.entry <= self.last)]
 
-    @property
-    def fixed(self) -> int:
-        """Tokens of system text and schemas, by our count."""
-        return self.epoch.system_tokens + self.epoch.tools_tokens
-
     def fingerprint(self) -> Fingerprint:
         return render_fingerprint(self.epoch, self.items)
 
@@ -63,15 +58,15 @@ class SentRequest:
             return 0, 0
         wire, messages = Wire(epoch), group_tokens(tuple(self.items))
         wire.extend(common)
-        reported, counted = self.least if all(self.least) else (self.tokens, self.fixed + messages)
-        fixed = min(self.tokens, round(reported * self.fixed / counted))
+        reported, counted = self.least if all(self.least) else (self.tokens, self.epoch.fixed_tokens + messages)
+        fixed = min(self.tokens, round(reported * self.epoch.fixed_tokens / counted))
         share = min(1.0, group_tokens(tuple(common)) / messages) if messages else 1.0
         return fixed + round((self.tokens - fixed) * share), len(wire.messages)
 
     def common(self, epoch: Epoch, items: Sequence[WindowItem]) -> int:
         """Return the tokens of the same prefix, by our count."""
         common = self._common(epoch, items)
-        return 0 if common is None else self.fixed + group_tokens(tuple(common))
+        return 0 if common is None else self.epoch.fixed_tokens + group_tokens(tuple(common))
 
     def _common(self, epoch: Epoch, items: Sequence[WindowItem]) -> list[WindowItem] | None:
         """Return the messages of the common prefix; None if system text or schemas differ."""
@@ -94,7 +89,7 @@ def compare_requests(
     if before.epoch is not now.epoch:
         items = now.items
         new = sum(item.tokens for item in items if item.entry > before.last)
-        fresh = round(usage.input * new / max(1, now.fixed + sum(item.tokens for item in items)))
+        fresh = round(usage.input * new / max(1, now.epoch.fixed_tokens + sum(item.tokens for item in items)))
     facts = CacheFacts(
         now.life,
         usage.input,
@@ -149,10 +144,6 @@ class SentRequests:
     """Time of the last request in each epoch, by this conversation or a fork."""
     last_usage: Usage | None = None
     """Usage of the conversation's newest answered request."""
-
-    def fork(self) -> SentRequests:
-        """Return the requests of a conversation that begins like this one."""
-        return replace(self, last_usage=None)
 
     def record(self, request: SentRequest, counted: int, usage: Usage, at: datetime) -> SentRequest | None:
         """Record that a request of `counted` tokens by our count reached the provider at this time. Return the request

@@ -224,8 +224,8 @@ def first_view(state: SessionState) -> RequestView:
     info, count, epoch = engine.model.info, engine.context.count, first.next.epoch
     texts = engine.control.waiting_texts()
     # Without words there is no message yet in which anything joins the sections.
-    preamble = count(first.preamble) if texts else sum(int(one["tokens"]) for one in first.told)
-    request = engine.context.project(epoch=epoch, told=first.told, preamble=preamble, texts=texts)
+    added = count(first.preamble) if texts else sum(int(one["tokens"]) for one in first.told)
+    request = engine.context.project(epoch=epoch, told=first.told, added=added, texts=texts)
     unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
     assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]
     notices = [] if info.known or info.window_refused else assumed

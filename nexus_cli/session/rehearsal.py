@@ -16,7 +16,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.price import price_input
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.compaction.context_fit import needs_room, prune_if_due
+from nexus_cli.engine.compaction.context_fit import compaction_threshold, plan_request, prune_if_due
 from nexus_cli.engine.requests.model_facts import load_model_info
 from nexus_cli.engine.turn import attach_changes, begin_pending_epoch
 from nexus_cli.session.draft import look_at, new_session, run_to_end
@@ -93,10 +93,10 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
     await attach_changes(engine)
     await begin_pending_epoch(engine)
     prune_if_due(engine)
-    compacts = await needs_room(engine)
-    request, info = engine.window_request(), engine.model.info
+    request, info = await plan_request(engine), engine.model.info
+    compacts = request.needs_room(compaction_threshold(engine.context, engine.settings))
     if not compacts:
-        engine.answer_cap()
+        engine.answer_cap(request)
     return Rehearsal(
         state.session_id if state.resumed else "",
         info.name,

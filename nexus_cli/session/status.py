@@ -78,7 +78,7 @@ def status(state: SessionState) -> Status:
     drops = [drop for drop in drops if drop.id not in returned]
     last, (cost, known, saved_usd) = engine.conversation.sent.last_usage, state.costs()
     until = open_until(conversation, state.session_id)
-    cold, jobs = cold_price(state), state.services.made(RunningJobs)
+    cold, jobs = cold_price(state, request), state.services.made(RunningJobs)
     level, probe = state.limits.allow or "read", state.dispatcher.permission.probe
     return Status(
         session=state.session_id,

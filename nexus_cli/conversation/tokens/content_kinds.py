@@ -119,10 +119,6 @@ class WindowContents:
     counts: KindSums = field(default_factory=KindSums)
     """The sums of earlier windows, so that the items in common are not counted again."""
 
-    def fixed(self) -> ByKind:
-        """Return the count of system text and schemas."""
-        return (float(self.epoch.system_tokens + self.epoch.tools_tokens), *EMPTY[1:])
-
     def messages(self) -> ByKind:
         """Return the tokens of all messages by kind."""
         return self._sums[-1]

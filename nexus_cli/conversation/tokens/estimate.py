@@ -203,8 +203,8 @@ class Estimate:
 
     def scale(self, contents: WindowContents | None = None, like: ByKind | None = None) -> Scale:
         """Return the scale of a window, or of one with messages like `like`."""
-        fixed = contents.fixed() if contents else EMPTY
-        counted, expected = sum(fixed), self.ratios.tokens(fixed)
+        counted = contents.epoch.fixed_tokens if contents else 0
+        expected = self.ratios.values[ContentKind.FIXED] * counted
         if like is None and contents and self.anchor and self.anchor.counted - counted >= SMALL:
             ratio = (self.anchor.reported - expected) / (self.anchor.counted - counted)
             return Scale(min(MOST_RATIO, max(LEAST_RATIO, ratio)), counted, expected)
@@ -227,7 +227,7 @@ class Estimate:
         """Return the estimate that continues from a `report`, perhaps of an earlier process. One that is not plausible
         is not taken; after `DISTRUST` in a row the anchor goes, because the window has grown since it was valid."""
         counted = report.counted
-        fixed = min(counted, sum(contents.fixed())) if contents else 0
+        fixed = min(counted, contents.epoch.fixed_tokens) if contents else 0
         most = MOST_RATIO * fixed + MOST * (counted - fixed)  # the wording of schemas may be most of a small request
         if report.reported > 0 and LEAST * counted <= report.reported <= most:
             return replace(self, anchor=report)
@@ -239,9 +239,12 @@ class Estimate:
         """Return the estimate after a reported input; its calibration is the same one if nothing was learned.
 
         An implausible report changes nothing. One that is far from the estimate becomes the anchor, but ratios change
-        only if the next one agrees. Without `teaches` (the request has images) it only anchors this epoch.
+        only if the next one agrees. Without `teaches` (the request has images) it only anchors this epoch. The window
+        that a refusal once named goes once a larger request was answered.
         """
         after = self.anchored(report, contents)
+        if 0 < self.calibration.window < report.reported:
+            after = replace(after, calibration=replace(self.calibration, window=0))
         if after.anchor is not report or report.counted < SMALL or not teaches:
             return after
         return after._review_refusals(report, contents)._learn(report, self.anchor, contents)
@@ -291,10 +294,6 @@ class Estimate:
         refused = min(FAR, max(1 / FAR, self.refused * tokens / expected))
         return replace(after, ratios=unrefused.scaled(refused), unrefused=unrefused, refused=refused)
 
-    def without_window(self) -> Estimate:
-        """Return the estimate without the window that a refusal once named, because a larger request was answered."""
-        return replace(self, calibration=replace(self.calibration, window=0))
-
 
 @dataclass(slots=True)
 class SharedEstimate:
@@ -325,7 +324,7 @@ def _observe_report(ratios: Ratios, report: Anchor, before: Anchor | None, conte
 
 def _whole(counted: int, contents: WindowContents | None) -> ByKind:
     """Return a count of `counted` by kind: like the window, the rest as prose."""
-    shown = plus(contents.fixed(), contents.messages()) if contents else EMPTY
+    shown = (contents.epoch.fixed_tokens, *contents.messages()[1:]) if contents else EMPTY
     if sum(shown) > counted:
         return times(shown, counted / sum(shown))
     return plus(shown, times(PLAIN, counted - sum(shown)))

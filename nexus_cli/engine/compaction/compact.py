@@ -67,7 +67,7 @@ def draft_plan(context: ContextManager, work: WorkLog, cause: str, share: float)
     pinned = list_pins(context.conversation)
     budget, fixed = (
         countable(context),
-        context.conversation.epoch.system_tokens + context.conversation.epoch.tools_tokens,
+        context.conversation.epoch.fixed_tokens,
     )
     target = int(share * available) - fixed - rules_tokens(context.conversation, OwnWords(count))
     full, conversation = cause != "command", context.conversation
@@ -235,7 +235,7 @@ async def _accept(
         cut_drop,
     )
     items = head(plan, summary, drop_id, clock=engine.clock, measure=engine.context.measure, more=more)
-    _require_smaller(items, engine.window_request(), conversation.epoch.system_tokens + conversation.epoch.tools_tokens)
+    _require_smaller(items, engine.window_request(), conversation.epoch.fixed_tokens)
     planned = await engine.prompt.draft_epoch(engine.context)
     _require_smaller(items, engine.window_request(), planned.fixed)
     drops = [_drop(conversation, plan, drop_id, unseen)]

@@ -83,24 +83,27 @@ def count_results(items: Iterable[WindowItem]) -> int:
     return sum(item.tokens for item in items if item.message.role is Role.TOOL and item.form is ItemForm.FULL)
 
 
-async def ensure_fits(engine: Engine) -> None:
-    """Make the next request fit the window. Raises `NexusError("overflow", ...)` if that is impossible."""
-    if await needs_room(engine):
-        from nexus_cli.engine.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
+async def ensure_fits(engine: Engine) -> RequestPlan:
+    """Make the next request fit the window, and return it. Raises `NexusError("overflow", ...)` if that is
+    impossible."""
+    request = await plan_request(engine)
+    if not request.needs_room(compaction_threshold(engine.context, engine.settings)):
+        return request
+    from nexus_cli.engine.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
 
-        await make_room(engine, fits=engine.window_request().fits)
-        _refuse_if_too_large(engine.context, engine.window_request())
+    await make_room(engine, fits=request.fits)
+    return _refuse_if_too_large(engine.context, engine.window_request())
 
 
-async def needs_room(engine: Engine) -> bool:
-    """Plan the sections of the next request and check its contract; return True if it must be made to fit. Sends
-    nothing. Raises `NexusError` if that is impossible or the contract is broken."""
+async def plan_request(engine: Engine) -> RequestPlan:
+    """Plan the sections of the next request, check its contract and return it. Sends nothing. Raises `NexusError` if
+    its fixed parts cannot fit or the contract is broken."""
     await replan_sections(engine)
     _refuse_if_hopeless(engine.context)
     request = engine.window_request()
     if engine.check_request is not None:
         engine.check_request(engine.context, request, not engine.spending.steps)
-    return not request.fits or request.tokens >= compaction_threshold(engine.context, engine.settings)
+    return request
 
 
 def compaction_threshold(context: ContextManager, settings: Settings) -> float:
@@ -118,22 +121,23 @@ def notice_narrow_window(engine: Engine) -> None:
         engine.model_notices.append(NARROW.format(room))
 
 
-async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> None:
-    """Learn the window from the provider's overflow error, and free more than usual. Raises as `ensure_fits` does."""
+async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> RequestPlan:
+    """Learn the window from the provider's overflow error, free more than usual, and return the next request. Raises as
+    `ensure_fits` does."""
     learned = engine.context.learn_from_overflow(engine.conversation.counted, error)
     why = f"the provider refused the request as too long: {error.why}"
     engine.emit(learned or Notice(why, warning=False))
-    await needs_room(engine)
+    await plan_request(engine)
     from nexus_cli.engine.compaction.make_room import make_room_after_overflow  # noqa: PLC0415  (the window is too full)
 
     await make_room_after_overflow(engine)
-    _refuse_if_too_large(engine.context, engine.window_request())
+    return _refuse_if_too_large(engine.context, engine.window_request())
 
 
 def _refuse_if_hopeless(context: ContextManager) -> None:
     """Raise `NexusError` if the parts that no rewrite can shorten do not fit, before paying for a summary."""
     epoch = context.conversation.epoch
-    fixed = epoch.system_tokens + epoch.tools_tokens
+    fixed = epoch.fixed_tokens
     most = context.countable(context.room)
     if fixed > most:
         hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
@@ -146,14 +150,14 @@ def _refuse_if_hopeless(context: ContextManager) -> None:
         raise _too_large(context.model, what, parts, FEWER, _sum_needed(context, sum(parts.values())))
 
 
-def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> None:
-    """Raise `NexusError` if the request, cut as far as the laws allow, leaves no room for an answer.
+def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> RequestPlan:
+    """Return the request, or raise `NexusError` if it, cut as far as the laws allow, leaves no room for an answer.
 
     The person's request and call pairs may exceed the budget: its reserves exist for this case (`nexus docs context`).
     """
     estimate, expected, info = request.tokens, request.most, context.model.info
     if left_over(info, expected) >= context.least_output:
-        return
+        return request
     images, groups = _images(context.conversation), context.conversation.groups()
     requests = run_requests(groups, context.conversation.run)
     said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
@@ -221,7 +225,7 @@ async def replan_sections(engine: Engine) -> bool:
     """
     conversation = engine.conversation
     epoch = conversation.epoch
-    fixed = epoch.system_tokens + epoch.tools_tokens
+    fixed = epoch.fixed_tokens
     hopeless = fixed > engine.context.countable(engine.context.room)
     outgrown = _section_tokens(epoch) > section_budget(engine.context.budget.available)
     if not hopeless and not (outgrown and not _is_replanned(engine.context)):

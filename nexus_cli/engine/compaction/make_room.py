@@ -87,7 +87,6 @@ def truncate(engine: Engine, work: WorkRecord | None = None) -> None:
     )
     truncator = PinningTruncator(**vars(engine.context.truncator), keeps=keeps)
     available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * engine.context.budget.window))
-    fixed = conversation.epoch.system_tokens + conversation.epoch.tools_tokens
-    truncator.strategy = near(truncator.strategy, available - fixed - MARKER_ROOM)
+    truncator.strategy = near(truncator.strategy, available - conversation.epoch.fixed_tokens - MARKER_ROOM)
     drops = truncator.truncate(conversation, available, notes=lambda _: [rewrite_memo(engine, before)])
     engine.emit_drops(drops)

@@ -90,14 +90,14 @@ def _after(context: ContextManager, plan: planning.CompactionPlan) -> int:
     beside += rules_tokens(context.conversation, OwnWords(count))
     beside += sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
     kept = sum(item.tokens for item in plan.kept)
-    return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
+    return epoch.fixed_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
 
 
 def _afterwards(context: ContextManager, plan: planning.CompactionPlan, counted: int) -> RequestPlan:
     """Return the request of the compacted window of `counted` tokens. The status line shows at most its `most`: the
     report on the summary request will change the estimate."""
     epoch = context.conversation.epoch
-    rest = counted - epoch.system_tokens - epoch.tools_tokens - sum(item.tokens for item in plan.kept)
+    rest = counted - epoch.fixed_tokens - sum(item.tokens for item in plan.kept)
     told = WindowItem(0, ItemForm.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
     return context.project(epoch=epoch, items=(*plan.kept, told))
 

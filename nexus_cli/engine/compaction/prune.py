@@ -58,13 +58,14 @@ def find_batch(engine: Engine, least: int, *, still_warm: bool) -> Batch | None:
     found = find_stale(groups, find_tool)
     if sum(one.item.tokens for one in found) < least:
         return None
-    info = engine.model.info.with_tier_prices(engine.window_request().most)
+    request = engine.window_request()
+    info = engine.model.info.with_tier_prices(request.most)
     price = partial(price_rewrite, info, steps=engine.step, warm=still_warm)
     batch = _batch(engine.context, groups, _without_pinned(engine.conversation, found), price)
     if batch is None or batch.saved < least:
         return None
     settings, context = engine.settings, engine.context
-    if _after(engine.window_request(), batch.saved) >= settings.compact.at * context.budget.available:
+    if _after(request, batch.saved) >= settings.compact.at * context.budget.available:
         return None  # the window will be compacted anyway, so pruning would rewrite it twice
     return batch
 

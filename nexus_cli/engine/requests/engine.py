@@ -163,14 +163,13 @@ class Engine:
         """True if the next request begins an epoch of which the system text is not read yet."""
         return self.begins_epoch and self.next_epoch is None
 
-    def answer_cap(self) -> int:
-        """Return the output cap of the next request in tokens. Raises as `Spending.output_cap` does.
+    def answer_cap(self, request: RequestPlan) -> int:
+        """Return the output cap of a request in tokens. Raises as `Spending.output_cap` does.
 
         Before the first report of an epoch, the known error is that of other contents. A tenth more is then reserved
         for the request, as far as the least answer allows.
         """
-        request, info = self.window_request(), self.model.info
-        expected = request.most
+        info, expected = self.model.info, request.most
         if request.basis == "estimate":
             expected = max(expected, min(round(request.tokens * 1.1), left_over(info, self.context.least_output)))
         return self.spending.output_cap(info, expected)

@@ -141,7 +141,7 @@ async def _request(side: Engine, recipe: Recipe) -> None:
     if not needs.fits:
         why = f"it needs about {needs.most} of {needs.room} tokens"
         raise NexusError("overflow", f"{recipe.name} was not done", why, "/compact makes room")
-    await call_model(side, side.answer_cap(), main=False)
+    await call_model(side, needs, main=False)
 
 
 def _dispatcher(conversation: Conversation, request: RequestPlan, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
