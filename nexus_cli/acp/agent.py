@@ -128,7 +128,7 @@ class EditorSession:
     """How often the editor has cancelled: a prompt that waited meanwhile is cancelled too."""
 
     def stream(self) -> UpdateStream:
-        registry = self.session.state.dispatcher.registry
+        registry = self.session.dispatcher.registry
         self.approver.registry = registry
         self.approver.stream = UpdateStream(registry, self.session.folder)
         return self.approver.stream
@@ -228,7 +228,7 @@ class EditorAgent:
     ) -> schema.LoadSessionResponse:
         """Open a session of the ledger, and send its conversation as it was shown."""
         one = await self._open_session(cwd, additional_directories, mcp_servers, session_id or NO_SESSION)
-        stream = UpdateStream(one.session.state.dispatcher.registry, one.session.folder, replays=True)
+        stream = UpdateStream(one.session.dispatcher.registry, one.session.folder, replays=True)
         for turn in reversed(list(newest_turns(one.session))):
             for past in turn:
                 await self._send(one, stream.translate(past))

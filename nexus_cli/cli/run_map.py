@@ -511,7 +511,7 @@ class _Map:
         if begun and self._ledger is not None:
             with suppress(NexusError):  # deleted, or open elsewhere
                 session = opened(replace(options, resume=begun))
-                lane = session.state.engine.conversation
+                lane = session.engine.conversation
                 if not lane.items:
                     return session, trigger
                 if not isinstance(lane.next_step(), Done):

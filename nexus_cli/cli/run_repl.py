@@ -213,7 +213,7 @@ class _ReplRun:
     def _greet(self, repl: Repl) -> None:
         session = self._backend.session
         if not self._shared.quiet:
-            added = session.state.dispatcher.permission.added
+            added = session.dispatcher.permission.added
             where = " + ".join([self._work.describe(), *map(str, added)]).replace(str(Path.home()), "~")
             keys = "" if self._made.is_dumb else "? keys, "
             repl.show_note(f"nexus {__version__}  {session.model}  {where}\n{keys}/help commands, Ctrl+D leaves")

@@ -56,13 +56,13 @@ class Watch:
 
     def end_turn(self, session: Session, outcome: Outcome) -> bool:
         """Subtract what a turn used from the limits; return False if the stream shall not go on."""
-        limits, usage = session.state.limits, outcome.usage
+        limits, usage = session.dispatcher.limits, outcome.usage
         cost, tokens = limits.max_cost, limits.max_total_tokens
         if cost is not None:
             cost = max(LEAST_COST, cost - (usage.cost_usd or 0.0))
         if tokens is not None:
             tokens = max(1, tokens - usage.input - usage.output)
-        session.state = replace(session.state, limits=replace(limits, max_cost=cost, max_total_tokens=tokens))
+        session.dispatcher.limits = replace(limits, max_cost=cost, max_total_tokens=tokens)
         if not outcome.ok:
             self.failed = self.failed or outcome
         return outcome.ok or outcome.finish in CONTINUES

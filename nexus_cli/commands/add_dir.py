@@ -19,11 +19,11 @@ async def add_folder(context: CommandContext, rest: str) -> None:
     instructions do not apply, workers do not have it, and /undo takes back edits there, not what commands change.
     """
     session = context.session
-    permission, engine = session.state.dispatcher.permission, session.state.engine
+    permission, engine = session.dispatcher.permission, session.engine
     if not rest:
         context.say("\n".join(map(str, permission.added)) or "No added folders")
         return
-    project = session.state.dispatcher.project
+    project = session.dispatcher.project
     found: Path = await asyncio.to_thread(check_folder, rest, project, permission.added, "/add-dir")
     permission.added = (*permission.added, found)
     conversation, folders = engine.conversation, [str(one) for one in permission.added]

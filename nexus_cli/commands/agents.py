@@ -119,7 +119,7 @@ async def _review(context: CommandContext, rest: str, name: str) -> None:
     if not row["to_review"]:
         context.say(row["left"] or f"{row['id']} made no worktree.")
         return
-    record = find_worktree_of(context.session.state.dispatcher.project, row["worktree"])
+    record = find_worktree_of(context.session.dispatcher.project, row["worktree"])
     state = await asyncio.to_thread(inspect_worktree, record)
     diff = await asyncio.to_thread(diff_worktree, record, tree=state.tree)
     text = diff[:MOST].decode("utf-8", "replace")
@@ -153,7 +153,7 @@ async def _apply(context: CommandContext, row: Mapping[str, Any], record: Worktr
     from nexus_cli.worktrees.apply_worktree import apply_worktree  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
 
-    changes = context.session.state.dispatcher.call_changes
+    changes = context.session.dispatcher.call_changes
     work = partial(asyncio.to_thread, apply_worktree, record, reviewed=reviewed)
     result, _ = await changes.follow(f"apply {row['id']}", "", record.source, work)
     context.show("applied", result.to_json(record))
@@ -198,7 +198,7 @@ def _close_review(context: CommandContext, row: Mapping[str, Any], outcome: str)
 
 def _tell_model(context: CommandContext, line: str) -> None:
     """Add a line for the model to the next request."""
-    context.session.state.engine.model_notices.append(line)
+    context.session.engine.model_notices.append(line)
 
 
 def _complete_agents(context: CommandContext) -> Sequence[str]:

@@ -49,7 +49,7 @@ async def uncompact(context: CommandContext, rest: str) -> None:
     with figures, if they no longer fit.
     """
     await run_act(context, "undo", uncompaction())
-    context.say(_cost(context.session.state.engine.next_request()))
+    context.say(_cost(context.session.engine.next_request()))
 
 
 def _cost(request: RequestPlan) -> str:

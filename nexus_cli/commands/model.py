@@ -72,7 +72,7 @@ async def describe_cache_miss(context: CommandContext) -> str:
         request = await asyncio.to_thread(prepare_next_request, context.session.state)
     except NexusError:
         return ""
-    tokens, new, info = request.tokens, request.sent_anew, context.session.state.engine.model.info
+    tokens, new, info = request.tokens, request.sent_anew, context.session.engine.model.info
     if not new or info.input_price == 0:
         return ""
     if new == tokens:

@@ -33,8 +33,8 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
     elif _edits_rules(rest):
         if not rule.strip():
             raise usage_error("permissions", rest, "which rule", "For instance: /permissions allow bash(npm test *)")
-        context.say(await asyncio.to_thread(_edit_rules, session.state.dispatcher, verb, _unquote(rule.strip())))
-        session.state.dispatcher.withdraw_questions()
+        context.say(await asyncio.to_thread(_edit_rules, session.dispatcher, verb, _unquote(rule.strip())))
+        session.dispatcher.withdraw_questions()
     else:
         level = parse_level(parse_choice("permissions", name_level(parse_level(rest)), (PLAN, *LEVEL_NAMES)))
         session.set_level(level)

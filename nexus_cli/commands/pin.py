@@ -42,7 +42,7 @@ def _list_messages(context: CommandContext) -> list[dict[str, Any]]:
 def _complete_pin(context: CommandContext) -> Sequence[str]:
     """Return the numbers of the person's newest messages, newest first, then the arguments that remove each pin."""
     numbers = [str(one["entry"]) for one in reversed(_list_messages(context))]
-    return [*numbers, *(f"{REMOVE} {one.id}" for one in list_pins(context.session.context.conversation))]
+    return [*numbers, *(f"{REMOVE} {one.pin}" for one in list_pins(context.session.context.conversation))]
 
 
 COMMANDS = (

@@ -173,7 +173,7 @@ async def _answer(context: CommandContext, source: Source, run: Run) -> bool:
     """Ask the person the questions of a run, and let it go on; return False without an answer."""
     from nexus_cli.runs.run_approvals import ask_person, name_person  # noqa: PLC0415
 
-    approver = context.session.state.dispatcher.approver
+    approver = context.session.dispatcher.approver
     context.say(f"{run.id} ({name_origin(describe_run(source.ledger, run))}) asks:")
     name = name_person(source.ledger, context.settings)
     if approver is None or not await ask_person(source.ledger, run, approver, name):

@@ -75,7 +75,7 @@ async def _post(context: CommandContext, ledger: Ledger, space: Space, text: str
 
 
 def _enter(context: CommandContext, space: Space) -> None:
-    service = context.session.state.dispatcher.services.find(Spaces)
+    service = context.session.dispatcher.services.find(Spaces)
     if service is None:
         why = "the agent of this session is a member of no space, or was not when the session began"
         hint = f"nexus space join {shlex.quote(space.name)} --as nexus, then /resume this session"

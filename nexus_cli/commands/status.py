@@ -34,9 +34,9 @@ async def show_status(context: CommandContext, rest: str) -> None:
     session, tools = context.session, [tool.name for tool in context.session.tools()]
     value = await asyncio.to_thread(reports.status, session.folder, context.settings, os.environ, tools)
     value["hooks"] = await asyncio.to_thread(hooks_report, session.folder, context.settings.hook)
-    probe = await asyncio.to_thread(session.state.dispatcher.permission.probe_backend)
+    probe = await asyncio.to_thread(session.dispatcher.permission.probe_backend)
     walls = {"sandbox": probe.to_json(), "allow": session.status().allow} if probe is not None else {}
-    if added := session.state.dispatcher.permission.added:
+    if added := session.dispatcher.permission.added:
         walls["added"] = list(map(str, added))
     context.show("status", value | walls | {"model": session.model})
 
@@ -73,7 +73,7 @@ async def _change_setting(context: CommandContext, key: str, value: str) -> None
     await asyncio.to_thread(write_setting, places(), defaults_dir(), key, value)
     path = str(places().settings)
     done = f"Set {key} in {with_tilde(path)}."
-    is_running = context.session.state.engine.control.running
+    is_running = context.session.engine.control.running
     context.say(f"{done} /reload applies it once the turn has ended." if is_running else done)
     if not is_running:
         await apply_settings(context)

@@ -52,7 +52,7 @@ async def _restore(context: CommandContext, turn: int | None, paths: Sequence[st
 
     record = require_record(context)
     with disk_errors("nothing was undone: the last changes are not written down yet"):
-        await asyncio.to_thread(context.session.state.dispatcher.call_changes.journal.save_waiting)
+        await asyncio.to_thread(context.session.dispatcher.call_changes.journal.save_waiting)
     request = undo_request(record, context.session.folder, turn=turn, paths=paths)
     if not redo and (unsure := await asyncio.to_thread(find_unsure, request)):
         context.say(describe_unsure(unsure, request.project))

@@ -7,14 +7,13 @@ and drives its `lane`. It prints nothing and asks no model.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.conversation.conversation import Conversation, EpochHeader, Notes, item_of
-from nexus_cli.conversation.epoch_draft import EpochDraft
+from nexus_cli.conversation.conversation import Conversation, EpochHeader, item_of
 from nexus_cli.conversation.groups import (
     PLACEHOLDER,
     flatten,
@@ -32,7 +31,7 @@ from nexus_cli.conversation.tokens.estimate import Anchor, Estimate, SharedEstim
 from nexus_cli.conversation.tokens.refusal import REFUSED_WINDOW, is_believable
 from nexus_cli.core.budget import LEAST_OUTPUT, REQUEST_FLOOR, TokenBudget, left_over
 from nexus_cli.core.clock import Clock, format_local_time, local_now
-from nexus_cli.core.entry import Drop, Epoch, ItemForm, Kind, WindowItem
+from nexus_cli.core.entry import Epoch, ItemForm, Kind, WindowItem
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, replace_surrogates
@@ -188,7 +187,7 @@ class ContextManager:
             "system": epoch.system_tokens,
             "tools": epoch.tools_tokens,
             "messages": messages,
-            "total": epoch.fixed_tokens + messages,
+            "total": epoch.fixed + messages,
             "budget": self.config.max_tokens,
             "available": self.available,
         }
@@ -250,7 +249,7 @@ class ContextManager:
         ]
         items = flatten(from_first_user_message(group_tool_calls([*head, *new], self.measure)))
         before, after = self.get_token_usage()["messages"], sum(item.tokens for item in items)
-        total = frame.system_tokens + frame.tools_tokens + after
+        total = frame.fixed + after
         if after > before and total > self.available:
             raise ValueError(
                 f"the summary makes the window larger: {after} tokens instead of {before}, and with system prompt and "
@@ -301,8 +300,8 @@ class ContextManager:
     def estimate(self, estimate: Estimate) -> None:
         self._learned.newest, self.conversation.anchor = estimate, estimate.anchor
 
-    def anchor_on(self, report: Anchor) -> None:
-        """Continue the estimate from a `report` on the present window, if that is plausible."""
+    def anchor_on(self, report: Anchor | None) -> None:
+        """Continue the estimate from a `report` on the present window, if there is one and it is plausible."""
         self.estimate = self.estimate.anchored(report, self.conversation.contents())
 
     def count(self, text: str) -> int:
@@ -325,9 +324,7 @@ class ContextManager:
         person's next message; the others are as for `request_plan.project`."""
         contents, estimate = self.conversation.contents(epoch, items), self.estimate
         if epoch is not None:
-            estimate = estimate.unanchored
-        if anchor is not None:
-            estimate = estimate.anchored(anchor, contents)
+            estimate = estimate.unanchored.anchored(anchor, contents)
         number = self.conversation.last + 1
         waiting = [
             WindowItem(number, ItemForm.FULL, Message(Role.USER, text), tokens=self.count(text)) for text in texts
@@ -360,17 +357,6 @@ class ContextManager:
     def room(self) -> int:
         """Most tokens of a request: the budget, or less if the least answer needs more room."""
         return min(self.budget.available, left_over(self.model.info, self.least_output))
-
-    def begin_epoch(
-        self, head: Sequence[WindowItem], cause: str, planned: EpochDraft, drops: Sequence[Drop], notes: Notes | None
-    ) -> None:
-        """Begin an epoch with `head` and the `planned` frame, recorded in one commit with the `drops` of both."""
-
-        def noted(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
-            yield from (one.note for one in planned.left)
-            yield from notes(epoch) if notes else ()
-
-        self.conversation.rewrite(head, cause, drops, planned.frame, noted)
 
     def learn_from_overflow(self, counted: int, error: ProviderError) -> Notice | None:
         """Learn the window from the error about a request of `counted` tokens (our count), and return a notice, if any.
@@ -539,7 +525,7 @@ class ContextManager:
         read = self.conversation.read(self._origin.base + 1, self.conversation.last)
         items = [*self._origin.head, *(self._with_preamble(item_of(entry)) for entry in read)]
         whole = flatten(from_first_user_message(group_tool_calls(items, self.measure)))
-        if self.conversation.epoch.fixed_tokens + sum(item.tokens for item in whole) <= self.available:
+        if self.conversation.epoch.fixed + sum(item.tokens for item in whole) <= self.available:
             self.conversation.rewrite(items, "restore", ())
             self._hidden = False
 

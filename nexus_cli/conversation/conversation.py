@@ -2,14 +2,14 @@
 
 The log is append-only and read by range: nothing in it ever changes. A `Log` stores it, in a ledger or in memory.
 
-The window is the epoch's head and every item appended since. Only `rewrite` begins a new epoch; everything else
-appends. Each message is rendered once (`Wire`) and never again. A preamble may also be added to a message in a head,
-until the first request of its epoch settles it.
+The window is the epoch's head and every item appended since. Only `begin_epoch` rewrites it; everything else appends.
+Each message is rendered once (`Wire`) and never again. A preamble may also be added to a message in a head, until the
+first request of its epoch settles it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -35,8 +35,8 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import FixedValues, Log
 from nexus_cli.core.wire import WireRules
 
-Notes = Callable[[Epoch], Iterable[tuple[str, Mapping[str, Any]]]]
-"""Returns the memos of an epoch that is about to begin: kind and value of each."""
+Note = tuple[str, Mapping[str, Any]]
+"""A memo to record with an epoch: its kind and value."""
 SHOWN = (ItemForm.FULL, ItemForm.ELIDED)
 """Forms of an item that show its entry."""
 
@@ -58,6 +58,11 @@ class EpochHeader:
     def of(cls, epoch: Epoch) -> EpochHeader:
         """Return the header of an epoch."""
         return cls(**_header_values(epoch))
+
+    @property
+    def fixed(self) -> int:
+        """Counted tokens of system text and schemas."""
+        return self.system_tokens + self.tools_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +171,7 @@ class Conversation:
     @property
     def counted(self) -> int:
         """Our count of the whole window: system, tools, messages, preambles."""
-        return self.epoch.fixed_tokens + self.messages_tokens
+        return self.epoch.fixed + self.messages_tokens
 
     def contents(self, epoch: Epoch | None = None, items: Sequence[WindowItem] | None = None) -> WindowContents:
         """Return what the next request contains, or the first one of an `epoch` that may begin: `items`, by default
@@ -300,49 +305,43 @@ class Conversation:
         sent = [item for item in self.tail if item.entry <= self.cursor]
         return sent, self.tail[len(sent) :]
 
-    def rewrite(
-        self,
-        head: Iterable[WindowItem],
-        cause: str,
-        drops: Sequence[Drop],
-        frame: EpochHeader | None = None,
-        notes: Notes | None = None,
-    ) -> Epoch:
-        """Begin a new epoch with this head; the only way in which sent lines change. The memos of `notes`, which is
-        called with the lane in its former state, are recorded with it. If `notes` or the log raises, the lane is
-        unchanged."""
+    def make_epoch(self, head: Iterable[WindowItem], cause: str, frame: EpochHeader | None = None) -> Epoch:
+        """Return the epoch that would begin now with this head, under the present frame or another one. Changes
+        nothing."""
         kept = tuple(item for item in head if not is_placeholder(item))
-        old = self.epoch
-        number = self.log.next_epoch()
-        parent = old.id if self.is_recorded else None
-        new = _epoch(frame or EpochHeader.of(old), number, parent, cause, kept, self.last)
-        before = dict(vars(self))
-        self.epoch, self.tail, self._wire, self.is_recorded = new, [], None, True
+        parent = self.epoch.id if self.is_recorded else None
+        return _epoch(frame or EpochHeader.of(self.epoch), self.log.next_epoch(), parent, cause, kept, self.last)
+
+    def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop] = (), notes: Iterable[Note] = ()) -> None:
+        """Begin an epoch of `make_epoch`; the only way in which sent lines change. Its drops and notes are recorded
+        with it. If the log raises, the conversation is unchanged."""
+        self._record(epoch, drops, notes)
+        self.tail, self._wire = [], None
         self._head_sent, self._sent_messages = False, 0
         self._head_open, self._changed_preambles = True, set()
-        self.changes += 1
         self._count()
-        try:
-            now, last = self.now(), self.last
-            memos = [Memo(kind, now, last, value) for kind, value in (notes(new) if notes else ())]
-            self.log.begin_epoch(new, drops, memos)
-        except BaseException:
-            vars(self).update(before)
-            raise
         self.anchor = None
-        return new
+
+    def rewrite(
+        self, head: Iterable[WindowItem], cause: str, drops: Sequence[Drop], frame: EpochHeader | None = None
+    ) -> Epoch:
+        """Make an epoch and begin it, for a conversation without a session."""
+        self.begin_epoch(self.make_epoch(head, cause, frame), drops)
+        return self.epoch
 
     def replace_header(self, frame: EpochHeader) -> None:
         """Replace the frame of an epoch that was neither recorded nor sent."""
         self.epoch = with_frame(self.epoch, frame)
         self.changes += 1
 
-    def begin(self, drops: Sequence[Drop] = (), notes: Iterable[tuple[str, Mapping[str, Any]]] = ()) -> None:
+    def begin(self, drops: Sequence[Drop] = (), notes: Iterable[Note] = ()) -> None:
         """Record the first epoch of a new lane with the drops of its system text."""
-        self.epoch = replace(self.epoch, id=self.log.next_epoch())
+        self._record(replace(self.epoch, id=self.log.next_epoch()), drops, notes)
+
+    def _record(self, epoch: Epoch, drops: Sequence[Drop], notes: Iterable[Note]) -> None:
         now, last = self.now(), self.last
-        self.log.begin_epoch(self.epoch, drops, [Memo(kind, now, last, value) for kind, value in notes])
-        self.is_recorded = True
+        self.log.begin_epoch(epoch, drops, [Memo(kind, now, last, value) for kind, value in notes])
+        self.epoch, self.is_recorded = epoch, True
         self.changes += 1
 
     def _newest_run(self) -> int:

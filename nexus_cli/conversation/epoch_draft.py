@@ -1,13 +1,16 @@
-"""The header of an epoch that may begin, with the drops that its system text makes."""
+"""What the next epoch may be: its header with the drops of its system text, and the whole rewrite of a window."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.conversation.conversation import EpochHeader
-from nexus_cli.core.entry import Drop
+from nexus_cli.conversation.conversation import EpochHeader, Note
+from nexus_cli.conversation.rewrite_cost import RewritePrice
+from nexus_cli.conversation.tokens.estimate import Anchor
+from nexus_cli.core.entry import Drop, Epoch
+from nexus_cli.core.event import Notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,21 @@ class EpochDraft:
         return tuple(one.drop for one in self.left)
 
     @property
-    def fixed(self) -> int:
-        """Counted tokens of system text and schemas."""
-        return self.frame.system_tokens + self.frame.tools_tokens
+    def notes(self) -> tuple[Note, ...]:
+        """The memos beside them."""
+        return tuple(one.note for one in self.left)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """An epoch that may begin in place of the present one, and what is recorded with it."""
+
+    epoch: Epoch
+    drops: Sequence[Drop] = ()
+    notes: Sequence[Note] = ()
+    price: RewritePrice | None = None
+    """Recorded with it; None if it is not priced."""
+    anchor: Anchor | None = None
+    """The provider's report that still holds for a part of the new window; None if there is none."""
+    notice: Notice | None = None
+    """Tells the person about it."""

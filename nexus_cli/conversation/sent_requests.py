@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 
-from nexus_cli.conversation.cache_diagnosis import CacheFacts, diagnose
+from nexus_cli.conversation.cache_diagnosis import CacheFacts, diagnose, seconds_between
 from nexus_cli.conversation.fingerprints import Difference, Fingerprint, common_messages, render_fingerprint
 from nexus_cli.conversation.groups import flatten, group_tokens, group_tool_calls
 from nexus_cli.conversation.render import Wire
@@ -58,15 +58,15 @@ class SentRequest:
             return 0, 0
         wire, messages = Wire(epoch), group_tokens(tuple(self.items))
         wire.extend(common)
-        reported, counted = self.least if all(self.least) else (self.tokens, self.epoch.fixed_tokens + messages)
-        fixed = min(self.tokens, round(reported * self.epoch.fixed_tokens / counted))
+        reported, counted = self.least if all(self.least) else (self.tokens, self.epoch.fixed + messages)
+        fixed = min(self.tokens, round(reported * self.epoch.fixed / counted))
         share = min(1.0, group_tokens(tuple(common)) / messages) if messages else 1.0
         return fixed + round((self.tokens - fixed) * share), len(wire.messages)
 
     def common(self, epoch: Epoch, items: Sequence[WindowItem]) -> int:
         """Return the tokens of the same prefix, by our count."""
         common = self._common(epoch, items)
-        return 0 if common is None else self.epoch.fixed_tokens + group_tokens(tuple(common))
+        return 0 if common is None else self.epoch.fixed + group_tokens(tuple(common))
 
     def _common(self, epoch: Epoch, items: Sequence[WindowItem]) -> list[WindowItem] | None:
         """Return the messages of the common prefix; None if system text or schemas differ."""
@@ -89,7 +89,7 @@ def compare_requests(
     if before.epoch is not now.epoch:
         items = now.items
         new = sum(item.tokens for item in items if item.entry > before.last)
-        fresh = round(usage.input * new / max(1, now.epoch.fixed_tokens + sum(item.tokens for item in items)))
+        fresh = round(usage.input * new / max(1, now.epoch.fixed + sum(item.tokens for item in items)))
     facts = CacheFacts(
         now.life,
         usage.input,
@@ -170,6 +170,24 @@ class SentRequests:
             return EarlierRequests((), life, now)
         others = (one for one in reversed(self.earlier.values()) if one.epoch is not last.epoch)
         return EarlierRequests(tuple((one, self.uses.get(one.epoch.id)) for one in (last, *others)), life, now)
+
+    def is_warm(self, model: str, info: ModelInfo, now: datetime) -> bool:
+        """True if the last request may still be cached, or its cache lifetime is unknown. A request to another model
+        than `model` does not count, unless that is ""."""
+        last = self.last
+        return last is None or (model in ("", last.epoch.model) and self._may_hold(last, info, now))
+
+    def shared_tokens(self, epoch: Epoch, info: ModelInfo, now: datetime) -> int:
+        """Return the tokens, by our count, of the longest prefix of an epoch that may still be cached."""
+        held = (one for one, _ in self.earlier_requests(info, now).requests if self._may_hold(one, info, now))
+        return max((one.common(epoch, epoch.head) for one in held), default=0)
+
+    def _may_hold(self, sent: SentRequest, info: ModelInfo, now: datetime) -> bool:
+        life = cache_life_of(info)
+        if life is None:
+            return True
+        seconds = seconds_between(self.uses.get(sent.epoch.id), now)
+        return sent.tokens >= life.min_tokens and (seconds is None or seconds <= life.max_seconds)
 
 
 def cache_life_of(info: ModelInfo) -> CacheLife | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nexus_cli.conversation.conversation import Conversation, EpochHeader, Notes
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.elide_message import MessageElider
 from nexus_cli.conversation.entry_ranges import (
     HOLE,
@@ -93,6 +93,8 @@ def _all(hole: Hole, went: Sequence[WindowItem], before: Sequence[EntryRange]) -
     return HolePart(what, hole.tokens, (hole.first, hole.last))
 
 
+TRUNCATION = "truncation"
+"""Cause of the epoch."""
 MARKER_ROOM = 128
 """Tokens reserved for the marker lines of a truncation."""
 
@@ -110,19 +112,21 @@ class WindowTruncator:
     measure: Callable[[Message, str], int] = field(kw_only=True)
 
     def truncate(
-        self,
-        conversation: Conversation,
-        available: int,
-        *,
-        groups: Sequence[Group] | None = None,
-        notes: Notes | None = None,
+        self, conversation: Conversation, available: int, *, groups: Sequence[Group] | None = None
     ) -> list[Drop]:
-        """Begin an epoch that fits `available` counted tokens; returns the drops that it recorded.
+        """Begin an epoch that fits `available` counted tokens; returns the drops that it recorded."""
+        head, drops = self.cut(conversation, available, groups)
+        conversation.rewrite(head, TRUNCATION, drops)
+        return drops
 
-        `groups` are the candidates, by default those of the window; `notes` as in `Lane.rewrite`.
+    def cut(
+        self, conversation: Conversation, available: int, groups: Sequence[Group] | None = None
+    ) -> tuple[list[WindowItem], list[Drop]]:
+        """Return a head that fits `available` counted tokens, and the drops of what it lacks. Changes nothing.
+
+        `groups` are the candidates, by default those of the window.
         """
-        frame = EpochHeader.of(conversation.epoch)
-        fixed = frame.system_tokens + frame.tools_tokens + (MARKER_ROOM if self.markers else 0)
+        fixed = conversation.epoch.fixed + (MARKER_ROOM if self.markers else 0)
         ids: dict[int, str] = {}
         groups = conversation.groups() if groups is None else groups
         cited = cited_drops(groups)
@@ -143,9 +147,7 @@ class WindowTruncator:
         )
         elided = [pair for pair in result.elided if pair[0].entry not in cited] if self.markers else []
         drops = [self._elision_drop(conversation, old, new, ids) for old, new in elided]
-        head = self._head(conversation, result, drops)
-        conversation.rewrite(head, "truncation", drops, frame, notes)
-        return drops
+        return self._head(conversation, result, drops), drops
 
     def _floor(self, available: int, room: int) -> int:
         """Return the least that the request keeps. Without markers, the window fits first of all, if it can."""

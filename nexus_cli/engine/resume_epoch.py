@@ -14,10 +14,9 @@ from nexus_cli.conversation.compaction.compaction_plan import (
     PINS_SHARE,
     RECORD_SHARE,
     own_words_room,
-    split_fitting_pins,
 )
-from nexus_cli.conversation.compaction.pin import crowded_line
-from nexus_cli.conversation.compaction.summary_head import PINNED, missing_line
+from nexus_cli.conversation.compaction.pin import pin_texts, split_fitting_pins
+from nexus_cli.conversation.compaction.summary_head import missing_line
 from nexus_cli.conversation.compaction.work_record import WorkLog, fit_record
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import SUMMED
@@ -26,7 +25,6 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.engine.compaction.compact import LONGEST_MISSING, countable
 from nexus_cli.engine.compaction.pins import list_pins
 from nexus_cli.engine.compaction.record_sources import make_record, read_log_in_pieces
-from nexus_cli.engine.requests.cache_expectation import rewrite_memo
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.recap import INTRODUCTION, SHARE, SLACK, OwnForms, make_recap, quote_words, resume_lines
 from nexus_cli.engine.requests.spending import Spending
@@ -50,7 +48,6 @@ async def begin_resume_epoch(engine: Engine, subjects: Mapping[str, str], came: 
     if not last:
         return
     await read_log_in_pieces(conversation, engine.work)
-    before = engine.window_request().tokens
     known = _recap_in_force(engine.conversation)
     drop_id = known or conversation.log.next_drop()
     message = Message(
@@ -61,13 +58,9 @@ async def begin_resume_epoch(engine: Engine, subjects: Mapping[str, str], came: 
     what = f"messages 1 to {last} of the conversation, told again as a timeline"
     drops = [] if known else [Drop(drop_id, what, gone, Cause.COMPACTION, conversation.now(), (1, last))]
     planned = await engine.prompt.draft_epoch(engine.context)
-    engine.begin_epoch(
-        [item],
-        RESUME,
-        planned,
-        drops,
-        lambda _: [rewrite_memo(engine, before), (RECAP, {"epoch": conversation.epoch.id, "drop": drop_id})],
-    )
+    epoch = conversation.make_epoch([item], RESUME, planned.frame)
+    note = RECAP, {"epoch": epoch.id, "drop": drop_id}
+    engine.begin_epoch(engine.draft_rewrite(epoch, planned, drops, [note]))
     engine.pending_cause = ""
 
 
@@ -98,10 +91,7 @@ def _recap_text(
     parts = [f"{SUMMED.format(f'1 to {last}')}{way}\n{INTRODUCTION}\n\n---"]
     ending = "\n".join(resume_lines(came))
     stay, crowded = split_fitting_pins(list_pins(conversation), int(budget * PINS_SHARE), count)
-    if stay:
-        parts.append("\n".join([PINNED, *(pin.quotation for pin in stay)]))
-    if crowded:
-        parts.append(crowded_line([(pin.id, drop_id) for pin in crowded], recalls))
+    parts += pin_texts(stay, [(pin.pin, drop_id) for pin in crowded], recalls)
     room = int(budget * SHARE) - SLACK - count("\n\n".join([*parts, ending]))
     own = _own_forms(conversation)
     told = {*own.history, own.trigger}

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, assert_never, cast
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.groups import Dispatch, Done, ModelCall, flatten
+from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
 from nexus_cli.core.errors import LedgerAwayError, NexusError, ProviderError
+from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.compaction.context_fit import (
@@ -22,10 +23,9 @@ from nexus_cli.engine.compaction.context_fit import (
     notice_narrow_window,
     prune_if_due,
 )
-from nexus_cli.engine.requests.cache_expectation import record_rewrite, rewrite_memo
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import call_model
-from nexus_cli.engine.requests.refused_images import take_out_images
+from nexus_cli.engine.requests.refused_images import draft_without_images
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.user_input import deliver_steering
 from nexus_cli.permission.run_limits import END_AT, NOTICE_AT, SPARE, RunHistory, repeat_notice, repeated_calls
@@ -59,7 +59,7 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
                     if dispatcher.hooks:
                         await dispatcher.hooks.admit_steering(engine.control)
                     await deliver_steering(engine.context, engine.control)
-                    await request(engine)
+                    await request(engine, dispatcher)
                 case Done():
                     if dispatcher.hooks:
                         await dispatcher.hooks.admit_steering(engine.control)
@@ -71,7 +71,7 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
             await engine.conversation.log.save(error)
 
 
-async def request(engine: Engine) -> None:
+async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     """Make one model request: check limits, attach changes, make room, send; send once more after an overflow, or
     without new images that the provider refused."""
     engine.control.check_ending()
@@ -80,19 +80,18 @@ async def request(engine: Engine) -> None:
         engine.model_notices.append(told)
     engine.spending.check_steps()
     epoch = engine.conversation.epoch.id
-    await attach_changes(engine)
+    await attach_changes(engine, dispatcher)
     await begin_pending_epoch(engine)
-    if engine.model.info.blind:
-        take_out_images(engine.context, engine.control)
+    if engine.model.info.blind and (rewrite := draft_without_images(engine)):
+        engine.begin_epoch(rewrite)
     prune_if_due(engine)
-    plan = await _send_lost_again(engine, epoch, await ensure_fits(engine))
-    engine.emit(event.ContextPlan(describe_request(engine, plan)))
+    plan = await _send_lost_again(engine, dispatcher, epoch, await ensure_fits(engine))
+    engine.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
     try:
         await call_model(engine, plan)
     except ProviderError as error:
-        before = engine.window_request().tokens
-        if take_out_images(engine.context, engine.control, error):
-            record_rewrite(engine, before)
+        if rewrite := draft_without_images(engine, error):
+            engine.begin_epoch(rewrite)
             engine.spending.steps -= 1
             await call_model(engine, engine.window_request())
             return
@@ -101,11 +100,11 @@ async def request(engine: Engine) -> None:
         engine.spending.steps -= 1
         epoch = engine.conversation.epoch.id
         plan = await ensure_fits_after_overflow(engine, error)
-        await call_model(engine, await _send_lost_again(engine, epoch, plan))
+        await call_model(engine, await _send_lost_again(engine, dispatcher, epoch, plan))
 
 
-def describe_request(engine: Engine, request: RequestPlan) -> PlanObject:
-    """Return the request of the next step as `context.plan` of the JSON lines."""
+def describe_request(engine: Engine, request: RequestPlan, limits: Limits) -> PlanObject:
+    """Return the request of the next step, with its `limits`, as `context.plan` of the JSON lines."""
     sections = cast("list[SectionObject]", list(request.sections))
     return {
         "step": engine.step + 1,
@@ -116,24 +115,22 @@ def describe_request(engine: Engine, request: RequestPlan) -> PlanObject:
         "entries": len(request.items),
         "drops": [drop for one in sections if (drop := one.get("drop"))],
         "facts": [dict(fact) for fact in engine.told_facts],
-        "limits": engine.limits_in_force().to_json(),
+        "limits": limits.to_json(),
     }
 
 
 async def begin_pending_epoch(engine: Engine) -> None:
     """Begin the epoch that a model switch or a reload has requested, if one has."""
     if engine.pending_cause:
-        head = flatten(engine.conversation.groups())
-        before = engine.context.unreported_tokens()
         planned = await engine.prompt.draft_epoch(engine.context)
-        engine.begin_epoch(head, engine.pending_cause, planned, notes=lambda _: [rewrite_memo(engine, before)])
+        engine.begin_epoch(engine.draft_replanned(planned, engine.pending_cause))
         engine.pending_cause = ""
 
 
-async def attach_changes(engine: Engine) -> None:
-    """Attach changed sections and notices to the newest unsent message; to a tool result only the notices."""
-    if engine.limits is not None:
-        engine.limits.record(engine)
+async def attach_changes(engine: Engine, dispatcher: Dispatcher) -> None:
+    """Record changed limits, and attach changed sections and notices to the newest unsent message; to a tool result
+    only the notices."""
+    dispatcher.record_limits(engine)
     engine.event_sections = engine.told_facts = ()
     preamble = await engine.prompt.draft_preamble(engine.context, engine.model_notices)
     if preamble.arrived and not engine.pending_cause:
@@ -146,21 +143,21 @@ async def attach_changes(engine: Engine) -> None:
         engine.event_sections, engine.told_facts = preamble.sections, preamble.facts
 
 
-async def _send_lost_again(engine: Engine, epoch: int, plan: RequestPlan) -> RequestPlan:
+async def _send_lost_again(engine: Engine, dispatcher: Dispatcher, epoch: int, plan: RequestPlan) -> RequestPlan:
     """Attach the sections that a new epoch's window has lost, as far as there is room; the next step the rest. Return
     the request with them, or `plan` if nothing was lost since `epoch`."""
     for _ in range(TRIES):
         if engine.conversation.epoch.id == epoch:
             break
         epoch = engine.conversation.epoch.id
-        await attach_changes(engine)
+        await attach_changes(engine, dispatcher)
         plan = await ensure_fits(engine)
     return plan
 
 
 def _stop_asking(conversation: Conversation, spending: Spending, dispatcher: Dispatcher) -> None:
     """Raise `NexusError("limit", ...)` after `SPARE` steps beyond the limit that still requested calls."""
-    limits = dispatcher.limits & dispatcher.assessed
+    limits = dispatcher.turn_limits
     started = dispatcher.starts.was_started
     if limits.max_iterations is None and not limits.is_one_step:
         return

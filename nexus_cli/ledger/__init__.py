@@ -1,8 +1,8 @@
 """The ledger: everything that ever happened, in one SQLite file. Knows plain values of `core` and nothing else."""
 
-from nexus_cli.ledger.failover_log import FailoverLog
 from nexus_cli.ledger.lane_log import LaneLog, TransactionLog
 from nexus_cli.ledger.requests import InheritedRequests, RequestRow, pick_request
+from nexus_cli.ledger.session_log import SessionLog
 from nexus_cli.ledger.sessions import RUN, TAKEN, WAIT, SessionInfo
 from nexus_cli.ledger.store import Ledger
 
@@ -10,7 +10,7 @@ __all__ = [
     "RUN",
     "TAKEN",
     "WAIT",
-    "FailoverLog",
+    "SessionLog",
     "InheritedRequests",
     "LaneLog",
     "Ledger",

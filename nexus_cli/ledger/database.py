@@ -126,6 +126,10 @@ class Database:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
+        self._initialize()
+
+    def _initialize(self) -> None:
+        """Initialize what a connection to a server has, too."""
         self._lock = threading.RLock()
         self._pending: list[tuple[str, tuple[Any, ...]]] = []
         self._guard: tuple[str, tuple[Any, ...], str] | None = None

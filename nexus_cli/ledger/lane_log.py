@@ -1,7 +1,7 @@
 """The log of one lane: works directly on the tables of a ledger.
 
 Owns the records of a lane, and those that a lane shares with its session (drop ids, seen files). Sessions, locks and
-search belong to `store`; `failover_log` handles a failing ledger.
+search belong to `store`; `lane_journal` commits, and `session_log` is the log of a live session.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import wraps
 from itertools import takewhile
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
@@ -21,12 +20,11 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import calibrations, drops, entries, epochs, lanes, requests, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.epochs import EpochRow
+from nexus_cli.ledger.lane_journal import Journal, TransactionJournal
 from nexus_cli.ledger.requests import InheritedRequests, RequestRow
 from nexus_cli.ledger.sessions import SessionInfo
 
 T = TypeVar("T")
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 DIGEST = 16
 """Bytes of a text's hash that are kept: enough to make collisions impossible in practice."""
@@ -68,11 +66,6 @@ class _KnownEntries:
                 self._entries[item.entry] = replace(known, preamble=item.preamble, tokens=item.tokens)
 
 
-def recorded(method: F) -> F:
-    """Pass the calls of a method that writes through `LaneLog.record_call`; its arguments are given by place."""
-    return cast(F, wraps(method)(lambda log, *values: log.record_call(method, *values)))
-
-
 class LaneLog:
     """The log of one lane, written and read back.
 
@@ -81,9 +74,19 @@ class LaneLog:
     A method that writes has committed when it returns, or raises `NexusError("ledger", ...)` with nothing written.
     """
 
-    def __init__(self, db: Database, session: str, lane: int | None = None, clock: Clock = local_now) -> None:
+    journal_type = Journal
+    """The journal of a log that is given none."""
+
+    def __init__(
+        self,
+        db: Database,
+        session: str,
+        lane: int | None = None,
+        clock: Clock = local_now,
+        journal: Journal | None = None,
+    ) -> None:
         """Open the main lane of a session, or the given one; `NexusError("usage", ...)` for an unknown session."""
-        self._database = db
+        self._journal = journal or self.journal_type(db)
         self._clock = clock
         self.session_id = session
         self.lane = sessions.info(db, session).main_lane if lane is None else lane
@@ -91,6 +94,9 @@ class LaneLog:
         self._counts: dict[tuple[str, bytes], int] | None = None
         self._last = 0
         """Id of the newest entry that was recorded here."""
+        self.started: set[str] | None = None
+        """The ids of the calls that were started, in this lane or in an ancestor before the fork; None before they were
+        asked for."""
         self.noted: set[str] = set()
         """Files that this process has noted for the session, in any of its lanes."""
         self._finish = 0, ""
@@ -100,12 +106,7 @@ class LaneLog:
     @property
     def db(self) -> Database:
         """The database that the lane is read from and written to."""
-        return self._database
-
-    @property
-    def _later(self) -> Database:
-        """The database for statements that run with a later transaction."""
-        return self.db
+        return self._journal.database_of(self)
 
     @property
     def session(self) -> SessionInfo:
@@ -119,16 +120,18 @@ class LaneLog:
 
     def open_lane(self, agent: str, at_entry: int | None = None) -> LaneLog:
         """Open a side lane of the session: a fork of this one after `at_entry`, or with None an empty one."""
-        made = LaneLog(self.db, self.session_id, self._insert_lane(agent, at_entry), self._clock)
-        made.noted = self.noted
-        return made
 
-    def _insert_lane(self, agent: str, at_entry: int | None) -> int:
         def insert(db: Database) -> int:
             parent = None if at_entry is None else self.lane
             return lanes.open_lane(db, sessions.key_of(db, self.session_id), agent, agent, parent, at_entry or 0)
 
-        return self._commit(insert)
+        made = self._log_of(self._journal.commit(self, insert))
+        made.noted = self.noted
+        return made
+
+    def _log_of(self, lane: int) -> LaneLog:
+        """Return the log of another lane of the session."""
+        return LaneLog(self.db, self.session_id, lane, self._clock)
 
     def _session_key(self, db: Database) -> int:
         """Return the key of the session for reading: it was there, and may be deleted by now."""
@@ -138,31 +141,8 @@ class LaneLog:
         return format_utc(self._clock())
 
     async def save(self, error: NexusError | None = None, *, waits: bool = True) -> bool:
-        """See `Log`: what was recorded is committed."""
-        if error is not None:
-            raise error
-        return False
-
-    # Database access: `FailoverLog` replaces these.
-
-    def record_call(self, method: Callable[..., T], *values: Any) -> T:
-        """Make the call of a `recorded` method, whose result is None, a name or another log."""
-        return method(self, *values)
-
-    @property
-    def _has_past(self) -> bool:
-        """True if the contents of a request are in the ledger, so that the request can be recorded."""
-        return True
-
-    def _commit(self, write: Callable[[Database], T]) -> T:
-        """Run `write` in one transaction."""
-        db = self.db
-        with db.write():
-            return write(db)
-
-    def _commit_optional(self, write: Callable[[Database], None]) -> None:
-        """Run `write` in one transaction; its failure does not stop the session."""
-        self._commit(write)
+        """See `Log`."""
+        return await self._journal.save(self, error, waits=waits)
 
     def _query(self, read: Callable[[Database], T], default: T) -> T:
         """Return the result of `read`, or `default` if the session can do without it."""
@@ -175,7 +155,6 @@ class LaneLog:
 
     # Entries
 
-    @recorded
     def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
         """Append an entry with its notes. Raises `NexusError("ledger", ...)` also if another process continued the
         lane, `ValueError` if its id does not follow that of the newest one that was recorded here."""
@@ -193,8 +172,9 @@ class LaneLog:
 
                     apply_memo(db, self.lane, memo)
 
-        self._commit(write)
+        self._journal.record(self, "append", (entry, memos), write)
         self._last = entry.id
+        self._known.add([entry])
 
     def read(self, first: int, last: int) -> list[Entry]:
         """Return the entries `first` to `last`, both included, of this lane and its ancestors."""
@@ -217,6 +197,8 @@ class LaneLog:
 
     def count_entries(self, last: int) -> list[tuple[Kind, str, int]]:
         """Count the entries up to `last` by kind and actor, without reading them."""
+        if len(known := self._known.prefix(1, last)) == last:
+            return [(one.kind, one.actor, 1) for one in known]
         return self._query(lambda db: entries.count_by_kind(db, self.lane, last), [])
 
     def last_id(self) -> int:
@@ -225,7 +207,9 @@ class LaneLog:
 
     def count_turns(self) -> int:
         """Return the number of the turns that the person began."""
-        return entries.count_turns(self.db, self.lane, self.last_id())
+        if len(known := self._known.prefix(1, last := self.last_id())) == last:
+            return sum(one.kind is Kind.USER for one in known)
+        return entries.count_turns(self.db, self.lane, last)
 
     def cursor(self) -> int:
         """Return the id of the last entry that was sent to the lane's model."""
@@ -233,10 +217,10 @@ class LaneLog:
 
     # Epochs
 
-    @recorded
     def begin_epoch(self, epoch: Epoch, left_out: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
         """Record a new epoch together with its drops and notes."""
-        self._commit(lambda db: epochs.begin(db, self.lane, epoch, left_out, memos))
+        values = epoch, left_out, memos
+        self._journal.record(self, "begin_epoch", values, lambda db: epochs.begin(db, self.lane, *values))
 
     def next_epoch(self) -> int:
         """Return the id of the session's next epoch."""
@@ -262,7 +246,6 @@ class LaneLog:
 
     # Requests
 
-    @recorded
     def record_request(
         self,
         manifest: Manifest,
@@ -271,29 +254,32 @@ class LaneLog:
         with_preambles: Sequence[FixedValues] = (),
     ) -> None:
         """Record a request before its first byte is sent, and move the cursor."""
+        values = manifest, fixed, head_lines, with_preambles
 
         def write(db: Database) -> None:
-            if self._has_past:
-                requests.record(db, self.lane, manifest, fixed, head_lines, with_preambles)
+            if self._journal.has_past:
+                requests.record(db, self.lane, *values)
 
-        self._commit(write)
+        self._journal.record(self, "record_request", values, write)
+        self._known.settle(fixed)
 
-    @recorded
     def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
     ) -> None:
         """Record a reply, if it deserves an entry, and the outcome of its request, in one commit."""
+        outcome = step, usage, finish, reported, sent
 
         def write(db: Database) -> None:
             if entry is not None:
                 entries.append(db, self.lane, entry)
-            if self._has_past:
-                requests.record_outcome(db, self.lane, step, usage, finish, reported, sent)
+            if self._journal.has_past:
+                requests.record_outcome(db, self.lane, *outcome)
 
-        self._commit(write)
+        self._journal.record(self, "record_reply", (entry, *outcome), write)
         if entry is not None:
             self._last = entry.id
             self._finish = entry.id, finish
+            self._known.add([entry])
 
     def finish_of(self, entry: int) -> str:
         """Return the finish of the request whose reply is `entry` (`Reply.finish`, or the reason it broke off); "" if
@@ -322,15 +308,14 @@ class LaneLog:
 
     def next_drop(self) -> str:
         """Return a new drop id, unique in the session."""
-        return self._commit(lambda db: drops.next_id(db, sessions.key_of(db, self.session_id)))
+        return self._journal.commit(self, lambda db: drops.next_id(db, sessions.key_of(db, self.session_id)))
 
     def last_drop(self) -> int:
         """Return the number in the session's newest drop id, 0 before the first."""
         return drops.last(self.db, self._session_key(self.db))
 
-    @recorded
     def record_drop(self, drop: Drop) -> None:
-        self._commit(lambda db: drops.record(db, self.lane, drop))
+        self._journal.record(self, "record_drop", (drop,), lambda db: drops.record(db, self.lane, drop))
 
     def drops(self) -> list[Drop]:
         """Return all drops of the session, oldest first, without texts."""
@@ -341,14 +326,16 @@ class LaneLog:
         return self._query(lambda db: drops.original(db, self._session_key(db), drop_id), None)
 
     def count_recall(self, drop_id: str) -> None:
-        self._commit_optional(lambda db: drops.count_recall(db, self._session_key(db), drop_id))
+        """Count that the original was given, in a transaction of its own."""
+        db = self.db
+        with db.write():
+            drops.count_recall(db, self._session_key(db), drop_id)
 
     # Notes of the lane
 
-    @recorded
     def record_memo(self, memo: Memo) -> None:
         """Record a note about the lane."""
-        self._commit(lambda db: lanes.record_note(db, self.lane, memo))
+        self._journal.record(self, "record_memo", (memo,), lambda db: lanes.record_note(db, self.lane, memo))
 
     def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
         """Return the notes of one kind, or of all, oldest first. `own` leaves out those of ancestors; `first` leaves
@@ -366,7 +353,6 @@ class LaneLog:
         row = self._query(lambda db: db.one(find, self._session_key(db), _path_bytes(path)), None)
         return str(row[0]) if row else None
 
-    @recorded
     def note(self, path: str, digest: str, how: str) -> None:
         """Record that `path` was `read`, `changed` or `created`, its strongest use, and the hash of its content."""
         newest = "coalesce((SELECT max(id) FROM entries WHERE lane = lanes.id), parent_entry)"
@@ -377,14 +363,14 @@ class LaneLog:
             f" DO UPDATE SET digest = excluded.digest, how = {strongest}, at = excluded.at, entry = excluded.entry"
         )
 
-        if self._database.is_shared and len(_path_bytes(path)) > LONGEST_PATH:
+        if self._journal.db.is_shared and len(_path_bytes(path)) > LONGEST_PATH:
             return
 
         def write(db: Database) -> None:
             session = lanes.session_of(db, self.lane)
             db.run(insert, session, _path_bytes(path), digest, how, self._now(), session, self.lane)
 
-        self._commit(write)
+        self._journal.record(self, "note", (path, digest, how), write)
         self.noted.add(path)
 
     def files(self) -> list[tuple[str, str]]:
@@ -397,7 +383,6 @@ class LaneLog:
         find = "SELECT path, how, digest, at, entry FROM files WHERE session = ? ORDER BY at DESC, path LIMIT ?"
         return [SeenFile(_path_text(row[0]), *row[1:]) for row in self.db.all(find, self._session_key(self.db), most)]
 
-    @recorded
     def record_start(self, call_id: str, name: str) -> None:
         """Record that a tool is about to run; `NexusError("ledger", ...)` if it was started before: it must not run
         again."""
@@ -407,14 +392,18 @@ class LaneLog:
             insert = f"INSERT INTO started (lane, call, name, at, entry) SELECT ?, ?, ?, ?, ({lanes.LAST_ID})"
             db.run(insert, self.lane, call_id, name, self._now(), self.lane)
 
-        self._commit(write)
+        self._journal.record(self, "record_start", (call_id, name), write)
+        if self.started is not None:
+            self.started.add(call_id)
 
     def was_started(self, call_id: str) -> bool:
         """True if the tool of a call was started, in this lane or in an ancestor before the fork.
 
         Later calls of an ancestor have the same ids, because both lanes continue counting from the fork.
         """
-        return call_id in self._query(lambda db: lanes.started_calls(db, self.lane), set[str]())
+        if self.started is None:
+            self.started = self._query(lambda db: lanes.started_calls(db, self.lane), set[str]())
+        return call_id in self.started
 
     # Token calibration
 
@@ -423,7 +412,7 @@ class LaneLog:
 
     def calibrate(self, model: str, value: Calibration) -> None:
         """Store the calibration of `model` with the next transaction, which is that of its reply."""
-        calibrations.calibrate(self._later, model, value)
+        calibrations.calibrate(self._journal.db, model, value)
 
     def stored_count(self, encoding: str, digest: bytes) -> int | None:
         """Return the stored token count of a text, or None. From a server the session's counts are read once."""
@@ -440,11 +429,12 @@ class LaneLog:
 
     def store_count(self, encoding: str, digest: bytes, tokens: int) -> None:
         """Store a token count with the next transaction; it may be lost, and is deleted with the session."""
-        digest, insert = digest[:DIGEST], "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        db, digest = self._journal.db, digest[:DIGEST]
         if self._counts is not None:
             self._counts[encoding, digest] = tokens
         with suppress(NexusError):
-            self._later.run_later(insert, digest, encoding, tokens, self._session_key(self._later))
+            insert = "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+            db.run_later(insert, digest, encoding, tokens, self._session_key(db))
 
 
 def _path_bytes(path: str) -> bytes:
@@ -459,5 +449,4 @@ def _path_text(path: bytes) -> str:
 class TransactionLog(LaneLog):
     """A log inside a transaction of its caller."""
 
-    def _commit(self, write: Callable[[Database], T]) -> T:
-        return write(self.db)
+    journal_type = TransactionJournal

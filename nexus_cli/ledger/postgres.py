@@ -22,7 +22,6 @@ from __future__ import annotations
 import os
 import select
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -77,12 +76,9 @@ class PostgresDatabase(Database):
         self._url = url
         self.place = hide_password(url)
         """The address without its password."""
-        self._lock = threading.RLock()
-        self._pending: list[tuple[str, tuple[Any, ...]]] = []
-        self._guard: tuple[str, tuple[Any, ...], str] | None = None
+        self._initialize()
         self._held: dict[int, str] = {}
         self._in_transaction = False
-        self.unsaved = {}
         self._ended: NexusError | None = None
         """The error that ended all use of this connection."""
         self._backend: tuple[Any, ...] = ()
@@ -90,7 +86,6 @@ class PostgresDatabase(Database):
         self._pipeline = ExitStack()
         """The pipeline of the open transaction."""
         self._zone = ""
-        self._constants: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
         self._server, self.writes = self._connect()
 
     # The connection

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from nexus_cli.core.message import Message, from_record, to_record
 from nexus_cli.core.services import Calibration, FixedValues
 from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.lane_journal import Write
 from nexus_cli.ledger.lane_log import TransactionLog
 
 _VERSION = 1
@@ -42,51 +43,71 @@ def unsaved_folder() -> Path:
     return places().data / "unsaved"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class UnsavedCall:
+    """A call of a method of `LaneLog` that is not committed yet."""
+
+    lane: int
+    name: str
+    values: tuple[Any, ...]
+    write: Write
+
+    @property
+    def memos(self) -> Iterable[Memo]:
+        """The notes among its values."""
+        for value in self.values:
+            yield from (one for one in (value if isinstance(value, list | tuple) else [value]) if isinstance(one, Memo))
+
+
+@dataclass(eq=False)
 class UnsavedCalls:
-    """The file of one session, which the process that has locked the session appends to."""
+    """The file of one session, which the process that has locked the session appends to while the server is away.
 
-    def __init__(self, path: Path) -> None:
-        """Create the file, and lock it for this process; raise `OSError`."""
-        self._path = path
-        self._lock = FileLock.take(path.with_suffix(".lock"))
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    If it cannot be written, the person is told, and it is removed.
+    """
 
-    @classmethod
-    def create(cls, url: str, session: str) -> UnsavedCalls:
-        """Create the file of a session; raise `OSError`."""
-        made = cls(private_dir(unsaved_folder()) / f"{session}-{os.urandom(4).hex()}.jsonl")
+    url: str
+    session: str
+    warn: Callable[[str], None]
+    is_there = False
+    """True if there is a file, which has every call that was added."""
+
+    def add(self, calls: Iterable[UnsavedCall], *, creates: bool = False) -> None:
+        """Append calls, if there is a file; with `creates` it is created first, locked for this process."""
         try:
-            made._write({"version": _VERSION, "place": hash_address(url)})
-        except BaseException:
-            made.remove()
-            raise
-        return made
+            if creates:
+                self._create()
+            for call in calls if self.is_there else ():
+                if call.name != "record_start":  # what is not saved does not run
+                    at = format_utc(local_now())
+                    self._write({"lane": call.lane, "call": call.name, "values": _pack(call.values), "at": at})
+        except OSError as error:
+            self.close(removes=True)
+            why = error.strerror or error
+            self.warn(f"what is not saved yet cannot be kept on this machine ({why}): it is lost if nexus ends")
 
-    def add(self, lane: int, name: str, values: tuple[Any, ...]) -> None:
-        """Append the call of a method of `LaneLog`; raise `OSError`."""
-        self._write({"lane": lane, "call": name, "values": _pack(values), "at": format_utc(local_now())})
+    def _create(self) -> None:
+        self._path = private_dir(unsaved_folder()) / f"{self.session}-{os.urandom(4).hex()}.jsonl"
+        self._lock = FileLock.take(self._path.with_suffix(".lock"))
+        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self.is_there = True
+        self._write({"version": _VERSION, "place": hash_address(self.url)})
 
     def _write(self, value: Mapping[str, Any]) -> None:
-        size = os.fstat(self._file).st_size
         data = json.dumps(value).encode() + b"\n"
-        try:
-            while data:
-                data = data[os.write(self._file, data) :]
-            os.fsync(self._file)
-        except OSError:
-            os.ftruncate(self._file, size)
-            raise
+        while data:
+            data = data[os.write(self._file, data) :]
+        os.fsync(self._file)
 
-    def close(self) -> None:
-        """Leave the file to the next command."""
-        os.close(self._file)
-        if self._lock is not None:
-            self._lock.release(remove=True)
-
-    def remove(self) -> None:
-        """Delete the file: all of it was committed."""
-        self._path.unlink(missing_ok=True)
-        self.close()
+    def close(self, *, removes: bool = False) -> None:
+        """Leave the file, if there is one, to the next command, or remove it: all of it was committed."""
+        if self.is_there:
+            self.is_there = not removes
+            if removes:
+                self._path.unlink(missing_ok=True)
+            os.close(self._file)
+            if self._lock is not None:
+                self._lock.release(remove=True)
 
 
 def _pack(value: Any) -> Any:
@@ -189,15 +210,11 @@ def _make_calls(db: Database, session: str, calls: Iterable[Mapping[str, Any]]) 
             if lane not in lanes or name not in _CALLS:
                 raise ValueError("it has a line that is no record of the session")
             if not was_recorded(db, session, lane, name, values):
-                at = datetime.fromisoformat(call["at"])
-                getattr(TransactionLog(db, session, lane, partial(_same, at)), name)(*values)
+                clock = partial(datetime.fromisoformat, call["at"])
+                getattr(TransactionLog(db, session, lane, clock), name)(*values)
             if name == "record_request":
                 unsent[lane] = values[0].step
             elif name == "record_reply":
                 unsent.pop(lane, None)
         for lane, step in unsent.items():  # a request that was not saved was not sent
             TransactionLog(db, session, lane).record_reply(None, step, Usage(), "ledger", False)
-
-
-def _same(at: datetime) -> datetime:
-    return at

@@ -107,9 +107,9 @@ def live_report(state: SessionState) -> ContextReport:
 
 def _live_view(state: SessionState, request: RequestPlan) -> RequestView:
     """Return the next request of a running session that has begun."""
-    engine = state.engine
+    engine, dispatcher = state.engine, state.dispatcher
     lane, draft = engine.conversation, engine.next_epoch
-    drops, notices = list(state.drops()), instruction_notices(state.dispatcher.cwd, engine.settings)
+    drops, notices = list(state.drops()), instruction_notices(dispatcher.cwd, engine.settings)
     if draft is not None:
         drops += draft.drops
         notices = [*dict.fromkeys((*notices, *draft.notices)), change_notice(lane.epoch, request.epoch)]
@@ -117,12 +117,12 @@ def _live_view(state: SessionState, request: RequestPlan) -> RequestView:
         notices.append("the next request rewrites the window; this shows it as it was sent")
     elif lane.is_recorded:
         notices += prune_notice(state)
-    _, bounds = state.dispatcher.in_force(engine, state.bounds)
+    _, bounds = dispatcher.in_force(engine)
     return RequestView(
         request,
         state.session_id,
         engine.model.info.name,
-        state.recipe,
+        dispatcher.recipe,
         lane.cursor,
         lane.last,
         drops,

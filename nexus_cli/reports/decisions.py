@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import LIMITS_MEMO
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
 from nexus_cli.engine.calls.dispatch import RESULT
 from nexus_cli.ledger import LaneLog
 from nexus_cli.permission.call_decision import DECISION
 from nexus_cli.reports.text.lines import CONFINED, Value, cut_line, filled, name_origin, table, when
-from nexus_cli.session.limits_record import LEVEL_LAYER, LIMITS
+from nexus_cli.session.limits_record import LEVEL_LAYER
 from nexus_cli.text.cells import one_line
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ NO_DECISIONS = "No decisions yet: calls that the level allows are not listed."
 
 def decisions_report(log: LaneLog) -> DecisionsReport:
     """Return the newest decisions of a session, newest last; `more` counts those before them."""
-    memos, limits = log.memos(DECISION), log.memos(LIMITS)
+    memos, limits = log.memos(DECISION), log.memos(LIMITS_MEMO)
     rows = [_decision_value(memo, limits) for memo in memos[-NEWEST:]]
     return {"version": 1, "session": log.session_id, "decisions": rows, "more": len(memos) - len(rows)}
 
@@ -55,7 +56,7 @@ def decision_report(log: LaneLog, call_id: str, tools: Mapping[str, Tool]) -> De
     if not found:
         return None
     if found in recorded:
-        value = _decision_value(recorded[found], log.memos(LIMITS))
+        value = _decision_value(recorded[found], log.memos(LIMITS_MEMO))
     else:
         value = _plain_value(calls[found], entries, log, tools.get(calls[found].name))
     return {"version": 1, "session": log.session_id, **value}
@@ -79,7 +80,7 @@ def _decision_value(memo: Memo, limits: Sequence[Memo]) -> DecisionObject:
 
 def _plain_value(call: ToolCall, entries: Sequence[Entry], log: LaneLog, tool: Tool | None) -> DecisionObject:
     """Describe a call without a memo: the level let it through, or it never came to a decision."""
-    limits = log.memos(LIMITS)
+    limits = log.memos(LIMITS_MEMO)
     result = next((one for one in entries if one.kind is Kind.TOOL and one.message.tool_call_id == call.id), None)
     last = result or entries[-1]
     note: Mapping[str, Any] = next((memo.value for memo in log.memos(RESULT) if memo.entry == last.id), {})

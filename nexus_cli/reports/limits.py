@@ -14,19 +14,19 @@ NAMES = tuple(f.name for f in fields(Limits))
 
 def limits_report(state: SessionState, name: str = "") -> dict[str, Any]:
     """Return the limit `name`, or all: `name`, `value`, `bound_by`, `said`. `signals` may bind in a run."""
-    limits = state.dispatcher.run_limits(state.engine)
-    _, bounds = state.dispatcher.in_force(state.engine, state.bounds)
+    engine, dispatcher = state.engine, state.dispatcher
+    _, bounds = dispatcher.in_force(engine)
     wanted = [bound.to_json() for bound in bounds if name in ("", bound.name)]
     return {
         "version": 1,
-        "recipe": state.recipe.name,
+        "recipe": dispatcher.recipe.name,
         "name": name,
         "limits": wanted,
         "signals": {
-            "bind": state.dispatcher.signals,
-            "token_pressure": state.engine.window_request().budget.pressure,
-            "recent_errors": state.dispatcher.errors,
-            "event_class": limits.now.event_class,
+            "bind": dispatcher.signals,
+            "token_pressure": engine.window_request().budget.pressure,
+            "recent_errors": dispatcher.errors,
+            "event_class": dispatcher.run_limits(engine).now.event_class,
         },
     }
 

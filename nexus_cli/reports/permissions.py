@@ -39,8 +39,8 @@ def permissions_report(state: SessionState) -> dict[str, Any]:
     rules = permission.rules_in_force()
     return {
         "version": 1,
-        "level": state.limits.allow or "read",
-        "bound_by": next((bound.bound_by for bound in state.bounds if bound.name == "allow"), "defaults"),
+        "level": state.dispatcher.level,
+        "bound_by": next((bound.bound_by for bound in state.dispatcher.bounds if bound.name == "allow"), "defaults"),
         "levels": [{"name": level, "runs": describe_level(state, level)} for level in (PLAN, *LEVELS)],
         "sandbox": probe.to_json() if probe is not None else None,
         "rules": [rule.to_json() for rule in rules.listed()],

@@ -15,7 +15,7 @@ def pins_report(state: SessionState) -> dict[str, Any]:
     engine = state.engine
     pins, count = list_pins(engine.conversation), engine.context.count
     rows: list[dict[str, Any]] = [
-        {"id": pin.id, "entry": pin.entry, "tokens": pin.tokens(count), "text": pin.text} for pin in pins
+        {"id": pin.pin, "entry": pin.entry, "tokens": pin.labelled_tokens(count), "text": pin.text} for pin in pins
     ]
     tokens = sum(int(row["tokens"]) for row in rows)
     return {

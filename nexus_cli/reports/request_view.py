@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.conversation import item_of
-from nexus_cli.conversation.groups import flatten, group_tool_calls
+from nexus_cli.conversation.groups import group_tool_calls
 from nexus_cli.conversation.request_plan import PLAN, RequestPlan, project
 from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.conversation.sent_requests import EarlierRequests, SentRequest, cache_life_of
@@ -23,6 +23,7 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import LIMITS_MEMO
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.engine.requests.estimate_anchor import anchor_on, anchor_on_newest
@@ -34,7 +35,7 @@ from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.call_arguments import sent_effort
 from nexus_cli.sections.instruction_files import instruction_layers
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.session.limits_record import LIMITS, NextLimits, limits_of, load_next_limits
+from nexus_cli.session.limits_record import NextLimits, limits_of, load_next_limits
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
@@ -80,7 +81,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     row = pick_request(rows, step)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
     items = (*epoch.head, *map(item_of, log.read(epoch.base + 1, last)))
-    noted = limits_of(log.memos(LIMITS), row.manifest)
+    noted = limits_of(log.memos(LIMITS_MEMO), row.manifest)
     kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
     asked = row.manifest.arguments
     info = load_model_info(ledger, str(asked["model"]), settings)
@@ -149,7 +150,7 @@ def recorded_view(
         from nexus_cli.session.draft import draft_next, look_at  # noqa: PLC0415  (for few reports)
 
         state = look_at(found, ledger, ledger, options, settings, holds.recipe, info, services)
-        new = draft_next(state, epoch, flatten(group_tool_calls(items)), effort)
+        new = draft_next(state, effort)
         notices = [*dict.fromkeys((*notices, *new.notices)), change_notice(epoch, new.epoch)]
         contents, drops = WindowContents(new.epoch, new.epoch.head), [*drops, *new.drops]
     request = project(contents, estimate, TokenBudget.of(info.window, info.max_output), earlier=earlier)
@@ -220,7 +221,7 @@ def first_view(state: SessionState) -> RequestView:
     """Return the first request of a session that has sent nothing yet, with the texts that wait for it."""
     from nexus_cli.session.draft import draft_first  # noqa: PLC0415
 
-    engine, first = state.engine, draft_first(state)
+    engine, dispatcher, first = state.engine, state.dispatcher, draft_first(state)
     info, count, epoch = engine.model.info, engine.context.count, first.next.epoch
     texts = engine.control.waiting_texts()
     # Without words there is no message yet in which anything joins the sections.
@@ -233,11 +234,11 @@ def first_view(state: SessionState) -> RequestView:
         request,
         None,
         info.name,
-        state.recipe,
+        dispatcher.recipe,
         0,
         0,
         first.next.drops,
-        NextLimits(state.recipe, state.limits, state.bounds).at(request.budget).to_json(),
+        NextLimits(dispatcher.recipe, dispatcher.limits, dispatcher.bounds).at(request.budget).to_json(),
         count,
         notices=(*notices, *first.next.notices),
     )

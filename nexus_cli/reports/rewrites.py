@@ -9,7 +9,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.rewrite_cost import break_even, saving_per_request
 from nexus_cli.core.entry import Cause, Memo
 from nexus_cli.core.usage import Usage, round_dollars
-from nexus_cli.engine.requests.cache_expectation import REWRITE
+from nexus_cli.engine.requests.engine import REWRITE
 from nexus_cli.engine.requests.model_facts import load_model_info
 from nexus_cli.engine.requests.request_history import reported_tokens, was_answered
 from nexus_cli.ledger import Ledger, RequestRow

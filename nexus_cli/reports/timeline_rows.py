@@ -20,7 +20,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.engine.calls.dispatch import RESULT
 from nexus_cli.engine.calls.waiting import waiting_entry
 from nexus_cli.engine.compaction.pins import KIND as PIN
-from nexus_cli.engine.requests.cache_expectation import REWRITE
+from nexus_cli.engine.requests.engine import REWRITE
 from nexus_cli.engine.requests.user_input import ATTACHMENTS, HISTORY, RECALLED, TRIGGER
 from nexus_cli.engine.requests.work_notes import HOOK
 from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo

@@ -25,7 +25,7 @@ def tools_report(state: SessionState) -> dict[str, Any]:
     report = live_report(state)
     tokens = {tool["name"]: int(tool["tokens"]) for tool in report.get("tools", [])}
     limits = {limit["name"]: limit["value"] for limit in report.get("limits", [])}
-    level, only = state.limits.allow or "read", limits.get("tools")
+    level, only = state.dispatcher.level, limits.get("tools")
     walls = state.dispatcher.permission.has_sandbox()
     return {
         "version": 1,

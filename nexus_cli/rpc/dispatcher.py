@@ -99,7 +99,7 @@ class AgentDispatcher:
         """Events from before the first turn, when nobody could listen: the first turn begins with them."""
         self._questions: dict[str, FeedItem] = {}
         """The events of unanswered questions, by the id of the question."""
-        session.state.engine.control.listener = self.publish
+        session.engine.control.listener = self.publish
         self._works: set[asyncio.Task[Any]] = set()
         self._queued: dict[asyncio.Task[Any], str] = {}
         """The turns that have not begun, in order, with their content."""
@@ -121,7 +121,7 @@ class AgentDispatcher:
     @property
     def used(self) -> int:
         """Tokens of the next request."""
-        return self.session.state.engine.next_request().tokens
+        return self.session.engine.next_request().tokens
 
     # -- turns -------------------------------------------------------------------------------------------------
 
@@ -186,9 +186,9 @@ class AgentDispatcher:
         not begin."""
         if task is not None and self._queued.pop(task, None) is None:
             raise asyncio.CancelledError
-        engine = self.session.state.engine
+        engine = self.session.engine
         if engine.spending.must_report:
-            engine.model_notices.append(describe_budget(self.session.state.limits))
+            engine.model_notices.append(describe_budget(self.session.dispatcher.limits))
         self.noted(None)
 
     async def _run_turn(
@@ -202,7 +202,7 @@ class AgentDispatcher:
         async for event in self.session.run(trigger, partial(self._note_begin, task)):
             if isinstance(event, TurnEnd):
                 ended = _complete_text(event.outcome)
-                spending = self.session.state.engine.spending
+                spending = self.session.engine.spending
                 if ended.ok and spending.ending and spending.limits.max_steps != 1:
                     ended = ended.with_error(spending.reached(spending.ending, BUDGET_ENDED))
                 event = TurnEnd(ended)
@@ -345,7 +345,7 @@ class AgentDispatcher:
         if self._opened is None or self._works or self.session.busy:
             raise NexusError("usage", "this agent", "a turn or a command runs", "Try again when it has ended")
         self.session = self._opened(options, earlier=self.session)
-        self.session.state.engine.control.listener = self.publish
+        self.session.engine.control.listener = self.publish
         for line in self.session.take_notices():
             self.publish(Notice(line))
 

@@ -373,9 +373,9 @@ class PoolMethods:
         given = Limits(**(limits or {}))
         config = AgentConfig("", system_prompt, model, allow, folder, recipe, session, given, effort, strict=True)
         made = await self.pool.create(agent_id, config)
-        bound = made.session.state.limits.to_json()
+        bound = made.session.dispatcher.limits.to_json()
         named = cast("AgentLimits", {name: bound[name] for name in _LIMITS["properties"] if name in bound})
-        level = made.session.state.limits.allow or LEVELS[0]
+        level = made.session.dispatcher.level
         return {"agent_id": made.agent_id, "session": made.session.id, "allow": level, "limits": named}
 
     def _resolve(self, cwd: str) -> Path:
@@ -415,7 +415,7 @@ class PoolMethods:
                     "model": agent.session.model,
                     "used": agent.dispatcher.used,
                     "next": agent.dispatcher.feed.next,
-                    "allow": agent.session.state.limits.allow or LEVELS[0],
+                    "allow": agent.session.dispatcher.level,
                 }
                 for agent in self.pool.list()
             ]

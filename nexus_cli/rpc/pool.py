@@ -110,7 +110,7 @@ class Agent:
 
     @property
     def registry(self) -> ToolRegistry:
-        return self.session.state.dispatcher.registry
+        return self.session.dispatcher.registry
 
 
 class AgentPool:

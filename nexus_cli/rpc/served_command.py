@@ -50,7 +50,7 @@ class ServedContext:
 
     @property
     def settings(self) -> Settings:
-        return self.session.state.engine.settings
+        return self.session.engine.settings
 
     @property
     def commands(self) -> Mapping[str, Command]:

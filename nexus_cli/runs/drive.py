@@ -217,7 +217,7 @@ class RunDriver:
             self.ledger.runs.put_back(self.run, now(), {NEEDS: needs})
         else:
             # A budget of one request always ends with the work. Read before the hook, which makes requests too.
-            ending = session.state.engine.spending.ending if self.run.options.get("max_steps") != 1 else ""
+            ending = session.engine.spending.ending if self.run.options.get("max_steps") != 1 else ""
             self.was_cut = bool(ending) or (error is not None and error["kind"] == "limit")
             has_more = KEY in self.run.options and (session.is_open() or self._untold(session))
             if has_more and error is None and not self.was_cut:
@@ -334,11 +334,11 @@ class RunDriver:
             self._tell(session, f"Committed by others while you waited: {named}.")
 
     def _describe_budget(self, session: Session) -> str:
-        return describe_budget(session.state.limits) if self.run.type in UNASKED else ""
+        return describe_budget(session.dispatcher.limits) if self.run.type in UNASKED else ""
 
     def _tell(self, session: Session, *notices: str) -> None:
         """Add notices to the next request, without the empty ones."""
-        session.state.engine.model_notices += filter(None, notices)
+        session.engine.model_notices += filter(None, notices)
 
     def _has_begun(self, session: Session) -> bool:
         if self.run.waits is not None or self.run.resumes or self.run.type in PLAIN:
@@ -384,7 +384,7 @@ class RunDriver:
             ledger=self.ledger,
             services=self._services(),
         )
-        session.state.dispatcher.permission.rules_ahead = tuple(self.run.options.get("rules") or ())
+        session.dispatcher.permission.rules_ahead = tuple(self.run.options.get("rules") or ())
         return session
 
     def _services(self) -> ServiceMakers:

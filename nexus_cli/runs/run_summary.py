@@ -32,7 +32,7 @@ def describe_end(session: Session, run: Run) -> dict[str, Any]:
     assert ledger is not None and log is not None, "a run is in a ledger"
     folder, present = session.folder, look_at_repository(session.folder)
     dirty = present.get("dirty", began.get("dirty", ()))
-    work = WorkLog(session.state.dispatcher.registry.get)
+    work = WorkLog(session.dispatcher.registry.get)
     for entry in log.read(1, log.last_id()):
         work.add(entry)
     last = {_without_view(one.command): one for one in work.commands.values()}

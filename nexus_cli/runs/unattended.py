@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +143,7 @@ async def look_back(session: Session, run: Run, outcome: Outcome) -> None:
     """
     if not (outcome.ok and outcome.changed and _has_failures(session)) or _has_learned(session):
         return
-    limits, cost = session.state.limits, outcome.usage.cost_usd
+    limits, cost = session.dispatcher.limits, outcome.usage.cost_usd
     requests = None if limits.max_steps is None else limits.max_steps - outcome.steps
     if requests is not None and requests < 1:
         return
@@ -151,7 +151,7 @@ async def look_back(session: Session, run: Run, outcome: Outcome) -> None:
         left = limits.max_cost - (cost or 0.0)
         if cost is None or left < limits.max_cost / 4:
             return
-        session.state = replace(session.state, limits=limits & Limits(max_cost=left))
+        session.dispatcher.limits = limits & Limits(max_cost=left)
     try:
         async for _ in session.act(reflection(_say_nothing, goes_on=True, most=requests)):
             pass

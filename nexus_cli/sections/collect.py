@@ -1,14 +1,14 @@
 """GATHER and SELECT: plan the sections of the contributors and make the texts of a request.
 
 The static layer becomes the system text of an epoch; the event layer becomes a preamble with only the changes since
-this epoch last sent it. `reader` reads contributors, `planner` applies the budget, and the session records drops.
+this epoch last sent it. `reader` reads contributors, `planner` applies the budget, `section_drops` records drops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from nexus_cli.conversation.epoch_draft import PendingDrop
 from nexus_cli.core.budget import TokenBudget
@@ -27,6 +27,7 @@ from nexus_cli.sections.planner import (
 from nexus_cli.sections.reader import SectionReader
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.section import Layer, Section
+from nexus_cli.sections.section_drops import SectionDrops
 
 PREAMBLE_SHARE = 0.02
 PREAMBLE_TOKENS = 1000
@@ -36,18 +37,6 @@ LINE_TOKENS = 200
 PLAIN = Recipe("")
 NOTICES = "notices"
 """The section that is sent whenever it has text."""
-
-
-class OmissionRecorder(Protocol):
-    """Records omitted parts of sections, once for each text."""
-
-    def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
-        """Return the id of the drop with the whole text of `chosen`; a new one is recorded, or added to `later`."""
-        ...
-
-    def drop_id_of(self, section: Section) -> str:
-        """Return the id of the recorded drop, "" if nothing of this text was left out so far."""
-        ...
 
 
 def as_note(text: str) -> str:
@@ -103,7 +92,7 @@ class SectionCollector:
     view: View
     notify: Callable[[str], None]
     """Receives each line once: skipped contributors with the reason, and problems with files that were read."""
-    left_out: OmissionRecorder
+    left_out: SectionDrops
     recipe: Recipe = PLAIN
     budget: int = MOST_TOKENS
     """Tokens of all static sections together."""
@@ -117,7 +106,7 @@ class SectionCollector:
     _missed: set[str] = field(default_factory=set)
     _notified: set[str] = field(default_factory=set)
 
-    def drafting(self, notify: Callable[[str], None], left_out: OmissionRecorder) -> SectionCollector:
+    def drafting(self, notify: Callable[[str], None], left_out: SectionDrops) -> SectionCollector:
         """Return a collector that reads the same sources anew and knows of nothing that was sent."""
         reader = SectionReader(self.reader.sources)
         return SectionCollector(

@@ -21,7 +21,7 @@ KIND = "left_out"
 
 @dataclass
 class SectionDrops:
-    """Implements `OmissionRecorder` over the log of a lane."""
+    """Records omitted parts of sections in the log of a lane, once for each text."""
 
     log: Log
     clock: Clock
@@ -30,7 +30,8 @@ class SectionDrops:
     _names: dict[tuple[str, str], str] | None = field(default=None)
 
     def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
-        """See `OmissionRecorder`. The size of the drop is that of its first omission."""
+        """Return the id of the drop with the whole text of `chosen`; a new one is recorded, or added to `later`. Its
+        size is that of the first omission."""
         section = chosen.section
         key = (section.id, section.digest)
         names = self._load_names()
@@ -59,6 +60,7 @@ class SectionDrops:
         return name
 
     def drop_id_of(self, section: Section) -> str:
+        """Return the id of the recorded drop, "" if nothing of this text was left out so far."""
         names = self._load_names()
         return names.get((section.id, section.digest), "") if names else ""
 

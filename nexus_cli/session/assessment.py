@@ -31,7 +31,7 @@ async def assess(engine: Engine, dispatcher: Dispatcher, words: str) -> Limits:
     the request of the turn would break its contract."""
     name = engine.settings.assess.model
     if engine.check_request is not None:  # a broken contract must not send the task here either
-        await attach_changes(engine)
+        await attach_changes(engine, dispatcher)
         await plan_request(engine)
     try:
         model = other_model(engine.context, engine.settings, name)

@@ -17,15 +17,15 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.conversation.conversation import with_frame
 from nexus_cli.conversation.epoch_draft import EpochDraft
-from nexus_cli.conversation.groups import flatten, group_tool_calls
+from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.core.approval import Answer, Defer, Question
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.entry import Drop, Epoch, Memo, WindowItem
+from nexus_cli.core.entry import Drop, Memo
 from nexus_cli.core.request import Delta, ModelInfo, Request
-from nexus_cli.engine.requests.engine import NextEpoch
+from nexus_cli.engine.requests.engine import SWITCH, NextEpoch
 from nexus_cli.engine.requests.model_facts import load_model_info
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
@@ -119,13 +119,12 @@ def draft_first(state: SessionState) -> FirstEpoch:
     return FirstEpoch(NextEpoch(epoch, drops, tuple(notices)), told.to_json(), told.text)
 
 
-def draft_next(state: SessionState, before: Epoch, head: Sequence[WindowItem], effort: str) -> NextEpoch:
-    """Draft the epoch after `before` with the window `head`. Blocks."""
-    notices = list[str]()
-    prompt, log = _drafting(state, notices.append)
-    planned = run_to_end(prompt.draft_epoch(state.engine.context))
-    new = replace(before, id=log.next_epoch(), parent=before.id, cause="model", head=tuple(head), base=log.last_id())
-    epoch = with_frame(new, replace(planned.frame, effort=effort))
+def draft_next(state: SessionState, effort: str) -> NextEpoch:
+    """Draft the epoch that sends the present window with another effort or to another model. Blocks."""
+    notices, conversation = list[str](), state.engine.conversation
+    planned = run_to_end(_drafting(state, notices.append)[0].draft_epoch(state.engine.context))
+    head = flatten(conversation.groups())
+    epoch = conversation.make_epoch(head, SWITCH, replace(planned.frame, effort=effort))
     return NextEpoch(epoch, _without_texts(planned.drops), tuple(notices))
 
 
@@ -169,6 +168,5 @@ def prepare_next_request(state: SessionState) -> RequestPlan:
         return engine.next_request()
     state.load_cache_history()
     if engine.conversation.is_recorded and engine.begins_epoch:
-        before, head = engine.conversation.epoch, flatten(group_tool_calls(engine.conversation.items))
-        engine.drafted = draft_next(state, before, head, engine.model.effort or before.effort)
+        engine.drafted = draft_next(state, engine.model.effort or engine.conversation.epoch.effort)
     return engine.next_request()

@@ -30,7 +30,7 @@ from nexus_cli.core.context_contract import ContextContract
 from nexus_cli.core.entry import ADDED_MEMO, Drop, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.core.limits import UNASKED, Limits, compose_limits
+from nexus_cli.core.limits import UNASKED, Bound, Limits, compose_limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import RunFacts
 from nexus_cli.core.session_services import SessionServices
@@ -42,7 +42,7 @@ from nexus_cli.engine.requests.model_facts import describe_assumed_window, load_
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.spending import Spending, unknown_price
 from nexus_cli.engine.requests.tool_selection import SMALL_WINDOW, ToolOffer, describe_left_out, unknown_tools
-from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
+from nexus_cli.ledger import RUN, Ledger, SessionInfo, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.plugins.installed_plugins import has_plugins
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
@@ -52,7 +52,7 @@ from nexus_cli.provider.retry import RetryingProvider
 from nexus_cli.provider.served_models import served_model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.session.limits_record import SessionLimits, permission_facts
+from nexus_cli.session.limits_record import permission_facts
 from nexus_cli.session.open_session import find_session, lock_session, needs_ledger, open_instead, open_ledger
 from nexus_cli.session.options import CHAT, Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
@@ -149,7 +149,7 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
             raise
     made.state = replace(made.state, shares=earlier.state.shares)
     made.inherit_from(earlier)
-    if (hooks := made.state.dispatcher.hooks) and (before := earlier.state.dispatcher.hooks):
+    if (hooks := made.dispatcher.hooks) and (before := earlier.state.dispatcher.hooks):
         hooks.continue_from(before, is_same=made.id == earlier.id)
     earlier.state.dispatcher.call_changes.close()
     if made.id == earlier.id:
@@ -212,7 +212,7 @@ def _open(
             ledger.settle_lost(made.id)
         session = factory.session(approver)
         if options.add_dirs and kept != (folders := list(map(str, options.add_dirs))):
-            conversation = session.state.engine.conversation
+            conversation = session.engine.conversation
             conversation.log.record_memo(Memo(ADDED_MEMO, conversation.now(), conversation.last, {"folders": folders}))
         _check_bounds(session, info, settings)
     except BaseException:
@@ -260,7 +260,7 @@ def _with_folders(options: Options, kept: list[str], notices: list[str]) -> Opti
     return replace(options, add_dirs=folders)
 
 
-def _anchor_estimate(context: ContextManager, log: FailoverLog) -> None:
+def _anchor_estimate(context: ContextManager, log: SessionLog) -> None:
     """Anchor the token estimate of a resumed lane, unless its record is damaged or that of another model."""
     if not context.conversation.is_recorded or context.conversation.epoch.model != context.model.info.name:
         return
@@ -297,7 +297,7 @@ def _running_jobs(services: SessionServices) -> Mapping[str, str]:
 
 def _check_bounds(session: Session, info: ModelInfo, settings: Settings) -> None:
     """Raise `NexusError` if a required sandbox, the rules or the dollar limit could not be enforced."""
-    permission, limits = session.state.dispatcher.permission, session.state.limits
+    permission, limits = session.dispatcher.permission, session.dispatcher.limits
     if limits.max_cost is not None and info.covered:
         session.notices.append(f"max_cost has no effect: requests to {info.name} are covered by the subscription")
     elif limits.max_cost is not None and (info.input_price is None or info.output_price is None):
@@ -334,13 +334,13 @@ class SessionFactory:
         services = offered_services(self.services, self.known, self.options, lambda: session)
         session = Session(self.provider, state=self._state(approver, services))
         if (contract := self.options.contract) is not None and session.record is not None:
-            session.state.engine.check_request = _make_check(contract, session.record.drops, self.settings)
-        engine, saves = session.state.engine, self.options.save
+            session.engine.check_request = _make_check(contract, session.record.drops, self.settings)
+        engine, saves = session.engine, self.options.save
         if self.info.pending:
             log = engine.conversation.log
             load = partial(load_model_info, self.ledger, self.info.name, self.settings, log, saves=saves)
             engine.load_facts = partial(load_late_facts, load, saves=saves)
-        if hooks := session.state.dispatcher.hooks:
+        if hooks := session.dispatcher.hooks:
             hooks.attach(engine.context, engine.control)
         return session
 
@@ -355,7 +355,7 @@ class SessionFactory:
         context = self._context(log, counter, model)
         facts = SessionFacts.of(self.known, self.made.id, options.cwd, self.clock)
         registry = self._make_registry(services)
-        dispatcher = self._make_dispatcher(registry, log, limits, approver, services)
+        dispatcher = self._make_dispatcher(registry, log, limits, bounds, approver, services)
         offer = self._make_offer(dispatcher, facts, counter, context.conversation)
         notices, away, is_run = list[str](), list[Mapping[str, str]](), RunFacts in services
         run_facts = (lambda: services[RunFacts].facts()) if is_run else None
@@ -392,7 +392,6 @@ class SessionFactory:
             self.clock,
             self.settings,
             PromptAssembly(collector, context, offer, rules_for(info.provider, info.name).dumps(), effort),
-            SessionLimits(dispatcher, bounds, self.recipe),
             model_notices=notices,
             step=log.step() if self.resumed else 0,
         )
@@ -402,9 +401,6 @@ class SessionFactory:
         return SessionState(
             engine,
             dispatcher,
-            limits,
-            bounds,
-            self.recipe,
             self.made.id,
             self.resumed,
             self.notices,
@@ -446,15 +442,13 @@ class SessionFactory:
             self.notices.append(line)
         return offer
 
-    def _log(self) -> FailoverLog:
-        ledger = self.ledger
-        return FailoverLog(
-            ledger.db,
+    def _log(self) -> SessionLog:
+        return SessionLog.for_session(
+            self.ledger,
             self.made.id,
             self.made.main_lane,
             require_save=self.options.require_save,
             warn=self._warn,
-            server=ledger.server,
             wait=self.settings.ledger.wait,
             is_new=not self.resumed,
         )
@@ -462,8 +456,9 @@ class SessionFactory:
     def _make_dispatcher(
         self,
         registry: ToolRegistry,
-        log: FailoverLog,
+        log: SessionLog,
         limits: Limits,
+        bounds: tuple[Bound, ...],
         approver: Approver | None,
         services: SessionServices,
     ) -> Dispatcher:
@@ -481,7 +476,8 @@ class SessionFactory:
             permission,
             approver,
             services,
-            self.recipe.limits.allow,
+            bounds,
+            self.recipe,
             self.recipe.signals,
             call_changes=CallChanges(
                 self.made.id if options.save and self.ledger.writes else "",
@@ -536,7 +532,7 @@ class SessionFactory:
         else:
             self.notices.append(line)
 
-    def _context(self, log: FailoverLog, counter: TokenCounter, model: Model) -> ContextManager:
+    def _context(self, log: SessionLog, counter: TokenCounter, model: Model) -> ContextManager:
         cut = self.settings.truncation
         config = ContextConfig(truncation_strategy=cut.strategy)
         context = ContextManager(config, log, token_counter=counter, low_water=cut.low_water, markers=True)

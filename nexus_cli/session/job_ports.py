@@ -208,7 +208,7 @@ class JobPorts:
         if port.why:
             return
         state = self._session().state
-        is_asked = state.engine.settings.jobs.forward == ASK and (state.limits.allow or LEVELS[0]) in _ASKED_LEVELS
+        is_asked = state.engine.settings.jobs.forward == ASK and state.dispatcher.level in _ASKED_LEVELS
         if is_asked and not self._is_allowed:
             if not asks and state.engine.control.running:
                 return  # the step asks at its end

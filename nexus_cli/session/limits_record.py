@@ -1,4 +1,4 @@
-"""Record the limits and the window of each request as a memo of the lane, once per change, and read them back.
+"""Read back the limits and the window of each request, which a memo of the lane holds once per change.
 
 Also changes the permission level of an open session, and finds the limits of the next request of a session that does
 not run here. A report on an old request reads the memo, because settings and recipes may have changed since. If signals
@@ -15,9 +15,8 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import PLAN, SETS, Bound, Limits, compose_limits, name_level
+from nexus_cli.core.limits import LIMITS_MEMO, PLAN, SETS, Bound, Limits, compose_limits, name_level
 from nexus_cli.engine.calls.dispatch import Dispatcher
-from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.permission.run_limits import SIGNALS, Signals, tighten_by_signals
 from nexus_cli.sections.recipe import Recipe
@@ -31,58 +30,23 @@ if TYPE_CHECKING:
 CHANGED = "the limits have changed"
 """Beginning of the notice for the model."""
 PLAN_ENDS = "Plan mode is over. The plan above holds, unless the next message changes it."
-LIMITS = "limits"
-"""Memo: `recipe`, its `section_budget`, `limits` as in `nexus docs json`, and the model's `window` and `max_output` in
-tokens as known then. Valid for all requests until the next such memo."""
 LEVEL_LAYER = "/permissions"
 """Layer of the limits with the permission level chosen during the session."""
-
-
-@dataclass
-class SessionLimits:
-    """Records the limits of one session's requests."""
-
-    dispatcher: Dispatcher
-    bounds: tuple[Bound, ...]
-    recipe: Recipe
-    _recorded: dict[str, Any] | None = None
-
-    def in_force(self, engine: Engine) -> Limits:
-        """Return the limits of the next request, including those of signals."""
-        return self.dispatcher.in_force(engine, self.bounds)[0]
-
-    def record(self, engine: Engine) -> None:
-        """Record recipe, limits and window in a memo of the lane, if they differ from the last one."""
-        info, conversation = engine.model.info, engine.conversation
-        now = {
-            "recipe": self.recipe.name,
-            "section_budget": self.recipe.section_budget,
-            "limits": [bound.to_json() for bound in self.dispatcher.in_force(engine, self.bounds)[1]],
-            "window": info.window,
-            "max_output": info.max_output,
-        }
-        if self._recorded == now:
-            return
-        last = [memo.value for memo in conversation.memos(LIMITS)][-1:]
-        if last != [now]:
-            conversation.memo(LIMITS, now)
-        self._recorded = now
 
 
 def at_level(state: SessionState, level: str) -> SessionState:
     """Return the state at permission `level`, as far as other layers allow, with a notice if limits change too."""
     engine, dispatcher = state.engine, state.dispatcher
     if state.options is None:  # a bare session has one layer
-        dispatcher.limits = replace(state.limits, allow=level)
-        return replace(state, limits=dispatcher.limits)
+        dispatcher.limits = replace(dispatcher.limits, allow=level)
+        return state
     options = replace(state.options, allow=level, allow_from=LEVEL_LAYER)
-    layers = limit_layers(engine.settings, state.recipe, options, state.resumed)
-    dispatcher.limits, bounds = compose_limits(layers)
-    engine.limits = SessionLimits(dispatcher, bounds, state.recipe)
+    layers = limit_layers(engine.settings, dispatcher.recipe, options, state.resumed)
+    dispatcher.limits, dispatcher.bounds = compose_limits(layers)
     engine.model_notices[:] = [line for line in engine.model_notices if not line.startswith((CHANGED, PLAN_ENDS))]
-    if changed := describe_changed_limits(engine.conversation.memos(LIMITS), bounds):
+    if changed := describe_changed_limits(engine.conversation.memos(LIMITS_MEMO), dispatcher.bounds):
         engine.model_notices.append(changed)
-    return replace(state, limits=dispatcher.limits, bounds=bounds, options=options)
+    return replace(state, options=options)
 
 
 def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], known: Collection[str] = ()) -> str:
@@ -179,7 +143,7 @@ def load_next_limits(log: LaneLog, found: SessionInfo, options: Options, setting
 
 def _last(log: LaneLog, found: SessionInfo, why: str) -> NextLimits:
     """Return the limits recorded for the newest request."""
-    noted = [memo.value for memo in log.memos(LIMITS)]
+    noted = [memo.value for memo in log.memos(LIMITS_MEMO)]
     last: Mapping[str, Any] = noted[-1] if noted else {"recipe": found.recipe, "section_budget": None, "limits": ()}
     bounds = tuple(_bound(one) for one in last["limits"])
     recipe = Recipe(str(last["recipe"]), section_budget=last["section_budget"])

@@ -61,7 +61,7 @@ def _denied(state: SessionState) -> Iterator[dict[str, str]]:
     """Yield every refused call of the turn with an explanation."""
     for decision in state.dispatcher.denied:
         effect = str(decision.checked.tool.effect)
-        yield explain_denial(decision.denied_row(), state.bounds, state.recipe.name, effect)
+        yield explain_denial(decision.denied_row(), state.dispatcher.bounds, state.dispatcher.recipe.name, effect)
 
 
 def explain_denial(row: Mapping[str, str], bounds: Sequence[Bound], recipe: str, effect: str) -> dict[str, str]:

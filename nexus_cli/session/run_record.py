@@ -23,7 +23,7 @@ def describe_run(state: SessionState) -> dict[str, Any]:
         "worktree": options.worktree,
         "model": state.engine.model.info.name,
         "effort": state.engine.model.effort,
-        "recipe": state.recipe.name,
+        "recipe": state.dispatcher.recipe.name,
         "allow": limits.allow if limits.allow in LEVELS else LEVELS[0],
         "max_cost": limits.max_cost,
         "max_steps": limits.max_steps,

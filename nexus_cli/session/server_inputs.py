@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Protocol
+from typing import Any, TypeAlias
 
 from nexus_cli.core import event
 from nexus_cli.core.attachment import TEXT, AttachedFile, Part, Trigger, image_type
@@ -22,7 +22,7 @@ from nexus_cli.core.image_check import describe_bad_image
 from nexus_cli.core.typed_text import typed_words
 from nexus_cli.engine.requests.clip_results import clip_with_drop
 from nexus_cli.mcp.server_tools import PREFIX, Catalogue, describe_arguments
-from nexus_cli.mcp.server_values import ServerAnswer, ServerError, ServerPrompt
+from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerPrompt
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import neutralize
 
@@ -37,21 +37,15 @@ MOST_IMAGES = 10
 """Most images of one answer."""
 
 
-class InputSource(Protocol):
-    """Reads from servers. Raises `ServerError`."""
-
-    def read_resource(self, server: str, uri: str) -> Awaitable[ServerAnswer]:
-        """Read a resource."""
-
-    def get_prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> Awaitable[ServerAnswer]:
-        """Return the text of a prompt."""
+Open: TypeAlias = Callable[[ServerEntry], tuple[Any, ServerEntry]]
+"""Returns the `McpHost`, and the entry to name to it."""
 
 
-async def attach_named(state: SessionState, catalogue: Catalogue, source: InputSource, trigger: Trigger) -> Trigger:
+async def attach_named(state: SessionState, catalogue: Catalogue, open_server: Open, trigger: Trigger) -> Trigger:
     """Return the trigger with what its typed words name. A resource that cannot be read is named in a notice; raise
     `NexusError` for a prompt that cannot, because the message would be without its text."""
     words = typed_words(trigger.text, trigger.pasted)
-    found = _Inputs(state, catalogue, source)
+    found = _Inputs(state, catalogue, open_server)
     if called := CALL.fullmatch(words):
         await found.call_prompt(called[1], (called[2] or "").strip())
     named = list(dict.fromkeys(RESOURCE.findall(words)))
@@ -66,7 +60,7 @@ async def attach_named(state: SessionState, catalogue: Catalogue, source: InputS
 class _Inputs:
     state: SessionState
     catalogue: Catalogue
-    source: InputSource
+    open_server: Open
     blocks: list[str] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     files: list[AttachedFile] = field(default_factory=list)
@@ -90,7 +84,8 @@ class _Inputs:
         if not listed or uri not in dict(listed.resources):
             uri = uri.rstrip(BEHIND)
         try:
-            answer = await self.source.read_resource(server, uri)
+            host, entry = self.open_server(self.catalogue.entries[server])
+            answer = await host.read_resource(entry, uri)
         except ServerError as error:
             self.tell(f"@{server}:{uri} was not attached: {error}")
             return
@@ -108,7 +103,8 @@ class _Inputs:
             usage = f"/{name} {describe_arguments(prompt)}"
             raise NexusError("usage", f"/{name}", f"{missing[0]} is missing", f"Usage: {usage}")
         try:
-            answer = await self.source.get_prompt(server, prompt.name, given)
+            host, entry = self.open_server(self.catalogue.entries[server])
+            answer = await host.get_prompt(entry, prompt.name, given)
         except ServerError as error:
             raise NexusError("usage", f"/{name}", str(error), "The message was not sent") from error
         await self._add(answer, "command", f'name="{name}" source="MCP server {escape(server)}"', name)

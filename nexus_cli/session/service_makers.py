@@ -27,7 +27,7 @@ from nexus_cli.session.running_workers import RunningJobs
 from nexus_cli.session.session_facts import SessionFacts
 
 if TYPE_CHECKING:
-    from nexus_cli.ledger import FailoverLog, Ledger
+    from nexus_cli.ledger import Ledger, SessionLog
     from nexus_cli.session.context_tool_service import ContextToolService
     from nexus_cli.session.options import Options
     from nexus_cli.session.session import Session
@@ -52,7 +52,7 @@ class ServiceMaker(Generic[S_co]):
     the name of another tool is left out."""
 
 
-def _log(session: Session) -> FailoverLog:
+def _log(session: Session) -> SessionLog:
     assert session.state.record is not None, "a session of the factory has a log"
     return session.state.record
 
@@ -60,20 +60,20 @@ def _log(session: Session) -> FailoverLog:
 def _context_tool(session: Session) -> ContextToolService:
     from nexus_cli.session.context_tool_service import ContextToolService  # noqa: PLC0415  (few sessions call it)
 
-    engine = session.state.engine
+    engine = session.engine
     assert isinstance(engine.prompt, PromptAssembly), "a session of the factory has contributors"
     return ContextToolService(_log(session), engine, engine.prompt.collector)
 
 
 def _facts(session: Session) -> SessionFacts:
     assert session.ledger is not None, "a session of the factory has a ledger"
-    return SessionFacts.of(session.ledger, session.id, session.folder, session.state.engine.clock)
+    return SessionFacts.of(session.ledger, session.id, session.folder, session.engine.clock)
 
 
 def _waits(session: Session) -> SessionWaits:
     ledger, options = session.ledger, session.state.options
     assert ledger is not None and options is not None, "a session of the factory has both"
-    longest = session.state.engine.settings.runs.max_wait
+    longest = session.engine.settings.runs.max_wait
 
     def ends_jobs() -> str:
         jobs = session.jobs
@@ -131,7 +131,7 @@ OWN_SERVICES: ServiceMakers = (
     ServiceMaker(SessionFacts, _facts),
     ServiceMaker(SessionWaits, _waits),
     ServiceMaker(RunningJobs, _jobs),
-    ServiceMaker(ApproverQuestions, lambda session: ApproverQuestions(session.state.dispatcher.approver)),
+    ServiceMaker(ApproverQuestions, lambda session: ApproverQuestions(session.dispatcher.approver)),
     ServiceMaker(ToolCatalogue, _tool_catalogue),
     ServiceMaker(SkillGuides, _skill_guides, lambda known, options: may_have_skills(options.cwd)),
 )

@@ -27,8 +27,10 @@ from nexus_cli.core.request import Provider
 from nexus_cli.core.services import Jobs, Log, Workers
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
+from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.clip_results import clip_with_drop, leave_out_repeats
 from nexus_cli.engine.requests.control import SteeringWords
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.user_input import deliver_steering, record_user_message
 from nexus_cli.engine.turn import turn
@@ -109,6 +111,16 @@ class Session:
     def ledger(self) -> Ledger | None:
         """The ledger of the session, in memory if nothing is saved; None for a bare session."""
         return self.state.ledger
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of the session's conversation."""
+        return self.state.engine
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """What decides on calls and runs them."""
+        return self.state.dispatcher
 
     @property
     def busy(self) -> bool:
@@ -283,13 +295,14 @@ class Session:
         engine = self.state.engine
         self._control.events = events
         spent = engine.spending
-        engine.spending = Spending(self.state.limits, spent.recipes, spent.must_report, spent.is_chat, spent.is_served)
-        limit = self.state.limits.timeout
+        limits = self.state.dispatcher.limits
+        engine.spending = Spending(limits, spent.recipes, spent.must_report, spent.is_chat, spent.is_served)
+        limit = limits.timeout
         self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
         self._mark_busy(True)
-        if self.state.record is not None:
-            self.state.record.defer(True)
+        if record := self.state.record:
+            record.defer(True)
         try:
             await work()
         finally:
@@ -458,7 +471,7 @@ class Session:
         continuations: Sequence[Continuation] = ()
         error: NexusError | None = None
         try:
-            engine.emit(event.SessionStart(self.id, self.model, self.state.recipe.name, self.state.resumed))
+            engine.emit(event.SessionStart(self.id, self.model, self.state.dispatcher.recipe.name, self.state.resumed))
             await self._save()
             if dispatcher.hooks or may_expand(trigger):
                 await run_shielded(self._open(trigger.text))
@@ -533,14 +546,15 @@ class Session:
         await self.state.engine.conversation.log.save(waits=waits)
 
     async def _end_saving(self) -> None:
-        """Save what the turn has recorded, or keep it for a server that is away."""
-        if self.state.record is not None:
+        """Save what the turn has recorded, or keep it for a server that is away; nothing waits if that is done, so that
+        no event of background work comes after `TurnEnd`."""
+        if (record := self.state.record) and record.defers:
             try:
                 await run_shielded(self._save(waits=False))
             except Exception:  # the outcome of the turn has told it
                 pass
             finally:
-                self.state.record.defer(False)
+                record.defer(False)
 
     def _convert_error(self, problem: BaseException) -> NexusError:
         """Return the error of a turn or an act that `problem` has ended."""
@@ -561,6 +575,6 @@ class Session:
         return NexusError("aborted", "stopped", "the turn was interrupted; completed steps are kept")
 
     def _timed_out(self) -> NexusError:
-        why = f"{round(self.state.limits.timeout or 0.0, 1)} s have passed"
+        why = f"{round(self.state.dispatcher.limits.timeout or 0.0, 1)} s have passed"
         hint = self.state.engine.spending.describe_raise("timeout")
         return NexusError("limit", "limit timeout reached", why, hint)

@@ -122,11 +122,11 @@ class SessionJobs(RunningJobs["Session"]):
 
     @property
     def _changes(self) -> CallChanges:
-        return self.session.state.dispatcher.call_changes
+        return self.session.dispatcher.call_changes
 
     def _followed(self) -> tuple[str, Path] | None:
         named = ", ".join(f"{one} {self._jobs[one].name}" for one in self.running())
-        return (f"job {named}", self.session.state.dispatcher.project) if named else None
+        return (f"job {named}", self.session.dispatcher.project) if named else None
 
     def running(self) -> list[str]:
         return [one.id for one in self._jobs.values() if one.state == RUNNING]
@@ -208,7 +208,7 @@ class SessionJobs(RunningJobs["Session"]):
         self._record(job)
         begins = self._changes.begin_jobs(f"job {job.id} {job.name}", context.project)
         line = f"{job.id} in the background; /jobs lists it"
-        self.session.state.engine.control.emit(Notice(line, warning=False))
+        self.session.engine.control.emit(Notice(line, warning=False))
         self._watch_ports()
         await asyncio.shield(begins)
         text = await asyncio.to_thread(process.read_text)
@@ -266,7 +266,7 @@ class SessionJobs(RunningJobs["Session"]):
         await self._ports.look(running, asks=asks)
 
     def _tell_ports(self) -> None:
-        self.session.state.engine.model_notices += self._ports.take_news()
+        self.session.engine.model_notices += self._ports.take_news()
 
     def _watch_ports(self) -> None:
         """Look at the ports of jobs as long as one runs."""
@@ -275,7 +275,7 @@ class SessionJobs(RunningJobs["Session"]):
             while self.running():
                 await asyncio.sleep(_LOOK)
                 await self._look()
-                if not self.session.state.engine.control.running:
+                if not self.session.engine.control.running:
                     self._tell_ports()
 
         if self._watch is None or self._watch.done():
@@ -310,7 +310,7 @@ class SessionJobs(RunningJobs["Session"]):
         await self._stop(found)
         if was_running:
             line = f"the person stopped job {found.id} ({found.name})"
-            self.session.state.engine.model_notices.append(line)
+            self.session.engine.model_notices.append(line)
         return ToolResult(f"job {found.id} {found.describe()}")
 
     def _find(self, name: str) -> BackgroundJob | ToolResult:
@@ -344,7 +344,7 @@ class SessionJobs(RunningJobs["Session"]):
     async def _report(self, job: BackgroundJob) -> str:
         """Return the new output of a job and its state; a report of its end that waits is withdrawn."""
         text = await asyncio.to_thread(job.process.read_text) if job.process is not None else ""
-        notices = self.session.state.engine.model_notices
+        notices = self.session.engine.model_notices
         if job.over.is_set() and job.notice in notices:
             notices.remove(job.notice)
         restored = job.process.result.restored if job.process and job.process.result else ()
@@ -370,7 +370,7 @@ class SessionJobs(RunningJobs["Session"]):
             self._looks.add(look)
             look.add_done_callback(self._looks.discard)
         restored = job.process.result.restored if job.process is not None and job.process.result else ()
-        control = self.session.state.engine.control
+        control = self.session.engine.control
         for line in restored[:_LINES]:
             control.emit_aside(Notice(f"sandbox: {line}"))
         if job.state == ENDED and not failed:
@@ -381,7 +381,7 @@ class SessionJobs(RunningJobs["Session"]):
                 for shown in last if job.status else ():
                     control.emit_aside(Notice(f"| {shown}"))
                 job.notice = f"{line}; last lines: {' / '.join(last)}" if last else line
-                self.session.state.engine.model_notices.append(job.notice)
+                self.session.engine.model_notices.append(job.notice)
 
     async def _stop(self, job: BackgroundJob, state: str = STOPPED) -> None:
         if job.state == RUNNING and job.process is not None:
@@ -393,12 +393,12 @@ class SessionJobs(RunningJobs["Session"]):
     async def _note_changes(self) -> None:
         """Count the files that jobs changed as changes of the turn."""
         names = await self._changes.end_jobs()
-        self.session.state.dispatcher.changed.update(dict.fromkeys(names))
+        self.session.dispatcher.changed.update(dict.fromkeys(names))
 
     async def end_turn(self) -> None:
         if not self.session.state.has_more_turns:
             for line in await self.end_all():
-                self.session.state.engine.emit(Notice(line))
+                self.session.engine.emit(Notice(line))
         await asyncio.gather(self._note_changes(), *self._looks)
 
     async def end_all(self) -> list[str]:
@@ -414,25 +414,25 @@ class SessionJobs(RunningJobs["Session"]):
         value: dict[str, Any] = {"session": self.session.id, "id": job.id, "command": job.command, "state": job.state}
         value |= {"status": job.status, "seconds": round(job.seconds, 1)}
         try:
-            self.session.state.engine.conversation.memo(JOB, value)
+            self.session.engine.conversation.memo(JOB, value)
         except NexusError as error:  # the session was deleted meanwhile
-            self.session.state.engine.control.emit_aside(Notice(error.message))
+            self.session.engine.control.emit_aside(Notice(error.message))
 
     def _restore(self) -> None:
         """Load the jobs of earlier processes, and report those that ended with them."""
         newest: dict[str, Mapping[str, Any]] = {}
-        for memo in self.session.state.engine.conversation.memos(JOB):
+        for memo in self.session.engine.conversation.memos(JOB):
             newest[str(memo.value["id"])] = memo.value
         for one, value in newest.items():
             how, name = _describe_earlier(value), _describe_command(str(value["command"]))
             self._earlier[one] = how, name
             if value["state"] in (RUNNING, CLOSED) and not value.get("told"):
-                conversation = self.session.state.engine.conversation
+                conversation = self.session.engine.conversation
                 conversation.memo(JOB, {**value, "told": True})
                 line = f"job {one} ({name}) {how}, and does not run now"
-                self.session.state.engine.model_notices.append(line)
+                self.session.engine.model_notices.append(line)
                 if value["state"] == RUNNING:  # nexus was killed, and could not say so
-                    self.session.state.engine.control.emit_aside(Notice(line, warning=False))
+                    self.session.engine.control.emit_aside(Notice(line, warning=False))
 
 
 def _describe_end(state: str, seconds: float, status: int | None) -> str:

@@ -114,9 +114,9 @@ class SessionServers(ServerTools):
         can_ask = questions is not None and questions.can_ask
         ask = AskForServer(server, questions) if questions is not None and can_ask else None
         try:
-            host = open_host(self)
+            host, opened = self._open(entry)
             answer: ServerAnswer = await host.call(
-                self._set_folder(entry), tool, dict(arguments), ask=ask, progress=lambda text: context.emit(f"{text}\n")
+                opened, tool, dict(arguments), ask=ask, progress=lambda text: context.emit(f"{text}\n")
             )
         except ServerError as error:
             return ToolResult(error=describe_error(server, error))
@@ -130,20 +130,7 @@ class SessionServers(ServerTools):
         return ToolResult(error=text or "the tool failed and did not say why") if answer.is_error else ToolResult(text)
 
     async def attach(self, trigger: Trigger) -> Trigger:
-        return await attach_named(self._session.state, self._catalogue, self, trigger)
-
-    async def read_resource(self, server: str, uri: str) -> ServerAnswer:
-        """See `InputSource`."""
-        answer: ServerAnswer = await open_host(self).read_resource(
-            self._set_folder(self._catalogue.entries[server]), uri
-        )
-        return answer
-
-    async def get_prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> ServerAnswer:
-        """See `InputSource`."""
-        entry = self._set_folder(self._catalogue.entries[server])
-        answer: ServerAnswer = await open_host(self).get_prompt(entry, name, arguments)
-        return answer
+        return await attach_named(self._session.state, self._catalogue, self._open, trigger)
 
     async def settle(self) -> Sequence[str]:
         if waiting := [task for task in self._tasks.values() if not task.done()]:
@@ -166,13 +153,15 @@ class SessionServers(ServerTools):
         found = await asyncio.to_thread(read_servers, self._session.folder)
         return found.entries.get(entry.name) != entry
 
-    def _set_folder(self, entry: ServerEntry) -> ServerEntry:
-        return entry if entry.cwd or entry.url else replace(entry, cwd=self._project)
+    def _open(self, entry: ServerEntry) -> tuple[Any, ServerEntry]:
+        """Return the host, and `entry` with the folder in which its server starts."""
+        return open_host(self), entry if entry.cwd or entry.url else replace(entry, cwd=self._project)
 
     async def _list(self, entry: ServerEntry) -> None:
         """Ask a server for its tools; offer them, with a notice to the model if a request was sent without them."""
         try:
-            offer = await open_host(self).list_offer(self._set_folder(entry))
+            host, opened = self._open(entry)
+            offer = await host.list_offer(opened)
             found = await asyncio.to_thread(make_list, offer)
             is_new = await asyncio.to_thread(store_list, entry, found)
         except ServerError as error:

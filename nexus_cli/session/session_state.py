@@ -17,7 +17,7 @@ from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import Bound, Limits
+from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Log, ServerTools
 from nexus_cli.core.session_services import SessionServices
@@ -25,9 +25,8 @@ from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine, Preamble
 from nexus_cli.engine.requests.spending import Spending
-from nexus_cli.ledger import FailoverLog, Ledger
+from nexus_cli.ledger import Ledger, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
-from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -38,14 +37,11 @@ class SessionState:
 
     engine: Engine
     dispatcher: Dispatcher
-    limits: Limits
-    bounds: tuple[Bound, ...] = ()
-    recipe: Recipe = field(default_factory=lambda: Recipe("chat"))
     session_id: str = ""
     resumed: bool = False
     notices: list[str] = field(default_factory=list)
     """Notices for the person from outside a turn."""
-    record: FailoverLog | None = None
+    record: SessionLog | None = None
     """The log of the main lane; None for a bare session."""
     ledger: Ledger | None = None
     options: Options | None = None
@@ -97,7 +93,7 @@ class SessionState:
         """Return the limits that bind the session now: its own, those of its turn's assessment, and its confirmation of
         changes. No worker or plan gets around them."""
         confirm = self.dispatcher.run_limits(self.engine).limits.confirm
-        return self.dispatcher.limits & self.dispatcher.assessed & Limits(confirm=confirm)
+        return self.dispatcher.turn_limits & Limits(confirm=confirm)
 
     async def close(self) -> None:
         """Release sandbox, provider, the session's lock and the ledger, as far as the session has opened them."""
@@ -182,4 +178,4 @@ def bare_state(
         services=SessionServices({kind: partial(registry.services.get, kind) for kind in registry.services}),
     )
     session_id = str(getattr(getattr(logger, "session", None), "id", ""))
-    return SessionState(engine, dispatcher, limits, session_id=session_id)
+    return SessionState(engine, dispatcher, session_id=session_id)

@@ -13,12 +13,13 @@ from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.event import Notice
+from nexus_cli.core.limits import LIMITS_MEMO
 from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
 from nexus_cli.engine.admit_trigger import admit_trigger
 from nexus_cli.engine.compaction.context_fit import replan_sections
 from nexus_cli.engine.requests.spending import BUDGET
 from nexus_cli.session.continuation import Continuation, StopHooks, WorkerReports
-from nexus_cli.session.limits_record import LIMITS, describe_changed_limits
+from nexus_cli.session.limits_record import describe_changed_limits
 from nexus_cli.session.running_workers import JOB, WORKER
 from nexus_cli.session.session_state import SessionState
 
@@ -96,7 +97,7 @@ async def _begin(state: SessionState, words: str) -> None:
     engine = state.engine
     planned = await engine.prompt.draft_epoch(engine.context, words)
     engine.conversation.replace_header(planned.frame)
-    engine.conversation.begin(planned.drops, [one.note for one in planned.left])
+    engine.conversation.begin(planned.drops, planned.notes)
     engine.emit_drops(planned.drops)
 
 
@@ -125,7 +126,7 @@ async def _resume(state: SessionState) -> None:
         engine.model_notices.append(f"the working folder is now {options.cwd}, no longer {log.session.folder}")
     known = {"max_cost"} if RunFacts in state.services else set[str]()  # the cap of a run shrinks with its cost
     known.update(BUDGET if options.spawner else ())  # a worker is told its new budget
-    if changed := describe_changed_limits(conversation.memos(LIMITS), state.bounds, known):
+    if changed := describe_changed_limits(conversation.memos(LIMITS_MEMO), state.dispatcher.bounds, known):
         engine.model_notices.append(changed)
     if conversation.memos(WORKER):
         state.services.find(Workers)  # reports workers whose result was not read

@@ -79,13 +79,13 @@ def status(state: SessionState) -> Status:
     last, (cost, known, saved_usd) = engine.conversation.sent.last_usage, state.costs()
     until = open_until(conversation, state.session_id)
     cold, jobs = cold_price(state, request), state.services.made(RunningJobs)
-    level, probe = state.limits.allow or "read", state.dispatcher.permission.probe
+    level, probe = state.dispatcher.level, state.dispatcher.permission.probe
     return Status(
         session=state.session_id,
         model=engine.model.info.name,
         effort=engine.model.effort,
         allow=level,
-        recipe=state.recipe.name,
+        recipe=state.dispatcher.recipe.name,
         folder=str(state.dispatcher.cwd),
         used=request.tokens if conversation.is_recorded or conversation.items else 0,
         budget=request.budget.available,

@@ -79,7 +79,7 @@ async def end_space_run(session: Session, run: Run, outcome: Outcome) -> None:
     ledger = session.ledger
     if ledger is None or run.entity is None:
         return
-    for value in (memo.value for memo in session.state.engine.conversation.memos(HISTORY)):
+    for value in (memo.value for memo in session.engine.conversation.memos(HISTORY)):
         ledger.spaces.mark_seen(value["space"], run.entity, max(value["messages"], default=0))
 
 
@@ -290,7 +290,7 @@ class _History:
     ) -> _History:
         """Return the history of `found`, preceded by `before` more messages, in `part` of the room beside system and
         tools. Short messages stay whole; long ones share the rest."""
-        fixed = engine.conversation.epoch.fixed_tokens
+        fixed = engine.conversation.epoch.fixed
         room = int(max(0, engine.context.countable(engine.context.budget.available) - fixed) * part)
         sizes = await asyncio.to_thread(_sizes, found, engine.context.count)
         first = _first_with_room(sizes, room)

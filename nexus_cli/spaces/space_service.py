@@ -37,7 +37,7 @@ from nexus_cli.core.run import (
     parse_key,
 )
 from nexus_cli.core.services import Spaces
-from nexus_cli.ledger import FailoverLog, Ledger
+from nexus_cli.ledger import Ledger, SessionLog
 from nexus_cli.ledger.spaces import Posted
 from nexus_cli.session.session import Session
 from nexus_cli.spaces.agent_goals import add_goal
@@ -61,7 +61,7 @@ class SpaceService(Spaces):
     """The spaces of one agent, as one of its sessions sees them."""
 
     ledger: Ledger
-    log: FailoverLog
+    log: SessionLog
     session: str
     agent: Entity
     clock: Clock
@@ -288,8 +288,8 @@ def run_spaces(session: Session, entity: int) -> SpaceService:
 
 def _spaces_of(session: Session, agent: Entity | None) -> SpaceService:
     ledger, log = session.ledger, session.record
-    assert ledger is not None and isinstance(log, FailoverLog) and agent is not None, "it is offered to members only"
-    engine = session.state.engine
+    assert ledger is not None and isinstance(log, SessionLog) and agent is not None, "it is offered to members only"
+    engine = session.engine
     settings = engine.settings.spaces
     return SpaceService(ledger, log, session.id, agent, engine.clock, Brake(settings.max_runs, settings.max_cost))
 

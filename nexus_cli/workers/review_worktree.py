@@ -107,7 +107,7 @@ async def _find_refusals(dispatcher: Dispatcher, changes: UnappliedChanges) -> l
     The target of a link is judged as if it were edited.
     """
     tool = find_governing(dispatcher.registry.tools(), Effect.EDIT)
-    limits = dispatcher.limits & dispatcher.assessed
+    limits = dispatcher.turn_limits
     if tool is None or (limits.tools is not None and tool.name not in limits.tools):
         return ["this run may not edit"]
     if limits.categories is not None and tool.effect not in limits.categories:

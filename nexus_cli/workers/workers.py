@@ -68,7 +68,7 @@ async def first_message(worker: Worker, session: Session, rights: Limits) -> str
         lines.append(f"- For this task you may use: {', '.join(sorted(tools))}. Other calls are refused.")
     if budget := describe_budget(worker.scope):
         lines.append(f"- {budget}")
-    recipe = session.state.recipe
+    recipe = session.dispatcher.recipe
     if recipe.name != "worker" and recipe.instruction:
         lines.append(f"\n# Role\n{recipe.instruction}")
     text = load_prompt("worker", place="\n".join(lines), task=worker.task)
@@ -88,7 +88,7 @@ def name_sender(text: str, source: str) -> str:
 
 def find_reader(session: Session) -> Tool | None:
     """Return the tool by which the session reads a file, None if it has none."""
-    return find_governing(session.state.dispatcher.registry.tools(), Effect.READ)
+    return find_governing(session.dispatcher.registry.tools(), Effect.READ)
 
 
 async def _quote_file(path: str, session: Session, may_read: bool) -> str:
@@ -102,7 +102,7 @@ async def _quote_file(path: str, session: Session, may_read: bool) -> str:
 
 async def read_unasked(path: str, session: Session) -> ToolResult | None:
     """Return a file as the session's model would read it, None if reading it needs approval."""
-    dispatcher = session.state.dispatcher
+    dispatcher = session.dispatcher
     tool = find_reader(session)
     if tool is None:
         return None
@@ -113,7 +113,7 @@ async def read_unasked(path: str, session: Session) -> ToolResult | None:
         return ToolResult(error=str(error))
     if not dispatcher.permission.decide(CheckedCall(tool, arguments, targets), dispatcher.level).is_granted:
         return None
-    cap = session.state.engine.context.budget.output_cap
+    cap = session.engine.context.budget.output_cap
     context = ToolContext(
         dispatcher.cwd, dispatcher.project, cap, "", lambda text: None, dispatcher.services, targets=targets
     )
@@ -189,7 +189,7 @@ class SessionWorkers(RunningWorkers[Session]):
         budget = Limits(**{name: wanted[name] for name in BUDGET if name in wanted})
         if any(value <= 0 for name in BUDGET if (value := wanted.get(name)) is not None):
             raise NexusError("usage", "its limits are wrong", "each has to be above 0")
-        model = resolve_for_worker(task.model, self.session.model, self.session.state.engine.settings)
+        model = resolve_for_worker(task.model, self.session.model, self.session.engine.settings)
         name = f"{self._prefix}{len(self._workers) + 1}"
         worker = Worker(name, call_id, task.task, recipe, tuple(task.files), model)
         worker.scope = scope & self._reserve(worker, budget, self._spending)
@@ -209,7 +209,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _reserve(self, worker: Worker, wanted: Limits, spending: Spending) -> Limits:
         """Reserve the budget of a worker: workers that one message asks for get equal parts."""
-        dispatcher = self.session.state.dispatcher
+        dispatcher = self.session.dispatcher
         if self._shared is None or self._shared[0] is not dispatcher.step or self._shared[1] is not spending:
             tools = [dispatcher.registry.get(call.name) for call in dispatcher.step.calls]
             asked = sum(tool is not None and tool.delegates for tool in tools)
@@ -222,7 +222,7 @@ class SessionWorkers(RunningWorkers[Session]):
         until `stays` ends."""
         from nexus_cli.workers.prepare_worktree import enter_prepared  # noqa: PLC0415
 
-        dispatcher = self.session.state.dispatcher
+        dispatcher = self.session.dispatcher
         stay = await asyncio.to_thread(enter_prepared, dispatcher.project, worker.worktree)
         stays.append(stay)
         worker.enter(stay)
@@ -231,10 +231,10 @@ class SessionWorkers(RunningWorkers[Session]):
 
     @property
     def _spending(self) -> Spending:
-        return self.session.state.engine.spending
+        return self.session.engine.spending
 
     def _budget(self) -> int:
-        return min(self.session.state.dispatcher.limits.sub_agent_budget or AT_ONCE, MOST_AT_ONCE)
+        return min(self.session.dispatcher.limits.sub_agent_budget or AT_ONCE, MOST_AT_ONCE)
 
     # One run of a worker
 
@@ -266,7 +266,7 @@ class SessionWorkers(RunningWorkers[Session]):
         finally:
             spending.settle(worker.id, worker.steps + worker.steps_below - steps, worker.usage - usage)
             if not worker.worktree:
-                self.session.state.dispatcher.changed.update(dict.fromkeys(worker.changed))
+                self.session.dispatcher.changed.update(dict.fromkeys(worker.changed))
             self._record(worker)
             if worker.in_background:
                 self._tell(worker)
@@ -290,7 +290,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     async def _work_in_session(self, worker: Worker, words: str | None) -> None:
         session = worker.session = self._open(worker)
-        if self.session.state.engine.control.is_ending:
+        if self.session.engine.control.is_ending:
             session.end_after_step()
         try:
             worker.session_id = session.id
@@ -298,7 +298,7 @@ class SessionWorkers(RunningWorkers[Session]):
             self._forward(worker, WorkerState(worker.to_json()))
             text = await first_message(worker, session, self.session.state.rights()) if words is None else words
             if words is not None:
-                session.state.engine.model_notices += (*worker.notices, describe_budget(worker.scope))
+                session.engine.model_notices += (*worker.notices, describe_budget(worker.scope))
             trigger = Trigger(text, source=worker.source, shown=worker.task if words is None else "")
             worker.in_turn = True
             async with aclosing(session.run(trigger)) as events:
@@ -311,9 +311,9 @@ class SessionWorkers(RunningWorkers[Session]):
         finally:
             worker.session = None
             worker.in_turn = False
-            if worker.state == FINISHED and session.state.engine.spending.ending and worker.scope.max_steps != 1:
+            if worker.state == FINISHED and session.engine.spending.ending and worker.scope.max_steps != 1:
                 worker.error = BUDGET_ENDED
-            worker.steps_below += session.state.engine.spending.worker_steps
+            worker.steps_below += session.engine.spending.worker_steps
             await session.aclose()
 
     def _open(self, worker: Worker) -> Session:
@@ -349,8 +349,8 @@ class SessionWorkers(RunningWorkers[Session]):
             ledger=state.ledger,
             services=(ServiceMaker(RunningWorkers, own_workers),),
         )
-        session.state.dispatcher.call_changes.report_to(dispatcher.call_changes, worker.id)
-        own = session.state.engine
+        session.dispatcher.call_changes.report_to(dispatcher.call_changes, worker.id)
+        own = session.engine
         own.context.model = own.context.model if worker.model else parent.model
         if isinstance(own.prompt, PromptAssembly):
             now = (own.model.info.name, own.model.effort)
@@ -363,13 +363,13 @@ class SessionWorkers(RunningWorkers[Session]):
             if epoch is not None:  # None: steered after a model switch, before the next request of its parent
                 own.prompt.inherited = EpochHeader.of(epoch)
         # A rule that was allowed for a copy of the project does not hold in the project.
-        session.state.dispatcher.always = set(dispatcher.always) if worker.worktree else dispatcher.always
-        session.state.dispatcher.permission.share_probe(dispatcher.permission)
+        session.dispatcher.always = set(dispatcher.always) if worker.worktree else dispatcher.always
+        session.dispatcher.permission.share_probe(dispatcher.permission)
         return session
 
     def _forward(self, worker: Worker, each: Event) -> None:
         marked = each if isinstance(each, AgentEvent) else AgentEvent(worker.id, worker.session_id, each)
-        self.session.state.engine.control.emit_aside(marked)
+        self.session.engine.control.emit_aside(marked)
 
     def _note_work(self, worker: Worker, each: Event, session: Session, worktree: str = "") -> None:
         """Add a call of a worker, or of a nested worker, to the record of this session's work."""
@@ -380,8 +380,8 @@ class SessionWorkers(RunningWorkers[Session]):
             if own is not None:
                 self._note_work(own, each.event, own.session or session, worktree)
         elif isinstance(each, ToolResultEvent):
-            conversation = self.session.state.engine.conversation
-            dispatcher = session.state.dispatcher
+            conversation = self.session.engine.conversation
+            dispatcher = session.dispatcher
             tool = dispatcher.registry.get(each.call.name)
             note_worker_call(conversation, worker.id, each, tool, dispatcher.project, worktree)
 
@@ -389,13 +389,13 @@ class SessionWorkers(RunningWorkers[Session]):
         """Decide all open questions again, here and for other workers: one answer holds for all."""
         for session in (self.session, *(one.session for one in self.all())):
             if session is not None:
-                session.state.dispatcher.withdraw_questions()
+                session.dispatcher.withdraw_questions()
 
     def _tell(self, worker: Worker) -> None:
         """Notify the model that a background worker has ended."""
         self._reports.put_nowait(worker)
         if worker.untold and self.session.state.has_more_turns:
-            self.session.state.engine.model_notices.append(worker.ended_line())
+            self.session.engine.model_notices.append(worker.ended_line())
 
     async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:
         assert worker.running is not None
@@ -408,7 +408,7 @@ class SessionWorkers(RunningWorkers[Session]):
             await run_shielded(self._stop(worker))
             stopped(f"[{worker.figures()}]\n{worker.report}")
             raise
-        step = self.session.state.dispatcher.step
+        step = self.session.dispatcher.step
         step.declined = worker.declined or step.declined
         return worker.result()
 
@@ -435,7 +435,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     async def manage(self, action: str, agent: str, text: str, path: str = "") -> ToolResult:
         if action in ("list", "read"):
-            await refresh_reviews(self.all(), self.session.state.dispatcher.project)
+            await refresh_reviews(self.all(), self.session.dispatcher.project)
         if action == "list":
             return ToolResult(list_lines(self.all()))
         worker = self.find(agent)
@@ -451,7 +451,7 @@ class SessionWorkers(RunningWorkers[Session]):
             return await self.steer(worker.id, text)
         if action in ("diff", "apply"):
             async with self._reviewing:  # calls of one message come here in their order
-                return await review_worktree(worker, self.session.state.dispatcher, action, path)
+                return await review_worktree(worker, self.session.dispatcher, action, path)
         said = worker.report or worker.doing or worker.error if action == "read" else ""
         return ToolResult(f"[{worker.figures()}]\n{said}".rstrip())
 
@@ -474,7 +474,7 @@ class SessionWorkers(RunningWorkers[Session]):
             return ToolResult(error="`text` is empty", ran=False)
         if worker.running is not None and worker.has_ended:
             await asyncio.wait([worker.running])  # it closes its session
-        if worker.session is not None and worker.session.state.engine.spending.ending:
+        if worker.session is not None and worker.session.engine.spending.ending:
             why = f"{worker.id} writes its report, its budget is used up. Steer it after that."
             return ToolResult(error=why, ran=False)
         if worker.session is not None and worker.session.busy:
@@ -484,7 +484,7 @@ class SessionWorkers(RunningWorkers[Session]):
             return ToolResult(error=f"{worker.id} {why}", ran=False)
         spending = self._spending
         if not self.session.busy:  # the person's words: no turn pays for them
-            spending = Spending(self.session.state.limits, spending.recipes, is_chat=spending.is_chat)
+            spending = Spending(self.session.dispatcher.limits, spending.recipes, is_chat=spending.is_chat)
         try:
             self._refuse_without_place()
             part = self._reserve(worker, Limits(), spending)
@@ -514,7 +514,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _is_over(self, worker: Worker) -> bool:
         """True if a worker accepts no message after its report."""
-        limits = recipe_for(worker.recipe, self.session.folder)[0].limits & self.session.state.dispatcher.limits
+        limits = recipe_for(worker.recipe, self.session.folder)[0].limits & self.session.dispatcher.limits
         return bool(limits.terminal_ends)
 
     # Across processes
@@ -529,13 +529,13 @@ class SessionWorkers(RunningWorkers[Session]):
     def _record(self, worker: Worker) -> None:
         try:
             spawner = worker.spawner or self.session.id
-            self.session.state.engine.conversation.memo(WORKER, worker.to_record(spawner))
+            self.session.engine.conversation.memo(WORKER, worker.to_record(spawner))
         except NexusError as error:  # the session was deleted meanwhile
-            self.session.state.engine.control.emit_aside(Notice(error.message))
+            self.session.engine.control.emit_aside(Notice(error.message))
 
     def _restore(self) -> None:
         """Load the workers of earlier processes. Mark those as finished that ended without a record of it."""
-        for memo in self.session.state.engine.conversation.memos(WORKER):
+        for memo in self.session.engine.conversation.memos(WORKER):
             worker = Worker.from_json(memo.value)
             worker.report = str(memo.value["report"])
             spawner = str(memo.value["spawner"])
@@ -546,7 +546,7 @@ class SessionWorkers(RunningWorkers[Session]):
             if worker.state == UNKNOWN:
                 self._look_up(worker)
             if worker.untold and not worker.spawner:
-                self.session.state.engine.model_notices.append(worker.ended_line())
+                self.session.engine.model_notices.append(worker.ended_line())
 
     def _look_up(self, worker: Worker) -> None:
         """Restore the progress of a worker whose process was killed."""
@@ -606,7 +606,7 @@ class SessionWorkers(RunningWorkers[Session]):
         return "\n\n".join(self._take_report(one) for one in waited if one.state in (FINISHED, FAILED))
 
     def _take_report(self, worker: Worker) -> str:
-        notices = self.session.state.engine.model_notices
+        notices = self.session.engine.model_notices
         notices[:] = [one for one in notices if one != worker.ended_line()]
         self._note_told(worker)
         return f"[nexus: worker {worker.id} has ended]\n{worker.result().text}"

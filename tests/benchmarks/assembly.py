@@ -80,9 +80,10 @@ async def measured(session: Session, times: int) -> Iterator[tuple[float, float]
         words = Message(Role.USER, f"Look at the parser once more, part {number}, and say what the window keeps.")
         engine.conversation.append(Kind.USER, words, "person")
         began = time.process_time()
-        await attach_changes(engine)
+        await attach_changes(engine, session_state.dispatcher)
         await begin_pending_epoch(engine)
-        describe_request(engine, await ensure_fits(engine))
+        plan = await ensure_fits(engine)
+        describe_request(engine, plan, session_state.dispatcher.in_force(engine)[0])
         sealed = engine.conversation.freeze_request()
         done = time.process_time()
         json.dumps(list(sealed.wire.messages))
@@ -112,7 +113,7 @@ def rows(times: int) -> Iterator[Row]:
                 for text in ("The parser of {} keeps the window in one piece", "The window says what {} parsers keep"):
                     add_fact(session.ledger, slot, text.format(slot), str(project_root(folder)), "2026-01-13T08:30:00Z")
             found = list(asyncio.run(measured(session, times)))
-            engine = session.state.engine
+            engine = session.engine
             told = {name for memo in engine.conversation.memos("plan") for name in memo.value["told"]}
             sections = len(json.loads(engine.conversation.epoch.sections)) + len(told)
             entries = len(engine.conversation.items)

@@ -22,13 +22,14 @@ from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.render import Wire
 from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.limits import LIMITS_MEMO
 from nexus_cli.core.request import ModelInfo, Provider, Request
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.litellm_env import http_library
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.provider.retry import closing
-from nexus_cli.session.limits_record import LIMITS, limits_of
+from nexus_cli.session.limits_record import limits_of
 
 NOBODY = "a key for nobody"
 SECONDS = 30.0
@@ -102,7 +103,7 @@ async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int
 
 async def _compare_bodies(again: _Again, log: LaneLog, step: int | None) -> dict[str, Any]:
     """Compare the bodies of one lane."""
-    limits = log.memos(LIMITS)
+    limits = log.memos(LIMITS_MEMO)
     equal, differ, skipped = 0, [], dict[str, list[int]]()
     for row, request in _requests(log, step):
         again.window = (limits_of(limits, row.manifest) or {}).get("window", 0)

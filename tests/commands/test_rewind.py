@@ -168,7 +168,7 @@ def test_goals_go_back_with_the_conversation(context: FakeContext) -> None:
     context.turn("second")
     context.run("goal late")
     context.run("rewind 2 conversation")
-    goals = list_goals(context.session.state.engine.conversation)
+    goals = list_goals(context.session.engine.conversation)
     assert [goal.text for goal in goals if not goal.parent] == ["early"]
 
 

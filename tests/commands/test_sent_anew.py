@@ -138,7 +138,7 @@ def test_what_was_looked_at_before_it_changed_once_more_counts_no_longer(caching
 
 def test_a_larger_window_offers_what_was_left_out(caching: FakeContext) -> None:
     caching.turn("hello")
-    log = caching.session.state.engine.conversation.log
+    log = caching.session.engine.conversation.log
     for number, (cause, tokens) in enumerate(
         [(Cause.TRUNCATION, 300), (Cause.TRUNCATION, 400), (Cause.OUTPUT_CAP, 5), (Cause.COMPACTION, 10**6)], 1
     ):

@@ -106,7 +106,7 @@ def test_what_a_full_disk_kept_from_being_written_down_is_written_before_it_is_t
     context: FakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context.turn("change a")
-    work, journal = work_of(context), context.session.state.dispatcher.call_changes.journal
+    work, journal = work_of(context), context.session.dispatcher.call_changes.journal
     work.write("a", "old\n")
 
     def refuse(*_: Any, **__: Any) -> None:

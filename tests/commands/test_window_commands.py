@@ -165,7 +165,7 @@ def test_the_effort_is_set_and_holds(context: FakeContext) -> None:
     assert context.turn("more").outcome.ok
     context.run("effort default")
     assert context.session.status().effort == "" and context.turn("again").outcome.ok
-    assert context.session.state.engine.conversation.epoch.effort == ""
+    assert context.session.engine.conversation.epoch.effort == ""
 
 
 def test_permissions_are_shown_and_set(context: FakeContext) -> None:
@@ -174,7 +174,7 @@ def test_permissions_are_shown_and_set(context: FakeContext) -> None:
     assert value["level"] == "read" and not value["allowed"] and [one["name"] for one in value["levels"]]
     context.run("permissions edit")
     assert context.session.status().allow == "edit" and "editing files" in context.said[-1]
-    always = context.session.state.dispatcher.always
+    always = context.session.dispatcher.always
     always |= {("bash", "run", "make"), ("edits", "edit"), ("read_file", "outside", "/etc/hosts")}
     context.run("permissions ask").run("permissions")
     value = context.shown[-1][1]
@@ -312,7 +312,7 @@ def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeC
     assert "d1" in what and isinstance(context.fed[-1], ContextRecall) and context.fed[-1].drop_id == "d1"
     context.run("drops recall d1")
     block, _ = context.attached[-1]
-    counter, cap = context.session.context.counter, context.session.state.engine.context.budget.output_cap
+    counter, cap = context.session.context.counter, context.session.engine.context.budget.output_cap
     assert counter.count(block) <= cap + 60 and 'recall("d2"' in block, "as much as one tool result may take"
     with the_ledger() as ledger:
         assert next(drop.recalls for drop in ledger.log(context.session.id).drops()) == 2
@@ -456,7 +456,7 @@ def test_diff_without_git_names_what_the_session_changed(
 
 def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(context: FakeContext) -> None:
     context.turn("words")
-    lane = context.session.state.engine.conversation
+    lane = context.session.engine.conversation
     lane.append(Kind.USER, Message(Role.USER, "run the [/bold] tests"), "person")
     calls = (ToolCall("c9a", "bash", {"command": "pytest\n -q"}), ToolCall("c9b", "read_file", {"path": "x.py"}))
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "I run them.", calls), "agent")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +103,9 @@ def test_a_reflection_shows_what_was_learned(context: FakeContext) -> None:
         context.run("reflect")
     context.turn("begin")
     context.provider.script = lambda request: "Look before you leap."
-    before = context.session.state.engine.conversation.counted
+    before = context.session.engine.conversation.counted
     assert find_form("reflection")(shown(context, "reflect"), 80) == "Look before you leap."
-    assert context.session.state.engine.conversation.counted == before
+    assert context.session.engine.conversation.counted == before
 
 
 def test_a_reflection_says_which_of_its_lessons_wait(context: FakeContext) -> None:
@@ -170,8 +169,8 @@ def test_why_explains_the_decision_on_a_call(context: FakeContext) -> None:
 
 @pytest.mark.matrix
 def test_why_tells_signals_from_the_other_layers(context: FakeContext) -> None:
-    context.session.state.dispatcher.signals = True
-    context.session.state = replace(context.session.state, bounds=())
+    context.session.dispatcher.signals = True
+    context.session.dispatcher.bounds = ()
     context.turn("begin")
     value = shown(context, "why mode")
     assert value["limits"] == [
@@ -179,7 +178,7 @@ def test_why_tells_signals_from_the_other_layers(context: FakeContext) -> None:
     ]
     assert value["signals"]["bind"] and value["signals"]["event_class"] == "communication"
     assert "the run is communication" in find_form("why")(value, 80)
-    assert context.session.state.limits == Limits(max_steps=9, allow="read")
+    assert context.session.dispatcher.limits == Limits(max_steps=9, allow="read")
 
 
 def test_init_starts_a_turn_with_the_instructions_for_nexus_md(context: FakeContext) -> None:

@@ -84,7 +84,7 @@ def test_a_maker_is_all_that_a_service_takes(tmp_path: Path) -> None:
         return Standing()
 
     session = opened(tmp_path, (*SERVICES, ServiceMaker(Clock, make)))
-    assert Clock in session.state.dispatcher.services and not made
+    assert Clock in session.dispatcher.services and not made
     assert [session.state.services[Clock].now() for _ in range(2)] == ["noon", "noon"] and made == [session.id]
     some = ServiceMaker(Clock, make, lambda ledger, options: not options.no_tools)
     without = opened(tmp_path, (some,), no_tools=True)

@@ -11,7 +11,7 @@ from laws.world import say, world
 from ledger.postgres import Server
 
 from nexus_cli.cli import ledger_wait
-from nexus_cli.ledger import failover_log, postgres_connection
+from nexus_cli.ledger import postgres_connection, server_journal
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def url(postgres: Server) -> Iterator[str]:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is away is asked again soon."""
-    monkeypatch.setattr(failover_log, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(server_journal, "RETRY_SECONDS", 0.05)
     monkeypatch.setattr(ledger_wait, "PAUSE", 0.05)
     monkeypatch.setattr(postgres_connection, "PAUSE", 0.0)
 

@@ -19,7 +19,8 @@ from program.nursery import PIPE, born
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.limits import Limits
-from nexus_cli.ledger import FailoverLog, LaneLog, database
+from nexus_cli.ledger import LaneLog, database
+from nexus_cli.ledger.server_journal import ServerJournal
 from nexus_cli.provider import retry
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -115,7 +116,7 @@ def watched(work: Job) -> None:
     batch: list[tuple[str, Any]] = []
     seen = 0
     real = database.commit
-    write_waiting = FailoverLog._write_waiting
+    commit_waiting = ServerJournal.commit_waiting
 
     def commit(connection: Any) -> None:
         nonlocal seen
@@ -135,7 +136,7 @@ def watched(work: Job) -> None:
                 result = method(self, *arguments, **more)
             finally:
                 doing.pop()
-            if isinstance(self, FailoverLog) and self._shared.waiting:  # a server's, which commits it later
+            if getattr(self._journal, "waiting", ()):  # a server's, which commits it later
                 waiting.append((kind, detail))
             else:
                 confirm(f"{kind} {detail}")
@@ -143,9 +144,9 @@ def watched(work: Job) -> None:
 
         return call
 
-    def write(self: FailoverLog, *, is_asked: bool = False) -> None:
+    def write(self: ServerJournal, *, is_asked: bool = False) -> None:
         batch[:] = waiting
-        write_waiting(self, is_asked=is_asked)
+        commit_waiting(self, is_asked=is_asked)
         for one in tuple(batch):
             waiting.remove(one)
             confirm(f"{one[0]} {one[1]}")
@@ -155,7 +156,7 @@ def watched(work: Job) -> None:
         return f"append {entry.kind}", f"{lane} {entry.id}"
 
     database.commit = commit
-    FailoverLog._write_waiting = write  # type: ignore[method-assign]
+    ServerJournal.commit_waiting = write  # type: ignore[method-assign]
     kinds: dict[str, Callable[..., tuple[str, Any]]] = {
         "append": of_entry,
         "record_request": lambda lane, manifest, *_: ("sending", f"{lane} {manifest.step}"),

@@ -198,7 +198,7 @@ def test_a_fork_that_overflows_is_not_sent_twice_and_teaches_the_window(place: P
             real = around.server.requests[-1].tokens.input - 50
             around.server.refusal = replace(around.server.refusal, above=real)
             assert ended(await session.compact()).ok
-            assert session.state.engine.context.budget.window == real
+            assert session.engine.context.budget.window == real
             assert outcome(await say(session, "TURN9 go on")).ok
             return session.id
 

@@ -86,7 +86,7 @@ def lived(place: Path, model: Any, words: list[str], **more: Any) -> tuple[World
                     events = await say(session, said)
                     assert outcome(events).ok, outcome(events).error
                     recalled = [event for event in events if isinstance(event, ContextRecall)]
-                    cap = session.state.engine.context.budget.output_cap
+                    cap = session.engine.context.budget.output_cap
                     assert all(event.tokens <= cap + 8 for event in recalled)
             finally:
                 await session.aclose()

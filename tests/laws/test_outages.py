@@ -32,7 +32,9 @@ from nexus_cli.core.errors import LedgerAwayError
 from nexus_cli.core.event import CompactionDone, Notice
 from nexus_cli.ledger import Ledger, database
 from nexus_cli.ledger.postgres import PostgresDatabase
+from nexus_cli.ledger.server_journal import ServerJournal
 from nexus_cli.ledger.unsaved_calls import unsaved_folder
+from nexus_cli.session.session import Session
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -52,6 +54,13 @@ def wait_at_most(around: World, seconds: float) -> None:
 
 def bash(command: str) -> dict[str, Any]:
     return {"calls": [{"name": "bash", "arguments": {"command": command}}]}
+
+
+def wait_for(session: Session, seconds: float) -> None:
+    assert session.state.record is not None
+    journal = session.state.record._journal
+    assert isinstance(journal, ServerJournal)
+    journal.wait = seconds
 
 
 def four_steps(at: dict[int, Callable[[], object]]) -> Model:
@@ -327,8 +336,7 @@ def test_a_full_disk_is_told_and_what_waits_is_saved_from_memory(
 
     async def live() -> tuple[str, list[str], bool]:
         session = around.open()
-        assert session.state.record is not None
-        session.state.record._wait = 60.0 if returns else 0.0
+        wait_for(session, 60.0 if returns else 0.0)
         monkeypatch.setattr(os, "write", write)
         events = await say(session, "one")
         told = [one.text for one in events if isinstance(one, Notice) and "No space left" in one.text]
@@ -375,7 +383,7 @@ def test_a_long_session_with_compactions_survives_outages(place: Path, url: str,
             for number in range(8):
                 if number == 4:
                     postgres.stop()
-                    set_goal(session.state.engine.conversation, "finish", ())
+                    set_goal(session.engine.conversation, "finish", ())
                     assert session.saved, "in its file"
                     told += session.take_notices()
                     postgres.start()

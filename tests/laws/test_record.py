@@ -143,8 +143,8 @@ def newest_first(all_: list[str], standing: Callable[[str], bool]) -> list[str]:
 
 def assert_law(session: Session, play: Play, goals: dict[str, str], done: CompactionDone) -> None:
     """What was said, done and run stands in the window, newest first, or can be read back."""
-    lane, count = session.context.conversation, session.state.engine.context.count
-    budget = session.state.engine.context.budget.available
+    lane, count = session.context.conversation, session.engine.context.count
+    budget = session.engine.context.budget.available
     text = "\n".join(item.message.content for item in lane.items if item.form is not ItemForm.SUMMARY)
     head = next(item.message.content for item in lane.items if item.form is ItemForm.SUMMARY)
     notes, _, rest = head.partition("\n---\n")

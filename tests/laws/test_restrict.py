@@ -189,8 +189,8 @@ def test_the_files_of_a_project_change_neither_model_nor_limits_nor_permission(p
             events = await say(session, "do it")
             assert outcome(events).ok
             assert [one["tool"] for one in outcome(events).denied] == ["bash"]
-            assert session.state.engine.context.budget.window == around.window
-            assert session.state.limits.max_steps == around.steps
+            assert session.engine.context.budget.window == around.window
+            assert session.dispatcher.limits.max_steps == around.steps
         finally:
             await session.aclose()
         return dict(around.server.requests[0].body)

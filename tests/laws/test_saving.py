@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import count, pairwise
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from laws.check import assert_laws
-from laws.test_outages import four_steps
+from laws.test_outages import four_steps, wait_for
 from laws.world import World, outcome, say, world
 from ledger.postgres import Server
 from search import sample
@@ -27,8 +27,9 @@ from nexus_cli.conversation.goals import set_goal
 from nexus_cli.core.approval import Allow, Answer, Question
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import FailoverLog, Ledger, database, failover_log, lanes, postgres_connection
+from nexus_cli.ledger import Ledger, SessionLog, database, lanes, postgres_connection, server_journal
 from nexus_cli.ledger.postgres import PostgresDatabase
+from nexus_cli.ledger.server_journal import ServerJournal
 from nexus_cli.ledger.unsaved_calls import unsaved_folder
 from nexus_cli.session import undo_files
 from nexus_cli.session.factory import open_session
@@ -53,18 +54,13 @@ def answers(at: dict[int, Callable[[], object]]) -> Callable[[Any], dict[str, An
     return answer
 
 
-def wait_for(session: Session, seconds: float) -> None:
-    assert session.state.record is not None
-    session.state.record._wait = seconds
-
-
 def test_a_request_is_recorded_under_its_epoch_after_the_commit_of_both_was_lost(
     place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, lost = database.commit, list[list[str]]()
 
     def commit(connection: Any) -> None:
-        waiting = [call.name for call in sessions[0].state.record._shared.waiting]  # type: ignore[union-attr]
+        waiting = [call.name for call in sessions[0].state.record._journal.waiting]  # type: ignore[union-attr]
         if isinstance(connection, PostgresDatabase) and "record_request" in waiting and not lost:
             lost.append(waiting)
             with suppress(Exception):
@@ -143,10 +139,10 @@ def test_another_command_leaves_what_a_living_session_waits_for(
     place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a request that is then sent would count as unsent."""
-    monkeypatch.setattr(failover_log, "RETRY_SECONDS", 1.0)
-    real, stopped = FailoverLog.record_request, list[int]()
+    monkeypatch.setattr(server_journal, "RETRY_SECONDS", 1.0)
+    real, stopped = SessionLog.record_request, list[int]()
 
-    def record_request(self: FailoverLog, *values: Any) -> None:
+    def record_request(self: SessionLog, *values: Any) -> None:
         if not stopped:
             stopped.append(1)
             postgres.stop()
@@ -163,7 +159,7 @@ def test_another_command_leaves_what_a_living_session_waits_for(
         async def live() -> str:
             session = around.open()
             await say(session, "one")
-            monkeypatch.setattr(FailoverLog, "record_request", record_request)
+            monkeypatch.setattr(SessionLog, "record_request", record_request)
             other = threading.Thread(target=look)
             other.start()
             assert outcome(await say(session, "two")).ok
@@ -189,7 +185,7 @@ def test_what_a_session_notes_after_another_command_looked_is_kept(place: Path, 
             postgres.start()
             Ledger.open(url).close()
             postgres.stop()
-            set_goal(session.state.engine.conversation, "finish", ())
+            set_goal(session.engine.conversation, "finish", ())
             assert session.saved
             await session.aclose()
             postgres.start()
@@ -235,7 +231,7 @@ def test_a_call_that_waits_for_the_server_does_not_run_at_a_level_that_denies_it
                 postgres.start()
 
             session = around.open(allow="read")
-            session.state.dispatcher.approver = Allower(change)
+            session.dispatcher.approver = Allower(change)
             assert outcome(await say(session, "write it")).ok
             assert not (around.folder / "made.txt").exists()
             await session.aclose()
@@ -249,7 +245,7 @@ def test_a_call_whose_start_could_not_be_saved_has_no_unknown_outcome(place: Pat
         async def live() -> None:
             session, stops = around.open(allow="read"), [postgres.stop]
             wait_for(session, 0.1)
-            session.state.dispatcher.approver = Allower(lambda: stops.pop()() if stops else None)
+            session.dispatcher.approver = Allower(lambda: stops.pop()() if stops else None)
             assert not outcome(await say(session, "write it")).ok
             assert not (around.folder / "made.txt").exists()
             postgres.start()
@@ -260,10 +256,44 @@ def test_a_call_whose_start_could_not_be_saved_has_no_unknown_outcome(place: Pat
         asyncio.run(live())
 
 
+def test_a_call_whose_start_was_not_saved_counts_as_not_started_after_ctrl_c(
+    place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl+C comes in the pause between two attempts to reach the server."""
+    real = SessionLog.record_start
+
+    def record_start(log: SessionLog, call_id: str, name: str) -> None:
+        real(log, call_id, name)
+        postgres.stop()
+
+    with world(place, four_steps({}), ledger_url=url) as around:
+
+        async def live() -> str:
+            session, sleep = around.open(), asyncio.sleep
+            monkeypatch.setattr(SessionLog, "record_start", record_start)
+
+            async def pause(seconds: float) -> None:
+                session.cancel()
+                await sleep(60)
+
+            monkeypatch.setattr(asyncio, "sleep", pause)
+            assert outcome(await say(session, "go")).exit == 130
+            monkeypatch.setattr(asyncio, "sleep", sleep)
+            postgres.start()
+            await session.aclose()
+            return session.id
+
+        name = asyncio.run(live())
+        with closing(Ledger.open(url)) as ledger:
+            call = ledger.log(name).read(2, 2)[0].message.tool_calls[0]
+            assert not ledger.log(name).was_started(call.id)
+        assert not (around.folder / "out").exists()
+
+
 def test_a_server_that_does_not_answer_is_left_and_the_reply_is_kept(
     place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failover_log, "_SHORT_WAIT", 0.5)
+    monkeypatch.setattr(server_journal, "_SHORT_WAIT", 0.5)
     monkeypatch.setattr(postgres_connection, "CONNECT_SECONDS", 2)
 
     def send(number: int) -> None:
@@ -311,11 +341,13 @@ def test_no_note_is_missing_while_it_is_saved_and_none_of_another_process_for_lo
             session, seen = around.open(), list[int]()
             record = session.state.record
             assert record is not None
+            journal = record._journal
+            assert isinstance(journal, ServerJournal)
 
             async def watch() -> None:
                 while True:
                     await asyncio.sleep(0.005)
-                    if record._shared.defers and record._shared.is_fresh:
+                    if journal.defers and journal.known_notes.is_fresh:
                         seen.append(len(record.memos("decision")))
 
             watching = asyncio.ensure_future(watch())

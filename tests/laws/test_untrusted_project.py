@@ -274,7 +274,7 @@ def test_nothing_of_a_project_runs_or_is_redirected_while_a_session_works_in_it(
     _, told = say(session, "work")
     refused = [row["subject"] for row in told.denied]
     assert refused == ["touch made", ".nexus/config.toml"] and told.ok, told
-    assert "pirate" not in json.dumps(played.seen) and session.state.limits.allow == "edit"
+    assert "pirate" not in json.dumps(played.seen) and session.dispatcher.limits.allow == "edit"
     assert not list(hostile.rglob(MARK)) and (hostile / "a.txt").read_text() == "words\n"
     asyncio.run(session.aclose())
 

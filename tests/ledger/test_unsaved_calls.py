@@ -17,8 +17,7 @@ from ledger.postgres import Server
 from nexus_cli.config.database_url import hash_address
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import LedgerAwayError
-from nexus_cli.ledger import Ledger, failover_log, postgres_connection
-from nexus_cli.ledger.failover_log import FailoverLog
+from nexus_cli.ledger import Ledger, SessionLog, postgres_connection, server_journal
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.unsaved_calls import unsaved_folder
 
@@ -37,7 +36,7 @@ def keep_one(url: str) -> str:
     ledger = Ledger.open(url)
     info: Any = new(ledger)
     told: list[str] = []
-    log = FailoverLog(ledger.db, info.id, require_save=False, warn=told.append, server=ledger.server)
+    log = SessionLog.for_session(ledger, info.id, require_save=False, warn=told.append)
     log.append(user(1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PostgresDatabase, "write", _refuse)
@@ -174,7 +173,7 @@ def work_until_killed(url: str, seconds: float) -> Work:
     def work(say: Callable[[str], None]) -> None:
         ledger = Ledger.open(url)
         info: Any = new(ledger)
-        log = FailoverLog(ledger.db, info.id, require_save=False, warn=lambda line: None, server=ledger.server)
+        log = SessionLog.for_session(ledger, info.id, require_save=False, warn=lambda line: None)
         say(info.id)
         for number in range(1, 1_000_000):
             if kept() and threading.active_count() == 1:
@@ -202,7 +201,7 @@ def test_processes_killed_at_any_moment_of_an_outage_are_saved_exactly_once(
     url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Five are killed while they record, and then five while they save what was kept."""
-    monkeypatch.setattr(failover_log, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(server_journal, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(postgres_connection, "PAUSE", 0.0)
     chance = Random()
     ended = [spawn(work_until_killed(url, chance.uniform(0, 0.5))) for _ in range(5)]

@@ -55,7 +55,7 @@ def run(command: str) -> Call:
 
 
 def names(session: Session) -> list[str]:
-    dispatcher = session.state.dispatcher
+    dispatcher = session.dispatcher
     return sorted(scope_name(scope, dispatcher.project) for scope in dispatcher.always)
 
 
@@ -74,7 +74,7 @@ def test_session_and_always_cover_the_same_commands_and_the_way_back_works(proje
     told = next(line for line in notices(events) if "pytest" in line)
     undo = "/permissions remove bash(pytest *)" if answer is SESSION else "nexus rules remove 'bash(pytest *)'"
     assert told.endswith(f"bash(pytest *) \N{MIDDLE DOT} {undo}")
-    dispatcher = session.state.dispatcher
+    dispatcher = session.dispatcher
     assert ("bash(pytest *)" in names(session)) == (answer is SESSION)
     if not remove_allowance(dispatcher.always, "bash(pytest *)", dispatcher.project):
         dispatcher.permission.remove_rule("bash(pytest *)")
@@ -97,7 +97,7 @@ def test_what_no_rule_can_say_is_allowed_for_the_session_and_taken_back_by_its_n
     assert "s" in {one.key for one in answer_keys(person.asked[1], 1)}
     assert names(session) == ["bash: rm -r build | tee x", "edits"]
     assert any(line.endswith("edits \N{MIDDLE DOT} /permissions remove edits") for line in notices(events))
-    dispatcher = session.state.dispatcher
+    dispatcher = session.dispatcher
     assert remove_allowance(dispatcher.always, "edits", dispatcher.project)
     assert remove_allowance(dispatcher.always, "bash: rm  -r build | tee x", dispatcher.project) and not names(session)
     assert not remove_allowance(dispatcher.always, "edits", dispatcher.project)
@@ -243,7 +243,7 @@ def test_work_in_the_background_asks_and_work_that_is_waited_for_does_not(projec
     later: Call = ("agent", {"task": "look\nat it", "wait": False, "limits": {"max_steps": 3}})
     services = (WORKERS,)
     session = planning(project, later, person=person, services=services)
-    tool = session.state.dispatcher.registry.get("agent")
+    tool = session.dispatcher.registry.get("agent")
     assert tool is not None
     say(session, "go")
     assert [one.kind for one in person.asked] == ["later"]

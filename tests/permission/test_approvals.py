@@ -198,7 +198,9 @@ def test_a_level_that_allows_the_call_answers_the_question_and_holds_on(tmp_path
     assert outcome.ok and sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.txt"]
     assert subjects(person) == ["write_file a.txt", "bash touch c"], "the command is still asked about, the edit not"
     assert sessions[0].status().allow == "edit"
-    assert any(bound.name == "allow" and bound.bound_by == "/permissions" for bound in sessions[0].state.bounds)
+    assert any(
+        bound.name == "allow" and bound.bound_by == "/permissions" for bound in sessions[0].state.dispatcher.bounds
+    )
 
 
 def test_the_model_is_told_once_of_a_level_that_was_changed_to_and_fro(tmp_path: Path) -> None:
@@ -394,13 +396,13 @@ def test_what_undo_does_not_cover_is_not_run_because_another_question_was_answer
         if question.what.endswith("b"):
             await asyncio.sleep(0.05)
             return Deny("not b")
-        session.state.dispatcher.withdraw_questions()
+        session.dispatcher.withdraw_questions()
         return Allow()
 
     monkeypatch.setattr(CallChanges, "find_uncovered", find_uncovered)
     person = Person(answer)
     session = opened(tmp_path, person, [run("touch a"), run("touch b")], allow="all")
-    session.state.dispatcher.call_changes.requires = True
+    session.dispatcher.call_changes.requires = True
     events, _ = say(session, "go")
     assert subjects(person) == ["bash touch a", "bash touch b"]
     assert {one.why for one in person.asked} == {"undo cannot take it back (undo.require)"}

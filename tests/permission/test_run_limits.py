@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +49,7 @@ def limited(
         folder, MODEL, resume=session, allow=options.pop("allow", "all"), limits=Limits(max_steps=9), **options
     )
     made = open_session(asked, SETTINGS, approver=approver, provider=provider)
-    made.state.dispatcher.limits = made.state.limits & limits
-    made.state = replace(made.state, limits=made.state.limits & limits)
+    made.dispatcher.limits &= limits
     return made
 
 

@@ -118,27 +118,27 @@ def test_a_call_that_was_refused_is_no_error_and_does_not_tighten_what_refused_i
     look = [("glob", {"pattern": f"*{number}"}) for number in range(4)]
     session = opened(Played(calls_until(3, *look)), tmp_path, recipe="signalled")
     events, end = say(session, "look")
-    assert len(end.denied) == 8 and session.state.dispatcher.errors == 0
+    assert len(end.denied) == 8 and session.dispatcher.errors == 0
     assert "calls keep failing" not in str(results(events))
 
     plain = Played(calls_until(3, *look))
     session = opened(plain, tmp_path)
-    session.state.dispatcher.limits &= Limits(tools=frozenset({"grep"}))
+    session.dispatcher.limits &= Limits(tools=frozenset({"grep"}))
     assert len(say(session, "look")[1].denied) == 12 and "could not run" not in str(plain.seen)
 
 
 def test_one_that_was_refused_between_two_that_could_not_run_hides_neither(tmp_path: Path) -> None:
     asked = [("nope", {}), ("glob", {"pattern": "*"}), ("nope", {})]
     session = opened(Played(calls_until(1, *asked)), tmp_path)
-    session.state.dispatcher.limits &= Limits(tools=frozenset({"grep"}))
-    assert say(session, "go")[1].denied and session.state.dispatcher.errors == 2
+    session.dispatcher.limits &= Limits(tools=frozenset({"grep"}))
+    assert say(session, "go")[1].denied and session.dispatcher.errors == 2
 
 
 @pytest.mark.matrix
 def test_errors_in_a_row_are_forgotten_when_a_call_ran_and_when_a_turn_begins(tmp_path: Path) -> None:
     session = opened(Played(calls_until(1, ("nope", {}), ("nope", {}), ("glob", {"pattern": "*"}))), tmp_path)
     assert say(session, "go")[1].ok
-    assert session.state.dispatcher.errors == 0
+    assert session.dispatcher.errors == 0
 
 
 def mode(limits: Any) -> list[tuple[str, str]]:

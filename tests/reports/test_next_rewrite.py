@@ -49,8 +49,8 @@ def test_after_a_failed_summary_the_oldest_are_left_out_and_a_reload_comes_first
             why = {"by": "epoch", "at": None, "why": "instructions and tools are read again"}
             value = context_summary(session.state)
             assert value["rewrite"] == why and value["cached"]["expected"] == 0
-            model = session.state.engine.model
-            session.state.engine.context.model = replace(model, info=replace(model.info, name="openai/other"))
+            model = session.engine.model
+            session.engine.context.model = replace(model, info=replace(model.info, name="openai/other"))
             assert context_summary(session.state)["rewrite"]["why"] == "another model"
 
     asyncio.run(live())

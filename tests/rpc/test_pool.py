@@ -185,7 +185,7 @@ async def test_no_agent_may_do_more_than_its_pool(
     settings = replace(SETTINGS, allow=settings_level, project=Limits(allow=project_level))
     pool = AgentPool(SharedComponents(provider=Answering(), config=settings, cwd=tmp_path, allow=pool_level))
     agent = await pool.create(config=AgentConfig(allow=asked))
-    assert agent.session.state.limits.allow == given
+    assert agent.session.dispatcher.limits.allow == given
     await pool.aclose()
 
 

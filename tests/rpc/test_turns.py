@@ -503,7 +503,7 @@ async def test_a_model_folder_and_recipe_can_be_an_agents_own(tmp_path: Path) ->
         agent = served.pool.get("a")
         assert agent is not None
         assert (agent.session.model, agent.session.folder) == ("openai/other", inner)
-        assert agent.session.state.recipe.name == "chat" and agent.session.state.limits.allow == "read"
+        assert agent.session.dispatcher.recipe.name == "chat" and agent.session.dispatcher.limits.allow == "read"
 
 
 async def test_everything_works_over_a_socket_file_that_only_the_person_can_open(tmp_path: Path) -> None:

@@ -40,11 +40,14 @@ MODEL = "openai/gpt-5.6"
 STEADY = f"""
 from pathlib import Path
 from nexus_cli.config import paths
+from nexus_cli.sections.contributors import clock
 from nexus_cli.ui.render import tool_line
 paths.PACKAGE = Path({str(ROOT)!r}) / "checkout/nexus_cli"
+clock.DAYS = ("Wednesday",) * 7
 tool_line._SLOW = 3600.0
 """
-"""Run in the program first: the model is told the folder of its defaults, and how long a call took moves its line."""
+"""Run in the program first: the model is told the folder of its defaults and the day of the week, whose names differ in
+length, and how long a call took moves its line."""
 FILES = {
     "cart.py": (
         'PRICES = {"novel": 12.0, "atlas": 30.0, "comic": 8.0}\n\n\n'

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from sections.held_up import give_up, wait_until
 
 from nexus_cli.conversation.epoch_draft import PendingDrop
+from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.sections.collect import SectionCollector, system_text
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
@@ -24,6 +26,7 @@ from nexus_cli.sections.planner import SectionChoice
 from nexus_cli.sections.reader import SectionReader
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, sha256
+from nexus_cli.sections.section_drops import SectionDrops
 
 MOMENT = datetime(2026, 1, 13, 14, 30, tzinfo=UTC)
 
@@ -42,21 +45,22 @@ def failing(id: str, read: Callable[[], Any], layer: Layer = Layer.EVENT) -> Con
     return replace(contributor(id, "text", layer=layer), read=lambda sources: read())
 
 
-class Kept:
+class Kept(SectionDrops):
     """What was left out, in memory."""
 
     def __init__(self) -> None:
+        super().__init__(MemoryLog(), local_now, lambda drop: None)
         self.texts: list[SectionChoice] = []
 
     def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
-        """See `LeftOut`."""
+        """See `SectionDrops`."""
         known = self.drop_id_of(chosen.section)
         if not known:
             self.texts.append(chosen)
         return known or f"d{len(self.texts)}"
 
     def drop_id_of(self, section: Section) -> str:
-        """See `LeftOut`."""
+        """See `SectionDrops`."""
         keys = [(one.section.id, one.section.digest) for one in self.texts]
         key = (section.id, section.digest)
         return f"d{keys.index(key) + 1}" if key in keys else ""

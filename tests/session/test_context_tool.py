@@ -35,7 +35,7 @@ class Dear(Played):
 
 
 def held(session: Session) -> Mapping[str, Any]:
-    service: Assembly = session.state.dispatcher.services[Assembly]
+    service: Assembly = session.dispatcher.services[Assembly]
     return service.held()
 
 

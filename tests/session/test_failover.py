@@ -18,7 +18,7 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request
 from nexus_cli.core.services import Calibration, FixedValues
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import FailoverLog, LaneLog, Ledger, database
+from nexus_cli.ledger import LaneLog, Ledger, SessionLog, database
 
 AT = "2026-01-13T14:30:00.000Z"
 EPOCHS = [Epoch(number, None, "start", "m", "be brief", (), "{}", (), 0) for number in range(4)]
@@ -33,12 +33,12 @@ class Person:
         self._ledgers: list[Ledger] = []
         self.session = ""
 
-    def log(self, *, require_save: bool = False) -> FailoverLog:
+    def log(self, *, require_save: bool = False) -> SessionLog:
         ledger = Ledger.open(self._path)
         self._ledgers.append(ledger)
         values = {"folder": "/p", "project": "/p", "model": "m", "recipe": "chat", "at": AT}
         self.session = self.session or ledger.create_session(**values).id
-        return FailoverLog(ledger.db, self.session, require_save=require_save, warn=self.said.append)
+        return SessionLog.for_session(ledger, self.session, require_save=require_save, warn=self.said.append)
 
     def break_down(self) -> None:
         for ledger in self._ledgers:
@@ -66,7 +66,7 @@ def entry(number: int, role: Role = Role.USER) -> Entry:
     return Entry(number, AT, "person", Kind(str(role)), Message(role, f"words {number}"))
 
 
-def dropped(log: FailoverLog) -> str:
+def dropped(log: SessionLog) -> str:
     drop = log.next_drop()
     log.record_drop(Drop(drop, "result", 9, Cause.OUTPUT_CAP, AT, text=f"text of {drop}"))
     return drop
@@ -152,7 +152,7 @@ def test_what_another_process_wrote_meanwhile_is_not_taken_for_ones_own(person: 
     assert "another process continued the session" in told
 
 
-DELETED: list[Callable[[FailoverLog], object]] = [
+DELETED: list[Callable[[SessionLog], object]] = [
     lambda log: log.append(entry(2)),
     lambda log: log.open_lane("compact", 1),
     lambda log: log.record_reply(entry(2, Role.ASSISTANT), 1, Usage(), "stop", True),
@@ -161,7 +161,7 @@ DELETED: list[Callable[[FailoverLog], object]] = [
 
 @pytest.mark.parametrize("act", DELETED)
 def test_a_session_that_was_deleted_elsewhere_says_so_and_goes_on(
-    person: Person, act: Callable[[FailoverLog], object], monkeypatch: pytest.MonkeyPatch
+    person: Person, act: Callable[[SessionLog], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, strict = person.log(), person.log(require_save=True)
     log.append(entry(1))

@@ -18,7 +18,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall, from_record
 from nexus_cli.core.request import Request
 from nexus_cli.core.services import FixedValues
-from nexus_cli.ledger import FailoverLog, entries, lane_log
+from nexus_cli.ledger import LaneLog, SessionLog, entries, lane_log
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.logger import LogConfig, SessionLogger
 from nexus_cli.session.options import Options
@@ -106,14 +106,15 @@ def log_of(folder: Path, count: int, sent: int) -> SessionLogger:
     return log
 
 
-def send(log: SessionLogger, step: int, first: int, last: int) -> None:
+def send(log: LaneLog, step: int, first: int, last: int) -> None:
     """One request, up to entry `last`."""
     fixed = [FixedValues(number, f"sent {step}", 9, b"l" * 32) for number in range(first, last + 1)]
     log.record_request(Manifest(step, 0, last, {"model": "m"}, "ab" * 32, 9, AT), fixed, ())
 
 
 def test_what_was_not_sent_yet_is_read_again(tmp_path: Path, read: list[Any]) -> None:
-    log = log_of(tmp_path, 6, sent=4)
+    logger = log_of(tmp_path, 6, sent=4)
+    log = logger.ledger.log(logger.session_id)
     assert [entry.preamble for entry in log.read(1, 6)] == ["sent 1"] * 4 + [""] * 2
     send(log, 2, 5, 6)
     assert len(read) == 6
@@ -121,15 +122,24 @@ def test_what_was_not_sent_yet_is_read_again(tmp_path: Path, read: list[Any]) ->
     assert len(read) == 8
     assert [entry.id for entry in log.read(3, 5)] == [3, 4, 5] and [entry.id for entry in log.read(6, 6)] == [6]
     assert len(read) == 8 and log.read(4, 3) == []
+    logger.close()
+
+
+def test_what_a_log_has_recorded_itself_is_not_read(tmp_path: Path, read: list[Any]) -> None:
+    log = log_of(tmp_path, 6, sent=4)
+    assert [entry.preamble for entry in log.read(1, 4)] == ["sent 1"] * 4 and read == []
+    send(log, 2, 5, 6)
+    assert [entry.preamble for entry in log.read(1, 6)] == ["sent 1"] * 4 + ["sent 2"] * 2 and read == []
     log.close()
 
 
 def test_what_is_kept_of_a_session_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[Any]) -> None:
     monkeypatch.setattr(lane_log, "CACHED_CHARACTERS", 100)
-    log = log_of(tmp_path, 6, sent=6)
+    logger = log_of(tmp_path, 6, sent=6)
+    log = logger.ledger.log(logger.session_id)
     assert log.read(1, 6) == log.read(1, 6) == [*log.read(1, 3), *log.read(4, 6)]
     assert len(read) == 6 + 5 + 2 + 3
-    log.close()
+    logger.close()
 
 
 def test_a_deleted_session_is_not_read_from_memory(tmp_path: Path) -> None:
@@ -143,7 +153,7 @@ def test_a_deleted_session_is_not_read_from_memory(tmp_path: Path) -> None:
 
 def test_what_the_person_said_is_read_alone_also_after_the_ledger_failed(tmp_path: Path, read: list[Any]) -> None:
     logger = log_of(tmp_path, 6, sent=6)
-    log = FailoverLog(logger.db, logger.session_id, require_save=False, warn=lambda text: None)
+    log = SessionLog.for_session(logger.ledger, logger.session_id, require_save=False, warn=lambda text: None)
     assert list(log.user_messages(4)) == [(3, "words 3"), (1, "words 1")]
     fail_writes(logger.ledger)
     for number, actor in ((7, "person"), (8, "nexus"), (9, "person")):

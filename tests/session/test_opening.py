@@ -54,10 +54,7 @@ def test_a_provider_of_ones_own_has_names_of_its_own(tmp_path: Path) -> None:
 def test_the_model_that_sums_up_may_be_an_alias(tmp_path: Path) -> None:
     settings = Settings(alias={"small": "openai/gpt-4o-mini"}, compact=CompactSettings(model="small"))
     with opened(Options(tmp_path, "openai/m"), settings) as session:
-        assert (
-            summarizer_model(session.state.engine.context, session.state.engine.settings).info.name
-            == "openai/gpt-4o-mini"
-        )
+        assert summarizer_model(session.engine.context, session.engine.settings).info.name == "openai/gpt-4o-mini"
 
 
 def test_an_effort_that_means_nothing_is_told(tmp_path: Path) -> None:
@@ -69,7 +66,7 @@ def test_the_repl_continues_its_own_newest_session_and_ask_the_newest_of_any_kin
     def begun(front: str) -> str:
         with opened(Options(tmp_path, "mine", front=front)) as session:
             asyncio.run(session.compact())  # begins the lane
-            session.state.engine.conversation.append(Kind.USER, Message(Role.USER, "words"), "person")
+            session.engine.conversation.append(Kind.USER, Message(Role.USER, "words"), "person")
             return session.id
 
     def continued(front: str, **chosen: Any) -> str:

@@ -80,7 +80,7 @@ def test_a_projects_recipe_of_a_name_that_is_taken_is_not_used_and_that_is_said(
         "recipe chat of this project is not used: another recipe of this name comes first",
     )
     session = made(project, recipe="chat")
-    assert told[0] in session.notices and session.state.limits.max_iterations is None
+    assert told[0] in session.notices and session.dispatcher.limits.max_iterations is None
     asyncio.run(session.aclose())
 
 

@@ -206,7 +206,7 @@ def test_a_repository_that_git_takes_too_long_for_holds_up_one_request_and_is_le
 
     monkeypatch.setattr(repository_state, "look_at_repository", slow)
     session = opened(Played(lambda request: "done"), project)
-    prompt = session.state.engine.prompt
+    prompt = session.engine.prompt
     assert isinstance(prompt, PromptAssembly)
     sources = prompt.collector.reader.sources
     assert [sources.repository(), sources.repository()] == [{}, {}]

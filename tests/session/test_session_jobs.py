@@ -179,7 +179,7 @@ def test_the_person_is_told_of_a_job_that_ended_with_a_killed_nexus(tmp_path: Pa
             await turn(session, "serve")
             assert session.jobs is not None
             record = {"session": session.id, "id": "j7", "command": "serve", "state": "running", "status": None}
-            session.state.engine.conversation.memo(JOB, record)  # as a killed process leaves it
+            session.engine.conversation.memo(JOB, record)  # as a killed process leaves it
             name = session.id
         async with opened(tmp_path, again=name) as (session, _):
             events = await turn(session, "and now?")
@@ -380,7 +380,7 @@ def test_a_running_command_goes_on_in_the_background_when_the_person_wants_it(tm
             async for one in session.run("build it"):
                 events.append(one)
                 if isinstance(one, ToolOutput) and one.text == "begun\n":
-                    session.state.engine.control.release_commands()
+                    session.engine.control.release_commands()
         results = [event.result.text for event in events if isinstance(event, ToolResultEvent)]
         assert results[0].startswith("begun\n") and "job j1" in results[0] and "exit status" not in results[0]
         took = re.search(r"after ([\d.]+) s", results[2])
@@ -412,7 +412,7 @@ def test_commands_in_the_background_take_no_place_in_the_pool_and_no_more_than_s
             limit = loop.time() + 300
             while not any("stop one" in one for one in told) and loop.time() < limit:
                 await asyncio.sleep(0.1)
-                session.state.engine.control.release_commands()
+                session.engine.control.release_commands()
             assert session.jobs is not None and len(session.jobs.running()) == 16, told
             assert any("16 jobs run" in one for one in told) and not running.done()
             await asyncio.wait_for(session.aclose(), 300)
@@ -435,7 +435,7 @@ def test_a_command_that_cannot_go_to_the_background_is_stopped(tmp_path: Path, m
             async for one in session.run("build it"):
                 events.append(one)
                 if isinstance(one, ToolOutput) and one.text == "begun\n":
-                    session.state.engine.control.release_commands()
+                    session.engine.control.release_commands()
             assert "broken" in result(events).error
             await asyncio.sleep(1.2)
         assert not (tmp_path / "late").exists()
@@ -457,7 +457,7 @@ def test_a_command_goes_to_the_background_before_its_thread_has_begun(
             async def press() -> None:
                 while session.jobs is None:
                     await asyncio.sleep(0.05)
-                    session.state.engine.control.release_commands()
+                    session.engine.control.release_commands()
 
             pressing = asyncio.ensure_future(press())
             events = await turn(session, "go")

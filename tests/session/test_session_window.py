@@ -152,8 +152,8 @@ def test_the_room_of_the_context_is_that_of_the_session_after_a_refusal_too(tmp_
         session = model.session = around.open(**CHAT)
         assert session.context.get_token_usage()["budget"] == 16_000
         await take_turns(around, model, range(12))
-        assert session.context.get_token_usage()["budget"] == session.state.engine.model.info.window == 8000
-        assert session.context.available == session.state.engine.context.budget.available == 5000
+        assert session.context.get_token_usage()["budget"] == session.engine.model.info.window == 8000
+        assert session.context.available == session.engine.context.budget.available == 5000
         await session.aclose()
 
     with world(tmp_path, model, window=16_000, refuse_above=8000, factor=1.4) as around:

@@ -69,9 +69,9 @@ STEPS = {"begin": FIRST, "go on": [("todo", {"items": ITEMS})], "fill": [("grep"
 
 
 def record_of(lane: Conversation, session: Session) -> list[str]:
-    for _ in read_log(lane, session.state.engine.work):
+    for _ in read_log(lane, session.engine.work):
         pass
-    return list(make_record(lane, session.state.engine.work).goals)
+    return list(make_record(lane, session.engine.work).goals)
 
 
 @pytest.mark.matrix

@@ -240,7 +240,7 @@ def test_a_changed_file_is_counted_and_what_was_read_of_it_is_stale(project: Pat
     session = opened(project, *steps, allow="edit")
     _, outcome = say(session, "go")
     assert session.result(outcome)["files_changed"] == ["long.txt"]
-    items = [item for group in session.state.engine.conversation.groups() for item in group]
+    items = [item for group in session.engine.conversation.groups() for item in group]
     stubs = [item.message.content[1:].partition("; recall")[0] for item in items if item.form is ItemForm.STUB]
     assert stubs == ["word_tally long.txt: changed below", "read_file ./long.txt: changed below"]
 
@@ -255,7 +255,7 @@ def test_a_second_reading_makes_the_same_one_stale_and_no_other(project: Path) -
     kept = replace(SETTINGS, compact=replace(SETTINGS.compact, prune=False))
     session = opened(project, [tally], [other], [read], [tally], *PLAIN, settings=kept)
     say(session, "go")
-    found = find_stale(session.state.engine.conversation.groups(), find_tool)
+    found = find_stale(session.engine.conversation.groups(), find_tool)
     assert [(one.item.entry, one.what, one.why) for one in found] == [(3, "word_tally long.txt", "read again below")]
 
 

@@ -25,7 +25,7 @@ async def until(session: Session, command: str, act: Any) -> list[Event]:
             await asyncio.sleep(0.5)
             act()
             await asyncio.sleep(0.2)
-            (session.state.dispatcher.cwd / "go").touch()
+            (session.dispatcher.cwd / "go").touch()
     await session.aclose()
     return events
 
@@ -42,7 +42,7 @@ def test_words_typed_while_the_command_runs_are_answered(tmp_path: Path, ends: s
 
 def test_the_command_is_not_sent_to_the_background(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "Built."), tmp_path, front="chat")
-    control = session.state.engine.control
+    control = session.engine.control
     events = asyncio.run(until(session, f"{WAITS}; echo over", control.release_commands))
     assert isinstance(events[-1], TurnEnd) and events[-1].outcome.ok, events[-1]
     assert any("exits 0 after 1 round" in event.text for event in events if isinstance(event, Notice))

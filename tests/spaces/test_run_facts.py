@@ -117,7 +117,7 @@ def test_a_captured_request_has_the_blocks_of_the_seed_and_sends_them_once(team:
             )
 
         session = opened()
-        set_goal(session.state.engine.conversation, "Complete Q4 revenue analysis", ["read the figures"])
+        set_goal(session.engine.conversation, "Complete Q4 revenue analysis", ["read the figures"])
 
         async def live() -> None:
             try:

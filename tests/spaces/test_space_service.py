@@ -361,12 +361,13 @@ def test_a_session_that_is_not_saved_cannot_wait(ledger: Ledger, tmp_path: Path)
     husam, _, nexus = people(ledger, "nexus")
     space = make_space(ledger, "Alpha", [husam, nexus])
     session = opened(doing(call("enter_space", space="Alpha"), call("send_message", text="?", wait=True)), tmp_path)
-    service: Any = session.state.dispatcher.services[Spaces]
-    service.log._shared.memory = Ledger.open(None).db
+    service: Any = session.dispatcher.services[Spaces]
+    journal = service.log._journal
+    kept, journal.db, journal.in_memory = journal.db, Ledger.open(None).db, True
     try:
         result = service.send("c1", "?", "Alpha", wait=True)
     finally:
-        service.log._shared.memory = None
+        journal.db, journal.in_memory = kept, False
     assert "not saved" in result.error and texts(ledger, space) == []
 
 

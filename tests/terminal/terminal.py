@@ -246,11 +246,11 @@ class Terminal:
         return status
 
     def close(self) -> None:
-        """End what still runs, by its pid."""
+        """End what still runs, by its pid, and wait until it is gone, with its locks: the shell's part outlives it."""
         if self._process.poll() is None:
-            for pid in {self.pid, self._process.pid} - {0}:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid or self._process.pid, signal.SIGKILL)
+                self._process.send_signal(signal.SIGUSR1)  # while it is stopped, nobody waits for its end
             self._process.wait(120)
         self._stop_reading()
         if self._master >= 0:

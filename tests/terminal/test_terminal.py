@@ -79,6 +79,17 @@ def test_a_program_is_typed_to_resized_stopped_and_continued(opened: Opened) -> 
     assert terminal.status() == -signal.SIGINT
 
 
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_program_that_is_ended_is_gone_when_its_window_is_closed(stops: bool, opened: Opened) -> None:
+    large = "held = b'x' * 100_000_000; print('ready', flush=True); import time; time.sleep(99)"
+    terminal = opened(Terminal([sys.executable, "-c", large]))
+    terminal.wait_for("ready")
+    if stops:
+        terminal.suspend()
+    terminal.close()
+    assert terminal.state() == ""
+
+
 def test_closing_the_window_is_a_hang_up(opened: Opened) -> None:
     terminal = opened(Terminal(["bash", "-c", "trap 'exit 129' HUP; echo ready; while :; do sleep 0.05; done"]))
     terminal.wait_for("ready")

@@ -103,7 +103,7 @@ def test_what_is_allowed_for_good_in_a_worktree_is_not_allowed_in_the_project(tm
     session = crewed(crew, project, allow="read", approver=person)
     events, _ = run(session, "root")
     assert len(person.asked) == 1 and "changed a.txt" in results(events)[0]
-    assert not session.state.dispatcher.always and not (project / "a.txt").exists()
+    assert not session.dispatcher.always and not (project / "a.txt").exists()
 
 
 def test_a_session_that_reads_no_files_gets_none_by_naming_them_to_a_worker(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_worker_that_is_steered_while_it_closes_is_paid_for_once_each_time(tmp
             await session.aclose()
 
     asyncio.run(talk())
-    spending = session.state.engine.spending
+    spending = session.engine.spending
     assert spending.worker_steps == 2 and spending.reserved == {}
     assert spending.usage.cost_usd == pytest.approx(_root().cost_usd) == pytest.approx(1.0)
 
@@ -253,7 +253,7 @@ def test_the_steps_of_a_workers_own_workers_come_out_of_its_parents_limit(tmp_pa
     )
     session = crewed(crew, tmp_path, limits=Limits(max_steps=200))
     run(session, "root")
-    spending = session.state.engine.spending
+    spending = session.engine.spending
     assert (spending.steps, spending.worker_steps) == (2, 5) and len(crew.seen) == 7
 
 

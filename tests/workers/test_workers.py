@@ -34,7 +34,7 @@ from worktrees.repository import make_project
 from nexus_cli.config.paths import places
 from nexus_cli.core.approval import Allow, Deny
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, StepStart, ToolResultEvent, TurnEnd, WorkerState
+from nexus_cli.core.event import AgentEvent, Notice, StepStart, ToolResultEvent, TurnEnd, WorkerState
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
@@ -131,7 +131,7 @@ def test_a_budget_is_reserved_before_the_worker_starts_and_the_rest_is_given_bac
     held: list[Limits] = []
 
     def looks(request: Request) -> str:
-        held.append(session.state.engine.spending.reserved["w1"])
+        held.append(session.engine.spending.reserved["w1"])
         return "done"
 
     crew = Crew({"ONE": looks, "root": handing("ONE")})
@@ -143,7 +143,7 @@ def test_a_budget_is_reserved_before_the_worker_starts_and_the_rest_is_given_bac
     assert part.max_total_tokens == int((60_000 - 2010) * 3 / 4)
     (sent,) = [content(request) for role, request in crew.seen if role == "ONE"]
     assert "- Your budget: 30 requests, 43,492 tokens, $2.81." in sent
-    spending = session.state.engine.spending
+    spending = session.engine.spending
     assert spending.reserved == {} and spending.worker_steps == 1
     assert outcome.usage == Usage(6000, 30, cost_usd=0.75), "the parent's is the sum"
     with closing(Ledger.open(places().ledger)) as ledger:
@@ -530,6 +530,30 @@ def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp
     assert isinstance(first[-1], TurnEnd) and first[-1].outcome.ok
     assert _states(first) == ["waiting", "running"] and _states(aside) == ["finished"]
     assert report.startswith("[w1 · finished") and report.endswith("the report")
+
+
+def test_nothing_follows_the_end_of_a_turn_while_background_work_goes_on(tmp_path: Path) -> None:
+    session = crewed(Crew({"root": doing("done")}), tmp_path, interactive=True, front="chat")
+    aside: list[Any] = []
+    session.listen(aside.append)
+
+    async def work() -> None:
+        while not aside:
+            session.engine.control.emit_aside(Notice("at work"))
+            await asyncio.sleep(0)
+
+    async def talk() -> list[Any]:
+        working = asyncio.create_task(work())
+        try:
+            events = [event async for event in session.run("root")]
+            await working
+            return events
+        finally:
+            await session.aclose()
+
+    events = asyncio.run(talk())
+    assert Notice("at work") in events and isinstance(events[-1], TurnEnd) and events[-1].outcome.ok
+    assert aside == [Notice("at work")]
 
 
 def test_a_person_moves_running_workers_to_the_background_and_gets_their_reports(tmp_path: Path) -> None:

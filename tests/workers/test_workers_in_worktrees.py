@@ -100,7 +100,7 @@ def _applied(project: Path, change: Callable[[Path], object], *rules: str) -> st
             (record,) = list_worktrees(project)
             change(record.folder)
             for rule in rules:
-                session.state.dispatcher.permission.add_rule(rule)
+                session.dispatcher.permission.add_rule(rule)
         return steps[calls_made(request)]
 
     session = crewed(Crew({"ONE": writing("x"), "root": manage}), project, allow="edit")

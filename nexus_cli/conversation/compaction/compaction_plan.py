@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
-from nexus_cli.conversation.compaction.pin import Pin
+from nexus_cli.conversation.compaction.pin import split_fitting_pins
+from nexus_cli.conversation.conversation import SHOWN
 from nexus_cli.conversation.entry_ranges import EntryRange, format_ranges, subtract_ranges, unseen_ranges
 from nexus_cli.conversation.groups import Group, flatten, group_tokens, is_request, newest_entry_id
 from nexus_cli.core.entry import ItemForm, WindowItem
@@ -97,9 +98,9 @@ class CompactionPlan:
     """Largest summary in tokens that is accepted whole: the window still shrinks half the way to its target."""
     before: int
     """Tokens of the messages now."""
-    pins: tuple[Pin, ...] = ()
+    pins: tuple[Quote, ...] = ()
     """Pins repeated after the summary, without those of kept messages."""
-    crowded: tuple[Pin, ...] = ()
+    crowded: tuple[Quote, ...] = ()
     """Pins that do not fit their share."""
     said: tuple[tuple[int, str], ...] = ()
     """Entry and text of the person's messages in the summarized part, as far as they were read."""
@@ -122,9 +123,7 @@ class CompactionPlan:
     def staying(self) -> tuple[int, ...]:
         """The entries that stay among the summarized ones."""
         last = self.entries[1]
-        return tuple(
-            sorted({s.entry for s in self.kept if s.form in (ItemForm.FULL, ItemForm.ELIDED) and s.entry <= last})
-        )
+        return tuple(sorted({s.entry for s in self.kept if s.form in SHOWN and s.entry <= last}))
 
     @property
     def named(self) -> str:
@@ -155,7 +154,7 @@ class CompactionPlan:
     def entries(self) -> tuple[int, int]:
         """The first and the last summarized entry."""
         first = self.gone[0][0]
-        return first.entry if first.form in (ItemForm.FULL, ItemForm.ELIDED) else 1, newest_entry_id(self.gone)
+        return first.entry if first.form in SHOWN else 1, newest_entry_id(self.gone)
 
     @property
     def summed(self) -> bool:
@@ -173,7 +172,7 @@ def plan(
     earlier: Iterable[tuple[int, str]] = (),
     answers: Iterable[tuple[int, str]] = (),
     record: int = 0,
-    pins: Sequence[Pin] = (),
+    pins: Sequence[Quote] = (),
     beyond: Room | None = None,
     spoken: Collection[int] | None = None,
     least: int = SUMMARY_FLOOR,
@@ -212,9 +211,9 @@ def plan(
     least = max(SUMMARY_FLOOR, min(least, most // 2, beyond.most - NOTE_TOKENS - stays))
     free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - stays), most - SUMMARY_FLOOR)
     stay, crowded = split_fitting_pins(_without_shown(pins, kept), max(0, min(beyond.pins, free)), count)
-    free -= sum(pin.tokens(count) for pin in stay)
+    free -= sum(pin.labelled_tokens(count) for pin in stay)
     free -= (record_room := max(0, min(reserved, free)))
-    shown = {s.entry for s in kept if s.form in (ItemForm.FULL, ItemForm.ELIDED)} | {pin.entry for pin in stay}
+    shown = {s.entry for s in kept if s.form in SHOWN} | {pin.entry for pin in stay}
     candidates = tuple(one for one in said if one[0] not in shown)
     quotes = words.choose_quotes(candidates, max(0, min(beyond.words, free)))
     free -= sum(quote.tokens for quote in quotes)
@@ -228,7 +227,7 @@ def plan(
 def _repeated(
     groups: Sequence[Group],
     texts: Sequence[Iterable[tuple[int, str]]],
-    pins: Sequence[Pin],
+    pins: Sequence[Quote],
     beyond: Room,
     words: OwnWords,
 ) -> tuple[tuple[list[int], int], ...]:
@@ -238,8 +237,10 @@ def _repeated(
     Pinned text is not quoted as well.
     """
     pinned = {pin.entry for pin in pins}
-    quoted = (_by_group(groups, (one for one in rows if one[0] not in pinned), words.cost) for rows in texts)
-    pin_tokens = _pin_tokens(groups, pins, words.count)
+    costs = [[(entry, words.cost(text)) for entry, text in rows if entry not in pinned] for rows in texts]
+    quoted = (_by_group(groups, rows, SHOWN) for rows in costs)
+    pin_costs = [(pin.entry, pin.labelled_tokens(words.count)) for pin in pins]
+    pin_tokens = _by_group(groups, pin_costs, (ItemForm.FULL,))
     return tuple(zip((*quoted, pin_tokens), (beyond.words, beyond.answers, beyond.pins), strict=True))
 
 
@@ -254,17 +255,17 @@ def _own_words(groups: Sequence[Group], spoken: Collection[int] | None) -> Itera
 
 def _answers_in(groups: Sequence[Group], words: OwnWords) -> int:
     """Return the tokens of all texts of the assistant in the window: kept ones need no room."""
-    texts = (group[0].message for group in groups if group[0].form in (ItemForm.FULL, ItemForm.ELIDED))
+    texts = (group[0].message for group in groups if group[0].form in SHOWN)
     return sum(words.cost(message.content) for message in texts if message.role is Role.ASSISTANT and message.content)
 
 
-def _by_group(groups: Sequence[Group], rows: Iterable[tuple[int, str]], count: Callable[[str], int]) -> list[int]:
-    """Return tokens by the group that shows their entry; tokens of entries without a group count with the first."""
-    shown = [(item, index) for index, group in enumerate(groups) for item in group]
-    places = {item.entry: index for item, index in shown if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
+def _by_group(groups: Sequence[Group], rows: Iterable[tuple[int, int]], forms: Collection[ItemForm]) -> list[int]:
+    """Return the tokens of `rows` by the group that shows their entry in one of the `forms`; tokens of entries without
+    a group count with the first."""
+    places = {item.entry: index for index, group in enumerate(groups) for item in group if item.form in forms}
     tokens = [0] * len(groups)
-    for entry, text in rows:
-        tokens[places.get(entry, 0)] += count(text)
+    for entry, cost in rows:
+        tokens[places.get(entry, 0)] += cost
     return tokens
 
 
@@ -311,28 +312,7 @@ def _first_kept(of: _Beside, room: int, most: int, share: int) -> int:
     return first
 
 
-def _pin_tokens(groups: Sequence[Group], pins: Sequence[Pin], count: Callable[[str], int]) -> list[int]:
-    """Return the tokens of the pins by the group that shows them; pins without a group count with the first."""
-    places = {item.entry: index for index, group in enumerate(groups) for item in group if item.form is ItemForm.FULL}
-    tokens = [0] * len(groups)
-    for pin in pins:
-        tokens[places.get(pin.entry, 0)] += pin.tokens(count)
-    return tokens
-
-
-def _without_shown(pins: Sequence[Pin], kept: Sequence[WindowItem]) -> list[Pin]:
+def _without_shown(pins: Sequence[Quote], kept: Sequence[WindowItem]) -> list[Quote]:
     """Return the pins that no kept message shows completely."""
     shown = {item.entry for item in kept if item.form is ItemForm.FULL}
     return [pin for pin in pins if pin.entry not in shown]
-
-
-def split_fitting_pins(
-    pins: Sequence[Pin], room: int, count: Callable[[str], int]
-) -> tuple[tuple[Pin, ...], tuple[Pin, ...]]:
-    """Return the pins that fit `room` (the newest get room first) and the others, both in their order."""
-    found = set()
-    for pin in reversed(pins):
-        if pin.tokens(count) <= room:
-            room -= pin.tokens(count)
-            found.add(pin.id)
-    return tuple(p for p in pins if p.id in found), tuple(p for p in pins if p.id not in found)

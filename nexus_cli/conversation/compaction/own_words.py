@@ -1,4 +1,4 @@
-"""Quote the person's words and the assistant's answers in a summary or a marker (law 6). Pure.
+"""Quote the person's words, pins and the assistant's answers in a summary or a marker (law 6). Pure.
 
 The newest get room first. A pasted text does not displace typed words: a message larger than the whole room is cut to a
 part of it.
@@ -6,7 +6,7 @@ part of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.core.elide import elide_text, plain_marker
@@ -31,6 +31,18 @@ class Quote:
     """False if its middle was left out."""
     tokens: int = 0
     """Tokens of the quotation."""
+    pin: str = ""
+    """`p1`, `p2`, ... if the person pinned the text; the entry is 0 for words that are no message."""
+
+    @property
+    def labelled(self) -> str:
+        """The quotation below a line with its pin and its message."""
+        place = ", ".join(filter(None, (self.pin, f"message {self.entry}" if self.entry else "")))
+        return f"[{place}]\n{quote_lines(self.text)}"
+
+    def labelled_tokens(self, count: Callable[[str], int]) -> int:
+        """Return the tokens of the labelled quotation in the window."""
+        return count(self.labelled) + 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +104,8 @@ class OwnWords:
 def quote_lines(words: str) -> str:
     """Return `words` with `> ` before each line."""
     return "\n".join(f"> {line}" for line in words.split("\n"))
+
+
+def list_labelled(title: str, quotes: Sequence[Quote]) -> str:
+    """Return the labelled quotations below their title; "" for none."""
+    return "\n".join([title, *(quote.labelled for quote in quotes)]) if quotes else ""

@@ -1,41 +1,38 @@
-"""A pin: text that stays in the window word for word through every compaction and cut (law 6).
+"""Show the pins: quotations that stay in the window word for word through every compaction and cut (law 6). Pure.
 
-Owns the value, its quotation, and the line that names pins without room. `nexus_cli.engine.compaction.pins` stores
-pins, `nexus_cli.conversation.compaction.compaction_plan` plans which of them fit.
+`nexus_cli.engine.compaction.pins` stores pins, `nexus_cli.conversation.compaction.compaction_plan` plans which of them
+fit.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
-from nexus_cli.conversation.compaction.own_words import quote_lines
+from nexus_cli.conversation.compaction.own_words import Quote, list_labelled
+from nexus_cli.core.entry import Cause, Drop
 
+PINNED = "Pinned by the person, word for word:"
 NAMED = 24
 """Most pins without room that are named, each with the drop that has its text."""
 _WAY = re.compile(r"\b(p\d+): recall\(\"(d\d+)\"\)")
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """One pinned text."""
+def split_fitting_pins(
+    pins: Sequence[Quote], room: int, count: Callable[[str], int]
+) -> tuple[tuple[Quote, ...], tuple[Quote, ...]]:
+    """Return the pins that fit `room` (the newest get room first) and the others, both in their order."""
+    found = set()
+    for pin in reversed(pins):
+        if (cost := pin.labelled_tokens(count)) <= room:
+            room -= cost
+            found.add(pin.pin)
+    return tuple(p for p in pins if p.pin in found), tuple(p for p in pins if p.pin not in found)
 
-    id: str
-    """`p1`, `p2`, ... in a session."""
-    entry: int
-    """The entry whose text it is; 0 for words of its own."""
-    text: str
 
-    @property
-    def quotation(self) -> str:
-        """Return the pin as quoted after a summary or in a marker."""
-        place = f"{self.id}, message {self.entry}" if self.entry else self.id
-        return f"[{place}]\n{quote_lines(self.text)}"
-
-    def tokens(self, count: Callable[[str], int]) -> int:
-        """Return the tokens of the pin in the window."""
-        return count(self.quotation) + 2
+def pin_texts(pins: Sequence[Quote], ways: Sequence[tuple[str, str]], recalls: bool) -> list[str]:
+    """Return the quotations of `pins`, and the line that names the pins of `ways`, as far as there are any."""
+    return list(filter(None, [list_labelled(PINNED, pins), crowded_line(ways, recalls) if ways else ""]))
 
 
 def crowded_line(ways: Sequence[tuple[str, str]], recalls: bool) -> str:
@@ -49,3 +46,9 @@ def named_ways(texts: Iterable[str]) -> dict[str, str]:
     """Return the drop of each pin that a line in `texts` names. A pin's text never changes: one drop is enough."""
     lines = (line for text in texts for line in text.splitlines() if line.startswith("[Pinned too"))
     return {name: drop for line in lines for name, drop in _WAY.findall(line)}
+
+
+def pin_drop(pin: Quote, drop_id: str, cause: Cause, at: str, count: Callable[[str], int]) -> Drop:
+    """Return the drop of a pin without room."""
+    what = f"pin {pin.pin}, for which the pins had no room"
+    return Drop(drop_id, what, count(pin.text), cause, at, text=pin.text)

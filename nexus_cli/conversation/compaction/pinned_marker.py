@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from nexus_cli.conversation.compaction.own_words import OwnWords, quote_lines
-from nexus_cli.conversation.compaction.pin import Pin, crowded_line, named_ways
-from nexus_cli.conversation.compaction.summary_head import PINNED, missing_line, quote_words
+from nexus_cli.conversation.compaction.own_words import OwnWords, Quote, quote_lines
+from nexus_cli.conversation.compaction.pin import (
+    PINNED,
+    crowded_line,
+    named_ways,
+    pin_drop,
+    pin_texts,
+    split_fitting_pins,
+)
+from nexus_cli.conversation.compaction.summary_head import missing_line, quote_words
 from nexus_cli.conversation.compaction.work_record import RECORD, FittedRecord
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import flatten
@@ -30,7 +37,7 @@ ABOVE = (1.15, 1.3)
 class MarkerTexts:
     """Texts that a cut must repeat in its marker."""
 
-    pins: Sequence[Pin] = ()
+    pins: Sequence[Quote] = ()
     pins_room: int = 0
     """Tokens for the pins."""
     said: Callable[[Collection[int]], Iterable[tuple[int, str]]] = lambda shown: ()
@@ -57,7 +64,7 @@ class PinningTruncator(WindowTruncator):
     def reserved(self) -> int:
         """Tokens to reserve for pins and words."""
         fitting, crowded = self._split_pins(self.keeps.pins)
-        pins = sum((self.count(pin.quotation) + 2 for pin in fitting), self.count(PINNED) + 2 + self._line(crowded))
+        pins = sum((pin.labelled_tokens(self.count) for pin in fitting), self._around_pins(crowded))
         words, room = OwnWords(self.count), self.keeps.words_room
         said = sum(words.cost(text) for _, text in words.newest(self.keeps.said(()), room))
         longest = missing_line(9999, "older item", "d9999", True)
@@ -68,25 +75,19 @@ class PinningTruncator(WindowTruncator):
     def recalls(self) -> bool:
         return self.keeps.recalls
 
-    def _line(self, crowded: Sequence[Pin]) -> int:
-        """Return the tokens of the line that names pins without room."""
-        ways = [(pin.id, "d9999") for pin in crowded]
-        return self.count(crowded_line(ways, self.keeps.recalls)) + 2 if crowded else 0
+    def _around_pins(self, crowded: Sequence[Quote]) -> int:
+        """Return the tokens of the title of the pins, and of the line that names those without room."""
+        line = crowded_line([(pin.pin, "d9999") for pin in crowded], self.keeps.recalls)
+        return self.count(PINNED) + 2 + (self.count(line) + 2 if crowded else 0)
 
-    def _split_pins(self, pins: Sequence[Pin]) -> tuple[list[Pin], list[Pin]]:
-        """Return the pins that fit and the others, both in their order. The newest get room first, and the line that
-        names the others needs room too."""
-        fitting, crowded = self._split_by_room(pins, 0)
-        return self._split_by_room(pins, self._line(crowded)) if crowded else (fitting, crowded)
-
-    def _split_by_room(self, pins: Sequence[Pin], taken: int) -> tuple[list[Pin], list[Pin]]:
-        room, found = self.keeps.pins_room - self.count(PINNED) - 2 - taken, set()
-        for pin in reversed(pins):
-            cost = self.count(pin.quotation) + 2
-            if cost <= room:
-                room -= cost
-                found.add(pin.id)
-        return [pin for pin in pins if pin.id in found], [pin for pin in pins if pin.id not in found]
+    def _split_pins(self, pins: Sequence[Quote]) -> tuple[tuple[Quote, ...], tuple[Quote, ...]]:
+        """Return the pins that fit and the others, both in their order. The line that names the others needs room
+        too."""
+        crowded: tuple[Quote, ...] = ()
+        for _ in range(2):
+            room = self.keeps.pins_room - self._around_pins(crowded)
+            fitting, crowded = split_fitting_pins(pins, room, self.count)
+        return fitting, crowded
 
     def _head(self, conversation: Conversation, result: Truncation, drops: list[Drop]) -> list[WindowItem]:
         head = super()._head(conversation, result, drops)
@@ -94,11 +95,11 @@ class PinningTruncator(WindowTruncator):
         texts = [item.message.content for item in head]
         place = next((index for index, item in enumerate(head) if item.form is ItemForm.MARKER), None)
         there = {item.entry for item in kept if item.form is ItemForm.FULL}
-        gone = [p for p in self.keeps.pins if p.entry not in there and not any(p.quotation in text for text in texts)]
+        gone = [p for p in self.keeps.pins if p.entry not in there and not any(p.labelled in text for text in texts)]
         before = [item.message.content for item in conversation.items if item.form in OURS]
         if place is None:  # only single messages were cut, or a summary with the pins below it
             cut = {item.entry for item in kept} - there
-            gone = [pin for pin in gone if pin.entry in cut or any(pin.quotation in text for text in before)]
+            gone = [pin for pin in gone if pin.entry in cut or any(pin.labelled in text for text in before)]
             if not gone:
                 return head
             place = sum(1 for item in head[:1] if item.form is ItemForm.SUMMARY)
@@ -120,33 +121,29 @@ class PinningTruncator(WindowTruncator):
     def _pin_texts(
         self,
         conversation: Conversation,
-        gone: Sequence[Pin],
+        gone: Sequence[Quote],
         texts: tuple[Sequence[str], Sequence[str]],
         drops: list[Drop],
     ) -> list[str]:
         """Return the quotations of the `gone` pins that fit, and a line with the drop of each other one."""
         fitting, crowded = self._split_pins(gone)
-        parts = ["\n".join([PINNED, *(pin.quotation for pin in fitting)])] if fitting else []
         cited, known = map(named_ways, texts)
         ways = []
-        for pin in (pin for pin in crowded if pin.id not in cited):
-            if pin.id not in known:
-                known[pin.id] = conversation.log.next_drop()
-                what, tokens = f"pin {pin.id}, for which the pins had no room", self.count(pin.text)
-                at = conversation.now()
-                drops.append(Drop(known[pin.id], what, tokens, Cause.TRUNCATION, at, text=pin.text))
-            ways.append((pin.id, known[pin.id]))
-        return [*parts, crowded_line(ways, self.keeps.recalls)] if ways else parts
+        for pin in (pin for pin in crowded if pin.pin not in cited):
+            if pin.pin not in known:
+                known[pin.pin] = conversation.log.next_drop()
+                drops.append(pin_drop(pin, known[pin.pin], Cause.TRUNCATION, conversation.now(), self.count))
+            ways.append((pin.pin, known[pin.pin]))
+        return pin_texts(fitting, ways, self.keeps.recalls)
 
     def _record_text(self, conversation: Conversation, drops: list[Drop]) -> str:
         """Return the record; items without room become a drop."""
         record = self.keeps.record
         if not record.left:
             return record.text()
-        name, number = conversation.log.next_drop(), len(record.left)
-        what, tokens = f"{number} older items of the record of the work", self.count(record.left_text)
-        drops.append(Drop(name, what, tokens, Cause.TRUNCATION, conversation.now(), text=record.left_text))
-        return record.text(missing_line(number, "older item", name, self.recalls))
+        name = conversation.log.next_drop()
+        drops.append(record.drop(name, Cause.TRUNCATION, conversation.now(), self.count))
+        return record.text(missing_line(len(record.left), "older item", name, self.recalls))
 
     def _words(self, kept: Sequence[WindowItem], texts: Sequence[str], pinned: Collection[int]) -> str:
         """Return the person's words that are nowhere else in the window, oldest first; "" if there are none."""

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
-from nexus_cli.conversation.compaction.own_words import Quote, quote_lines
-from nexus_cli.conversation.compaction.pin import crowded_line
+from nexus_cli.conversation.compaction.own_words import Quote, list_labelled, quote_lines
+from nexus_cli.conversation.compaction.pin import pin_texts
 from nexus_cli.conversation.compaction.summary_message import create_summary_message
 from nexus_cli.conversation.entry_ranges import BUT, SUMMED, EntryRange, format_ranges
 from nexus_cli.core.clock import Clock
@@ -27,7 +27,6 @@ SAID = "What the person said in them, word for word:"
 NOTHING_ELSE = "[In these messages the person said nothing else.]"
 OTHERS = "What others said in them, word for word (a program, a model, other members; not the person):"
 ANSWERED = "What the assistant said last in its turns, word for word:"
-PINNED = "Pinned by the person, word for word:"
 _ENDS = re.compile(r"[.!?:;]\s+|[\u3002\uff01\uff1f]\s*|\n+")
 """The end of a sentence or a line, with the space after it."""
 _HEADING_LINE = re.compile(r"(?:(?:^|\n)\s*(?:#[^\n]*|(?:\d+[.)]\s*)?[^\n]{1,60}:|[*_]{2}[^\n]{1,60}))+\s*\Z")
@@ -94,11 +93,7 @@ def below(summary: str, chosen: CompactionPlan, more: Additions, known: Collecti
         parts[0] += "\n" + (f'[The summary goes on: recall("{more.cut}")]' if more.recalls else "[It was cut here.]")
     if more.record:
         parts.append(more.record)
-    if chosen.pins:
-        parts.append("\n".join([PINNED, *(pin.quotation for pin in chosen.pins)]))
-    if more.left_out:
-        parts.append(crowded_line(more.left_out, more.recalls))
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *pin_texts(chosen.pins, more.left_out, more.recalls)])
 
 
 def _quotations(title: str, quotes: Sequence[Quote], gaps: Sequence[str] = (), end: str = "") -> str:
@@ -109,7 +104,7 @@ def _quotations(title: str, quotes: Sequence[Quote], gaps: Sequence[str] = (), e
 
 def quote_rules(rules: Sequence[Quote]) -> str:
     """Quote the person's standing instructions, each with its message."""
-    return "\n".join([RULED, *(f"[message {rule.entry}]\n{quote_lines(rule.text)}" for rule in rules)]) if rules else ""
+    return list_labelled(RULED, rules)
 
 
 def quote_words(chosen: Sequence[Quote], others: Collection[int], gaps: Sequence[str] = (), end: str = "") -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nexus_cli.core.elide import clip_text, one_line
-from nexus_cli.core.entry import Entry, Kind, is_person
+from nexus_cli.core.entry import Cause, Drop, Entry, Kind, is_person
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.tool import COMMAND, Tool
 from nexus_cli.core.typed_text import split_attachments
@@ -271,6 +271,11 @@ class FittedRecord(WorkRecord):
         if not (self.goals or self.items or self.left):
             return ""
         return _layout(self.goals, self.items, self.folder, missing if self.left else "")
+
+    def drop(self, drop_id: str, cause: Cause, at: str, count: Callable[[str], int]) -> Drop:
+        """Return the drop of the left-out items."""
+        what, text = f"{len(self.left)} older items of the record of the work", self.left_text
+        return Drop(drop_id, what, count(text), cause, at, text=text)
 
 
 def fit_record(record: WorkRecord, room: int, count: Callable[[str], int], missing: str) -> FittedRecord:

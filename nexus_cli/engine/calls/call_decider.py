@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.command_records import running_guards
 from nexus_cli.config.protected_places import HOLDS_SECRETS
@@ -20,7 +20,7 @@ from nexus_cli.conversation.read_lines import count_unread
 from nexus_cli.core import event
 from nexus_cli.core.approval import SAY_INSTEAD, Allow, Answer, Approver, Deny, Question
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, PLAN, Bound, Limits, compose_limits, name_level
+from nexus_cli.core.limits import LEVELS, LIMITS_MEMO, PLAN, Bound, Limits, compose_limits, name_level
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import StartLog
 from nexus_cli.core.session_services import SessionServices
@@ -61,6 +61,7 @@ from nexus_cli.permission.run_limits import (
     restrictions,
     tighten_by_signals,
 )
+from nexus_cli.sections.recipe import Recipe
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.tools.schema import check_call
@@ -123,8 +124,10 @@ class CallDecider:
     permission: CallPermission
     approver: Approver | None = None
     services: SessionServices = field(default_factory=SessionServices)
-    ceiling: str | None = None
-    """The highest level that `--allow` can reach, set by the recipe; None for no ceiling."""
+    bounds: tuple[Bound, ...] = ()
+    """The layers that set the limits; () in a session from parts, whose limits are not recorded."""
+    recipe: Recipe = field(default_factory=lambda: Recipe("chat"))
+    """The recipe of the session."""
     signals: bool = False
     """True if pressure, errors and event class restrict the limits; otherwise they are only reported."""
     found: int = 0
@@ -147,20 +150,26 @@ class CallDecider:
     hooks: SessionHooks | None = None
     """The hooks of the session; None without any."""
     step: DecisionStep = field(default_factory=DecisionStep)
+    _recorded: Mapping[str, Any] | None = None
+    """The newest memo `LIMITS_MEMO`, once one was recorded or compared."""
 
     @property
     def level(self) -> str:
         """The permission level in force."""
         return self.limits.allow or LEVELS[0]
 
+    @property
+    def turn_limits(self) -> Limits:
+        """The limits of the session and of the turn's assessment."""
+        return self.limits & self.assessed
+
     # -- limits ------------------------------------------------------------------------------------------------
 
     def run_limits(self, engine: Engine) -> RunLimits:
         """Return the limits on the next step of the lane, including those of signals and assessment."""
         conversation = engine.conversation
-        limits = self.limits
         started = self.starts.was_started
-        bound = limits & self.assessed
+        bound = self.turn_limits
         counted = self.signals or bound.is_one_step or bound.max_iterations is not None
         run = RunHistory.of(conversation, conversation.run) if counted else RunHistory(None, ())
         now = Signals()
@@ -171,13 +180,35 @@ class CallDecider:
             pressure = engine.window_request().budget.pressure_beyond(self.found)
             errors = self.errors if conversation.run == self.began else 0
             now = Signals(pressure, errors, event_class(run.began, changed=changed))
-        layers = [("run", limits), (ASSESSMENT, self.assessed), ("signals", restrictions(now))]
+        layers = [("run", self.limits), (ASSESSMENT, self.assessed), ("signals", restrictions(now))]
         return RunLimits(*compose_limits(layers), run, now, self.registry.get, started)
 
-    def in_force(self, engine: Engine, bounds: tuple[Bound, ...]) -> tuple[Limits, tuple[Bound, ...]]:
-        """Return the limits of the session, tightened by the current signals if they bind; `bounds` are the layers of
-        the limits."""
-        return tighten_by_signals(bounds, self.run_limits(engine).now) if self.signals else (self.limits, bounds)
+    def in_force(self, engine: Engine) -> tuple[Limits, tuple[Bound, ...]]:
+        """Return the limits of the next request and their layers: those of the session, tightened by the current
+        signals if they bind."""
+        if not self.signals:
+            return self.limits, self.bounds
+        return tighten_by_signals(self.bounds, self.run_limits(engine).now)
+
+    def record_limits(self, engine: Engine) -> None:
+        """Record recipe, limits and window of the next request in a memo of the lane, if they differ from the last
+        one."""
+        if not self.bounds:
+            return
+        info, conversation = engine.model.info, engine.conversation
+        now = {
+            "recipe": self.recipe.name,
+            "section_budget": self.recipe.section_budget,
+            "limits": [bound.to_json() for bound in self.in_force(engine)[1]],
+            "window": info.window,
+            "max_output": info.max_output,
+        }
+        if self._recorded == now:
+            return
+        last = [memo.value for memo in conversation.memos(LIMITS_MEMO)][-1:]
+        if last != [now]:
+            conversation.memo(LIMITS_MEMO, now)
+        self._recorded = now
 
     def begin_own_call(
         self,
@@ -296,7 +327,7 @@ class CallDecider:
         if limit in (BY_RULE, CONFIRM):
             return self._refuse(found, why, limit)
         judged = as_command(checked, self.services)
-        reach = LEVELS[: LEVELS.index(self.ceiling or LEVELS[-1]) + 1]
+        reach = LEVELS[: LEVELS.index(self.recipe.limits.allow or LEVELS[-1]) + 1]
         await self.permission.load_for(judged.tool, LEVELS[0])
         enough = (level for level in reach if self.permission.decide(judged, level).is_granted)
         return self._refuse(found, why, limit, next(enough, ""))

@@ -13,7 +13,7 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Waits
-from nexus_cli.ledger import WAIT, FailoverLog, LaneLog, Ledger
+from nexus_cli.ledger import WAIT, LaneLog, Ledger, SessionLog
 
 WAITING = "waiting"
 """Kind of the `NexusError` that ends the turn when its run begins to wait."""
@@ -35,7 +35,7 @@ class SessionWaits(Waits):
     """Implements `Waits` for the main lane of one session."""
 
     ledger: Ledger
-    log: FailoverLog
+    log: SessionLog
     is_worker: bool
     describe_run: Callable[[], Mapping[str, Any]]
     """Makes the record of the session's run, in case it has none yet (`run_record`)."""

@@ -7,7 +7,7 @@ content beside it. A failure leaves the window unchanged and is reported in one 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,16 +16,17 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction import compaction_plan as planning
 from nexus_cli.conversation.compaction.backoff import last_refusal, note_failed, note_made
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
-from nexus_cli.conversation.compaction.pin import Pin, named_ways
+from nexus_cli.conversation.compaction.pin import named_ways, pin_drop
 from nexus_cli.conversation.compaction.standing_rules import take_rules, with_rules
 from nexus_cli.conversation.compaction.summary_head import Additions, Unquoted, head, missing_line, split_summary
 from nexus_cli.conversation.compaction.work_record import FittedRecord, WorkLog, fit_record
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
+from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
-from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, WindowItem
+from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.engine.compaction.pins import list_pins
 from nexus_cli.engine.compaction.record_sources import (
@@ -46,7 +47,6 @@ from nexus_cli.engine.compaction.summarise import (
     summarise,
 )
 from nexus_cli.engine.compaction.summary_source import SummarySource, choose_source, price_summary
-from nexus_cli.engine.requests.cache_expectation import is_warm, rewrite_memo
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.side_conversations import forked, separate
 from nexus_cli.engine.requests.tool_selection import can_recall
@@ -65,10 +65,7 @@ def draft_plan(context: ContextManager, work: WorkLog, cause: str, share: float)
     """Plan to compact the lane to `share` of its budget; None if too little would be removed. Changes nothing."""
     available, count = countable(context, cause), context.count
     pinned = list_pins(context.conversation)
-    budget, fixed = (
-        countable(context),
-        context.conversation.epoch.fixed_tokens,
-    )
+    budget, fixed = countable(context), context.conversation.epoch.fixed
     target = int(share * available) - fixed - rules_tokens(context.conversation, OwnWords(count))
     full, conversation = cause != "command", context.conversation
     for _ in read_log(conversation, work):
@@ -78,7 +75,7 @@ def draft_plan(context: ContextManager, work: WorkLog, cause: str, share: float)
     text = record.text(LONGEST_MISSING)
     reserved = count(text) * 5 // 4 + RECORD_SLACK if text else 0
     if not full:  # pins do not yield to the low target of a compaction on command
-        target += min(beyond.pins, sum(pin.tokens(count) for pin in pinned))
+        target += min(beyond.pins, sum(pin.labelled_tokens(count) for pin in pinned))
     return planning.plan(
         conversation.groups(),
         available=available,
@@ -128,7 +125,8 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
             summary = with_rules(summary, await ask_for_rules(begin, plan.summary_cap, missed), find_headings)
         if source != choice.source:
             choice = replace(choice, source=source, why=f"{choice.why}; that failed")
-        kept = await _accept(engine, plan, (summary, ends), choice, cause)
+        rewrite, kept = await draft_compaction(engine, plan, (summary, ends), choice, cause)
+        engine.begin_epoch(rewrite)
         if missed:
             engine.conversation.memo(ASKED, {"last": missed[0].entry})
     except SummaryError as reason:
@@ -162,7 +160,7 @@ def _warn_of_refusal(engine: Engine, choice: SummarySource, cap: int) -> None:
         return
     steps, why = refused
     ago = f"{steps} step{'' if steps == 1 else 's'} ago" if steps else "since the last step"
-    price = price_summary(choice, cap, warm=is_warm(engine.context, engine.clock()))
+    price = price_summary(choice, cap, warm=engine.is_warm)
     cost = "The price of another one is unknown" if price is None else f"Another one costs up to ${price:,.4f}"
     engine.emit(event.Notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}"))
 
@@ -199,14 +197,15 @@ async def _run_before_summary(engine: Engine, cause: str, instructions: str) -> 
         engine.emit(event.Notice(f"before the compaction: {error.message}", warning=False))
 
 
-async def _accept(
+async def draft_compaction(
     engine: Engine, plan: planning.CompactionPlan, made: tuple[str, str], choice: SummarySource, cause: str
-) -> dict[str, Any]:
-    """Begin the epoch of the summary and return its figures. Raises `SummaryError` if the window would not shrink.
+) -> tuple[Rewrite, dict[str, Any]]:
+    """Return the rewrite that begins with a summary, and its figures. Changes nothing. Raises `SummaryError` if the
+    window would not shrink.
 
     `made` is the summary, and the ends cut from the summaries of earlier pieces.
     """
-    conversation, count, before = engine.conversation, engine.context.count, engine.window_request().tokens
+    conversation, count = engine.conversation, engine.context.count
     summary, rules = _take_rules(engine.context, plan, made[0])
     summary, end = split_summary(summary, plan.summary_most, count)
     cut = "\n\n".join(filter(None, (made[1], end)))
@@ -215,7 +214,7 @@ async def _accept(
     known = named_ways(
         item.message.content for item in conversation.items if item.form in (ItemForm.MARKER, ItemForm.SUMMARY)
     )
-    crowded = [(pin, known.get(pin.id) or conversation.log.next_drop()) for pin in plan.crowded]
+    crowded = [(pin, known.get(pin.pin) or conversation.log.next_drop()) for pin in plan.crowded]
     fitted = fit_record(record, plan.record_room, count, LONGEST_MISSING)
     record_drop = conversation.log.next_drop() if fitted.left else ""
     cut_drop = conversation.log.next_drop() if cut else ""
@@ -225,7 +224,7 @@ async def _accept(
     kept |= {"rules": len(rules.kept), "source": choice.source, "source_why": choice.why}
     more = Additions(
         fitted.text(missing_line(len(fitted.left), "older item", record_drop, recalls)),
-        [(pin.id, name) for pin, name in crowded],
+        [(pin.pin, name) for pin, name in crowded],
         recalls,
         unseen,
         _unquoted(plan, plan.quotes, said),
@@ -235,24 +234,22 @@ async def _accept(
         cut_drop,
     )
     items = head(plan, summary, drop_id, clock=engine.clock, measure=engine.context.measure, more=more)
-    _require_smaller(items, engine.window_request(), conversation.epoch.fixed_tokens)
+    _require_smaller(items, engine.window_request(), conversation.epoch.fixed)
     planned = await engine.prompt.draft_epoch(engine.context)
-    _require_smaller(items, engine.window_request(), planned.fixed)
+    _require_smaller(items, engine.window_request(), planned.frame.fixed)
     drops = [_drop(conversation, plan, drop_id, unseen)]
     if fitted.left:
-        drops.append(_record_drop(conversation, fitted, record_drop, count))
+        drops.append(fitted.drop(record_drop, Cause.COMPACTION, conversation.now(), count))
     if cut:
         what = "the end of a summary, for which the window had no room"
         drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, conversation.now(), text=cut))
-    drops += [_pin_drop(conversation, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
-    anchor = conversation.anchor
-
-    def notes(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        yield note_made(engine.step, epoch.id, cause, [drop.id for drop in drops], anchor, rules.to_json())
-        yield rewrite_memo(engine, before)
-
-    engine.begin_epoch(items, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
-    return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
+    new = ((pin, name) for pin, name in crowded if pin.pin not in known)
+    drops += [pin_drop(pin, name, Cause.COMPACTION, conversation.now(), count) for pin, name in new]
+    ids, anchor = [drop.id for drop in drops], conversation.anchor
+    epoch = conversation.make_epoch(items, "overflow" if cause == "overflow" else "compaction", planned.frame)
+    note = note_made(engine.step, epoch.id, cause, ids, anchor, rules.to_json())
+    figures = {**kept, "summary": count(summary), "drops": ids}
+    return engine.draft_rewrite(epoch, planned, drops, [note]), figures
 
 
 def _take_rules(context: ContextManager, plan: planning.CompactionPlan, summary: str) -> tuple[str, StandingRules]:
@@ -329,13 +326,3 @@ def _drop(
     before = subtract_ranges(first, min(item.entry for item in gone) - 1, unseen) if gone else ()
     what += f"; read with {format_ranges(before)}, summarized before" if before else ""
     return Drop(drop_id, what, tokens, Cause.COMPACTION, conversation.now(), plan.entries)
-
-
-def _pin_drop(conversation: Conversation, pin: Pin, drop_id: str, tokens: int) -> Drop:
-    what = f"pin {pin.id}, for which the pins had no room"
-    return Drop(drop_id, what, tokens, Cause.COMPACTION, conversation.now(), text=pin.text)
-
-
-def _record_drop(conversation: Conversation, record: FittedRecord, drop_id: str, count: Callable[[str], int]) -> Drop:
-    what, text = f"{len(record.left)} older items of the record of the work", record.left_text
-    return Drop(drop_id, what, count(text), Cause.COMPACTION, conversation.now(), text=text)

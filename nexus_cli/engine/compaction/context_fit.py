@@ -15,7 +15,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.backoff import was_undone
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.groups import flatten, group_tokens, run_requests
+from nexus_cli.conversation.groups import group_tokens, run_requests
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.tokens.counter import IMAGE_TOKENS
 from nexus_cli.conversation.tokens.estimate import ENOUGH, ROUNDING, Estimate
@@ -24,7 +24,6 @@ from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.message import Role
-from nexus_cli.engine.requests.cache_expectation import is_warm, rewrite_memo
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.tool_selection import can_recall
 from nexus_cli.provider.model_table import window_command
@@ -58,15 +57,15 @@ NARROW = (
 def prune_if_due(engine: Engine) -> None:
     """Prune stale tool results if that pays."""
     if (batch := find_due_batch(engine)) is not None:
-        from nexus_cli.engine.compaction.prune import take_out  # noqa: PLC0415  (rarely needed)
+        from nexus_cli.engine.compaction.prune import draft_pruning  # noqa: PLC0415  (rarely needed)
 
-        take_out(engine, batch.stale)
+        engine.begin_epoch(draft_pruning(engine, batch.stale))
 
 
 def find_due_batch(engine: Engine) -> Batch | None:
     """Return the stale tool results that will be pruned before the next request. Searches for them only if there may
     be enough."""
-    warm = is_warm(engine.context, engine.clock())
+    warm = engine.is_warm
     prunes = engine.settings.compact.prune and can_recall(engine.conversation, engine.spending)
     if not prunes or (warm and engine.step % LOOK_EVERY) or was_undone(engine.conversation, engine.step):
         return None
@@ -136,8 +135,7 @@ async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> Re
 
 def _refuse_if_hopeless(context: ContextManager) -> None:
     """Raise `NexusError` if the parts that no rewrite can shorten do not fit, before paying for a summary."""
-    epoch = context.conversation.epoch
-    fixed = epoch.fixed_tokens
+    fixed = context.conversation.epoch.fixed
     most = context.countable(context.room)
     if fixed > most:
         hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
@@ -224,21 +222,18 @@ async def replan_sections(engine: Engine) -> bool:
     a switch of model, an overflow error) they may exceed their share, or the budget. Sends nothing.
     """
     conversation = engine.conversation
-    epoch = conversation.epoch
-    fixed = epoch.fixed_tokens
+    epoch, fixed = conversation.epoch, conversation.epoch.fixed
     hopeless = fixed > engine.context.countable(engine.context.room)
     outgrown = _section_tokens(epoch) > section_budget(engine.context.budget.available)
     if not hopeless and not (outgrown and not _is_replanned(engine.context)):
         return False
     planned = await engine.prompt.draft_epoch(engine.context)
-    saved = fixed - planned.fixed
+    saved = fixed - planned.frame.fixed
     if saved <= (0 if hopeless else int(WORTH * fixed)):
         if not hopeless:
             conversation.memo(WINDOW, {"epoch": epoch.id, "window": engine.context.budget.window})
         return False
-    before = engine.context.unreported_tokens()
-    head, cause = flatten(conversation.groups()), engine.pending_cause or WINDOW
-    engine.begin_epoch(head, cause, planned, notes=lambda _: [rewrite_memo(engine, before)])
+    engine.begin_epoch(engine.draft_replanned(planned, engine.pending_cause or WINDOW))
     engine.pending_cause = ""
     return True
 

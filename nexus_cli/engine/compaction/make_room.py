@@ -11,13 +11,13 @@ from nexus_cli.conversation.compaction.pinned_marker import MarkerTexts, Pinning
 from nexus_cli.conversation.compaction.summary_head import quote_rules
 from nexus_cli.conversation.compaction.work_record import WorkLog, WorkRecord, fit_record
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.window_truncation import MARKER_ROOM
+from nexus_cli.conversation.epoch_draft import Rewrite
+from nexus_cli.conversation.window_truncation import MARKER_ROOM, TRUNCATION
 from nexus_cli.engine.compaction.compact import LONGEST_MISSING, compact, draft_plan
 from nexus_cli.engine.compaction.pins import list_pins
-from nexus_cli.engine.compaction.prune import prune_instead
+from nexus_cli.engine.compaction.prune import draft_pruning, find_cheaper_batch
 from nexus_cli.engine.compaction.record_sources import look_at_files, make_record, read_log_in_pieces
 from nexus_cli.engine.compaction.rules import earlier_rules
-from nexus_cli.engine.requests.cache_expectation import rewrite_memo
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.tool_selection import can_recall
 from nexus_cli.engine.requests.user_messages import find_others, words_before
@@ -35,8 +35,11 @@ async def make_room(engine: Engine, *, fits: bool) -> None:
         and refused_for_nothing(engine.conversation, engine.step)
         and draft_plan(engine.context, engine.work, "window", target) is None
     )
-    if not hopeless and may_compact(engine.conversation, engine.step, fits=fits) and not prune_instead(engine):
-        await compact(engine, "window", engine.settings.compact.to)
+    if not hopeless and may_compact(engine.conversation, engine.step, fits=fits):
+        if stale := find_cheaper_batch(engine):
+            engine.begin_epoch(draft_pruning(engine, stale))
+        else:
+            await compact(engine, "window", engine.settings.compact.to)
     await _truncate_until_fits(engine)
 
 
@@ -44,7 +47,7 @@ async def make_room_after_overflow(engine: Engine) -> None:
     """Compact to a lower target than usual, else truncate: the provider refused the request as too long."""
     may = may_compact(engine.conversation, engine.step, fits=False)
     if not may or not await compact(engine, "overflow", engine.settings.compact.overflow_to):
-        truncate(engine, await _look_at_work(engine.conversation, engine.work))
+        engine.begin_epoch(draft_truncation(engine, await _look_at_work(engine.conversation, engine.work)))
     await _truncate_until_fits(engine)
 
 
@@ -60,20 +63,19 @@ async def _truncate_until_fits(engine: Engine) -> None:
         before = engine.conversation.counted
         if engine.window_request().fits:
             return
-        truncate(engine, await _look_at_work(engine.conversation, engine.work))
+        engine.begin_epoch(draft_truncation(engine, await _look_at_work(engine.conversation, engine.work)))
         if engine.conversation.counted >= before:
             return
 
 
-def truncate(engine: Engine, work: WorkRecord | None = None) -> None:
-    """Truncate the window to the low-water mark and report the drops.
+def draft_truncation(engine: Engine, work: WorkRecord) -> Rewrite:
+    """Return the rewrite that truncates the window to the low-water mark. Changes nothing.
 
     The marker contains pins, the person's own words, their rules and the record of the `work`. Leaves room for the
     event sections that must be sent again.
     """
     conversation = engine.conversation
     count = engine.context.count
-    before = engine.window_request().tokens
     available = engine.context.countable(engine.context.room)
     keeps = MarkerTexts(
         list_pins(conversation),
@@ -83,10 +85,10 @@ def truncate(engine: Engine, work: WorkRecord | None = None) -> None:
         can_recall(engine.conversation, engine.spending),
         lambda entries: find_others(conversation, entries),
         quote_rules(earlier_rules(conversation)),
-        fit_record(work or WorkRecord(), int(available * RECORD_SHARE), count, LONGEST_MISSING),
+        fit_record(work, int(available * RECORD_SHARE), count, LONGEST_MISSING),
     )
     truncator = PinningTruncator(**vars(engine.context.truncator), keeps=keeps)
     available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * engine.context.budget.window))
-    truncator.strategy = near(truncator.strategy, available - conversation.epoch.fixed_tokens - MARKER_ROOM)
-    drops = truncator.truncate(conversation, available, notes=lambda _: [rewrite_memo(engine, before)])
-    engine.emit_drops(drops)
+    truncator.strategy = near(truncator.strategy, available - conversation.epoch.fixed - MARKER_ROOM)
+    head, drops = truncator.cut(conversation, available)
+    return engine.draft_rewrite(conversation.make_epoch(head, TRUNCATION), drops=drops)

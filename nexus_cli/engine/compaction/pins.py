@@ -1,7 +1,7 @@
 """Store the pins of a session: texts that every compaction keeps verbatim in the window.
 
 Pins are memos of the lane, so forks inherit them and nothing is overwritten: `{id, entry, text}` pins, `{id, off}`
-unpins. `conversation/compaction/pin.py` quotes them, `summary_head.py` places them.
+unpins. A pin is a `Quote` with its id: `conversation/compaction/pin.py` shows them, `summary_head.py` places them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from nexus_cli.conversation.compaction.pin import Pin as Pin
+from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import clip_text, elide_text
 from nexus_cli.core.entry import Entry
@@ -30,19 +30,19 @@ RESULT_CAP = 1000
 """Most tokens of a pinned tool result; its message keeps the whole."""
 
 
-def list_pins(conversation: Conversation) -> tuple[Pin, ...]:
+def list_pins(conversation: Conversation) -> tuple[Quote, ...]:
     """Return the pins in force, oldest first."""
-    found: dict[str, Pin] = {}
+    found: dict[str, Quote] = {}
     for memo in conversation.memos(KIND):
         name = str(memo.value["id"])
         if memo.value.get("off"):
             found.pop(name, None)
         else:
-            found[name] = Pin(name, int(memo.value.get("entry", 0)), str(memo.value.get("text", "")))
+            found[name] = Quote(int(memo.value.get("entry", 0)), str(memo.value.get("text", "")), pin=name)
     return tuple(found.values())
 
 
-def add_pin(conversation: Conversation, what: str, count: Callable[[str], int], room: int | None = None) -> Pin:
+def add_pin(conversation: Conversation, what: str, count: Callable[[str], int], room: int | None = None) -> Quote:
     """Pin the message with the number `what`, else `what` itself as text.
 
     Returns the existing pin if there is one. Raises `NexusError("usage", ...)` for an empty text, an unknown message,
@@ -61,15 +61,15 @@ def add_pin(conversation: Conversation, what: str, count: Callable[[str], int], 
     same = next((one for one in now if (one.entry == entry if entry else one.text == text)), None)
     if same:
         return same
-    made = Pin(f"p{1 + _newest(conversation)}", entry, text)
-    if room is not None and made.tokens(count) > room:
-        why = f"it takes {made.tokens(count):,} tokens, and all pins together have room for {room:,}"
+    made = Quote(entry, text, pin=f"p{1 + _newest(conversation)}")
+    if room is not None and (tokens := made.labelled_tokens(count)) > room:
+        why = f"it takes {tokens:,} tokens, and all pins together have room for {room:,}"
         raise NexusError("usage", f"/pin {_short(what)}", why, SHORTER)
-    conversation.memo(KIND, {"id": made.id, "entry": made.entry, "text": made.text})
+    conversation.memo(KIND, {"id": made.pin, "entry": made.entry, "text": made.text})
     return made
 
 
-def remove_pin(conversation: Conversation, what: str) -> Pin:
+def remove_pin(conversation: Conversation, what: str) -> Quote:
     """Remove the pin with this id, message number or text; a part of the text is enough.
 
     Raises `NexusError("usage", ...)` unless exactly one pin matches.
@@ -77,11 +77,11 @@ def remove_pin(conversation: Conversation, what: str) -> Pin:
     now, what = list_pins(conversation), what.strip()
     found = _find_pins(now, what)
     if len(found) != 1:
-        ids = ", ".join(one.id for one in found or now)
+        ids = ", ".join(one.pin for one in found or now)
         there = f"there are {ids}" if now else "nothing is pinned"
         why = f"{ids} match" if found else f"there is no such pin: {there}"
         raise NexusError("usage", f"/pin remove {_short(what)}".rstrip(), why, "/pin lists them")
-    conversation.memo(KIND, {"id": found[0].id, "off": True})
+    conversation.memo(KIND, {"id": found[0].pin, "off": True})
     return found[0]
 
 
@@ -90,12 +90,12 @@ def has_pin(conversation: Conversation, what: str) -> bool:
     return len(_find_pins(list_pins(conversation), what.strip())) == 1
 
 
-def _find_pins(now: Sequence[Pin], what: str) -> list[Pin]:
+def _find_pins(now: Sequence[Quote], what: str) -> list[Quote]:
     """Return the pins that match `what` by id, message number or whole text, else those that contain the text."""
     said, entry = " ".join(what.split()).casefold(), _number(what)
     texts = [" ".join(one.text.split()).casefold() for one in now]
     for same in (
-        [one for one in now if one.id == said],
+        [one for one in now if one.pin == said],
         [one for one in now if entry and one.entry == entry],
         [one for one, text in zip(now, texts, strict=True) if said and text == said],
     ):

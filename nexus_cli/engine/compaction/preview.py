@@ -12,8 +12,7 @@ from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction import compaction_plan as planning
-from nexus_cli.conversation.compaction.own_words import OwnWords
-from nexus_cli.conversation.compaction.pin import Pin
+from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
 from nexus_cli.conversation.groups import flatten, is_request
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import price_rewrite
@@ -26,7 +25,6 @@ from nexus_cli.engine.compaction.compact import choose_summary_source, draft_pla
 from nexus_cli.engine.compaction.pins import list_pins
 from nexus_cli.engine.compaction.rules import rules_tokens
 from nexus_cli.engine.compaction.summary_source import SummarySource, price_summary
-from nexus_cli.engine.requests.cache_expectation import is_warm
 from nexus_cli.engine.requests.drop_list import UNIT
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.tool_selection import can_recall
@@ -85,21 +83,20 @@ def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
 
 def _after(context: ContextManager, plan: planning.CompactionPlan) -> int:
     """Return the tokens of the compacted window by our count, with a summary at its cap."""
-    count, epoch = context.count, context.conversation.epoch
-    beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
+    count = context.count
+    beside = sum(pin.labelled_tokens(count) for pin in plan.pins) + plan.record_room
     beside += rules_tokens(context.conversation, OwnWords(count))
     beside += sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
     kept = sum(item.tokens for item in plan.kept)
-    return epoch.fixed_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
+    return context.conversation.epoch.fixed + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
 
 
 def _afterwards(context: ContextManager, plan: planning.CompactionPlan, counted: int) -> RequestPlan:
     """Return the request of the compacted window of `counted` tokens. The status line shows at most its `most`: the
     report on the summary request will change the estimate."""
-    epoch = context.conversation.epoch
-    rest = counted - epoch.fixed_tokens - sum(item.tokens for item in plan.kept)
+    rest = counted - context.conversation.epoch.fixed - sum(item.tokens for item in plan.kept)
     told = WindowItem(0, ItemForm.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
-    return context.project(epoch=epoch, items=(*plan.kept, told))
+    return context.project(epoch=context.conversation.epoch, items=(*plan.kept, told))
 
 
 def _part(items: Sequence[WindowItem]) -> dict[str, Any]:
@@ -141,9 +138,9 @@ def _pin_rows(context: ContextManager, plan: planning.CompactionPlan | None) -> 
     count = context.count
     return [
         {
-            "id": pin.id,
+            "id": pin.pin,
             "entry": pin.entry,
-            "tokens": pin.tokens(count),
+            "tokens": pin.labelled_tokens(count),
             "where": _where(pin, plan),
             "text": _line(pin.text),
         }
@@ -151,7 +148,7 @@ def _pin_rows(context: ContextManager, plan: planning.CompactionPlan | None) -> 
     ]
 
 
-def _where(pin: Pin, plan: planning.CompactionPlan | None) -> str:
+def _where(pin: Quote, plan: planning.CompactionPlan | None) -> str:
     """Return the place of a pin: `window` (unchanged), `summary` (quoted below it) or `dropped` (no room)."""
     if plan is None or (pin not in plan.pins and pin not in plan.crowded):
         return "window"
@@ -164,7 +161,7 @@ def _cost_value(engine: Engine, plan: planning.CompactionPlan, choice: SummarySo
     before, used = request.tokens, request.budget.used
     then = min(_afterwards(engine.context, plan, after).tokens, before)
     fixed = used.system + used.tools
-    still_warm = is_warm(engine.context, engine.clock())
+    still_warm = engine.is_warm
     rewrite = price_rewrite(
         info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=still_warm
     )

@@ -14,16 +14,16 @@ from functools import partial
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.groups import Group
 from nexus_cli.conversation.pruning import StaleResult, find_stale, with_stubs
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.conversation.tokens.content_kinds import slots_by_kind
 from nexus_cli.conversation.tokens.estimate import Anchor
-from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, WindowItem
+from nexus_cli.core.event import Notice
 from nexus_cli.engine.compaction.pins import list_pins
-from nexus_cli.engine.requests.cache_expectation import is_warm, record_rewrite
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.tool_selection import can_recall
 from nexus_cli.tools.registry import find_tool
@@ -70,18 +70,18 @@ def find_batch(engine: Engine, least: int, *, still_warm: bool) -> Batch | None:
     return batch
 
 
-def prune_instead(engine: Engine) -> bool:
-    """Prune stale results instead of compacting; True if that was done and no compaction is needed.
+def find_cheaper_batch(engine: Engine) -> Sequence[StaleResult]:
+    """Return the stale results to replace instead of compacting; () if that does not make a compaction needless.
 
     The window is rewritten either way, so pruning only has to cost no more than a compaction for each token freed, and
     to bring the window well below the threshold.
     """
     if not engine.settings.compact.prune or not can_recall(engine.conversation, engine.spending):
-        return False
+        return ()
     groups = engine.conversation.groups()
     found = _without_pinned(engine.conversation, find_stale(groups, find_tool))
     order = _tokens_from_each(groups, engine.conversation.cursor)
-    share = INSTEAD if is_warm(engine.context, engine.clock()) else math.inf
+    share = INSTEAD if engine.is_warm else math.inf
     most = (engine.settings.compact.at - MARGIN) * engine.context.budget.available
     best, saved, request = 0, 0, engine.window_request()
     for start in reversed(range(len(found))):
@@ -89,9 +89,7 @@ def prune_instead(engine: Engine) -> bool:
         cold = max(0, order.get(found[start].item.entry, 0) - saved)
         if cold <= share * saved and _after(request, saved) < most:
             best = len(found) - start
-    if best:
-        take_out(engine, found[-best:])
-    return best > 0
+    return found[-best:] if best else ()
 
 
 def _without_pinned(conversation: Conversation, found: Sequence[StaleResult]) -> list[StaleResult]:
@@ -104,10 +102,9 @@ def _freed_tokens(context: ContextManager, one: StaleResult) -> int:
     return max(0, one.item.tokens - one.stub(STUB, context.measure).tokens)
 
 
-def take_out(engine: Engine, found: Sequence[StaleResult]) -> None:
-    """Replace stale results with stubs."""
-    conversation, groups = engine.conversation, engine.conversation.groups()
-    counted, before = conversation.counted, engine.window_request().tokens
+def draft_pruning(engine: Engine, found: Sequence[StaleResult]) -> Rewrite:
+    """Return the rewrite that replaces stale results with stubs. Changes nothing."""
+    conversation = engine.conversation
     stubs: dict[int, WindowItem] = {}
     drops: list[Drop] = []
     for one in found:
@@ -116,18 +113,15 @@ def take_out(engine: Engine, found: Sequence[StaleResult]) -> None:
         what = f"result of {one.what} ({one.why})"
         tokens = one.item.tokens - stubs[entry].tokens
         drops.append(Drop(name, what, tokens, Cause.PRUNED, conversation.now(), (entry, entry)))
-    anchor = conversation.anchor
-    conversation.rewrite(with_stubs(groups, stubs), PRUNED, drops)
-    saved = counted - conversation.counted
-    if anchor is not None:  # the report on the rest is still valid
+    epoch = conversation.make_epoch(with_stubs(conversation.groups(), stubs), PRUNED)
+    if (anchor := conversation.anchor) is not None:  # the report on the rest is still valid
+        saved = conversation.messages_tokens - sum(item.tokens for item in epoch.head)
         gone = round(saved * engine.context.estimate.scale(like=slots_by_kind(one.item for one in found)).ratio)
-        engine.context.anchor_on(Anchor(anchor.last, anchor.reported - gone, anchor.counted - saved, exact=False))
-    priced = record_rewrite(engine, before)
-    for drop in drops:
-        engine.emit(event.ContextDrop(drop))
+        anchor = Anchor(anchor.last, anchor.reported - gone, anchor.counted - saved, exact=False)
+    price = engine.price_epoch(epoch, anchor=anchor, report=anchor)
     results = "1 old or stale result" if len(drops) == 1 else f"{len(drops)} old or stale results"
-    line = f"{results} taken out of the window, {priced.saved:,} tokens: {priced.why}"
-    engine.emit(event.Notice(line, warning=False))
+    line = f"{results} taken out of the window, {price.saved:,} tokens: {price.why}"
+    return Rewrite(epoch, drops, price=price, anchor=anchor, notice=Notice(line, warning=False))
 
 
 def _batch(

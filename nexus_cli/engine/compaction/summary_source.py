@@ -19,7 +19,6 @@ from nexus_cli.core.budget import left_over
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import request_cost
 from nexus_cli.engine.compaction.summary_request import fork_instruction
-from nexus_cli.engine.requests.cache_expectation import is_warm
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.side_conversations import other_model, sized
 
@@ -77,7 +76,7 @@ def choose_source(
         if tokens * FRAMED > room:
             why = f"{here.why}; the messages behind the earlier summary do not fit one request of {room:,} tokens"
             return replace(here, why=why)
-    cached = here.cached if is_warm(engine.context, engine.clock()) else 0
+    cached = here.cached if engine.is_warm else 0
     beside = (here.model, here.fresh + here.cached - cached, cached)
     fresh = _transcript_tokens(engine.context, plan, model, tokens + words)
     times = _price_ratio((model, fresh, 0), beside, plan.summary_cap)

@@ -1,34 +1,24 @@
-"""Record the cache hits and misses of a running lane, and price rewrites of its window.
+"""Record the cache hits and misses of a running lane.
 
-`nexus_cli.conversation.cache_diagnosis` explains misses, `nexus_cli.provider.prompt_cache` knows the lifetimes,
-`nexus_cli.conversation.rewrite_cost` does the arithmetic.
+`nexus_cli.conversation.cache_diagnosis` explains misses, `nexus_cli.provider.prompt_cache` knows the lifetimes.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-from datetime import datetime
-from typing import Any
+from dataclasses import replace
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.cache_diagnosis import diagnose, seconds_between
-from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.cache_diagnosis import diagnose
 from nexus_cli.conversation.fingerprints import Difference, first_difference
 from nexus_cli.conversation.request_plan import Outlook
-from nexus_cli.conversation.rewrite_cost import RewritePrice, miss_cost, price_rewrite
+from nexus_cli.conversation.rewrite_cost import miss_cost
 from nexus_cli.conversation.sent_requests import (
     SentRequest,
-    SentRequests,
     cache_life_of,
     compare_requests,
 )
 from nexus_cli.core.event import CacheResult
-from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.requests.engine import Engine
-
-REWRITE = "rewrite"
-"""Kind of the memo of a rewrite: its cause, epoch and price."""
 
 
 def record_use(context: ContextManager, ahead: Outlook, usage: Usage) -> CacheResult:
@@ -53,59 +43,3 @@ def record_use(context: ContextManager, ahead: Outlook, usage: Usage) -> CacheRe
         return replace(result, cost_usd=0.0)
     dollars = miss_cost(info, verdict.missed, usage)
     return replace(result, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
-
-
-def is_warm(context: ContextManager, now: datetime, *, any_model: bool = False) -> bool:
-    """True if the last request may still be cached, or its cache lifetime is unknown. A request to another
-    model than the epoch's counts only with `any_model`."""
-    sent = context.conversation.sent
-    if sent.last is None:
-        return True
-    same = any_model or sent.last.epoch.model == context.conversation.epoch.model
-    return same and _may_be_cached(sent, sent.last, context.model.info, now)
-
-
-def _may_be_cached(every: SentRequests, sent: SentRequest, info: ModelInfo, now: datetime) -> bool:
-    life = cache_life_of(info)
-    if life is None:
-        return True
-    if sent.tokens < life.min_tokens:
-        return False
-    seconds = seconds_between(every.uses.get(sent.epoch.id), now)
-    return seconds is None or seconds <= life.max_seconds
-
-
-def record_rewrite(engine: Engine, before: int) -> RewritePrice:
-    """Record the price of the rewrite that began this epoch, which the estimate describes already."""
-    priced = _priced(engine, before, engine.window_request().tokens)
-    engine.conversation.memo(*_rewrite(engine.conversation, priced))
-    return priced
-
-
-def rewrite_memo(engine: Engine, before: int) -> tuple[str, dict[str, Any]]:
-    """Make the memo with the price of the rewrite that begins the lane's epoch, to be recorded with it.
-
-    `before` is the estimate of the old window in tokens. Without the rewrite its sent part would be read from the
-    cache; with it only the common prefix is.
-    """
-    return _rewrite(engine.conversation, _priced(engine, before, engine.context.unreported_tokens()))
-
-
-def _rewrite(conversation: Conversation, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
-    figures = {name: value for name, value in asdict(priced).items() if name != "worth"}
-    return REWRITE, {"cause": conversation.epoch.cause, "epoch": conversation.epoch.id, **figures}
-
-
-def _priced(engine: Engine, before: int, after: int) -> RewritePrice:
-    """Price a rewrite from estimates of the whole window `before` and `after` it, in tokens."""
-    conversation = engine.conversation
-    sent, info, now = conversation.sent, engine.model.info, engine.clock()
-    still_warm = is_warm(engine.context, now, any_model=conversation.epoch.cause == "model")
-    earlier = sent.earlier_requests(info, now).requests if still_warm else ()
-    held = (one for one, _ in earlier if _may_be_cached(sent, one, info, now))
-    shared = max((one.common(conversation.epoch, conversation.items) for one in held), default=0)
-    fresh = sum(item.tokens for item in conversation.items if item.entry > conversation.cursor)
-    tokens = engine.context.estimate.scale(conversation.contents()).tokens
-    cold = max(0, round(tokens(conversation.counted - fresh) - tokens(shared))) if still_warm else 0
-    saved = max(0, before - after)
-    return price_rewrite(info.with_tier_prices(after), cold=cold, saved=saved, steps=engine.step, warm=still_warm)

@@ -1,4 +1,4 @@
-"""The state of one lane: its window, what waits for its next request, what the session shares.
+"""The state of one lane: its window, what waits for its next request, its cache history, what the session shares.
 
 `factory` builds it; `side_conversations` opens side lanes.
 """
@@ -6,27 +6,33 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.work_record import WorkLog
-from nexus_cli.conversation.conversation import Conversation, Notes
-from nexus_cli.conversation.epoch_draft import EpochDraft
-from nexus_cli.conversation.groups import is_request
+from nexus_cli.conversation.conversation import Conversation, Note
+from nexus_cli.conversation.epoch_draft import EpochDraft, Rewrite
+from nexus_cli.conversation.groups import flatten, is_request
 from nexus_cli.conversation.request_plan import RequestPlan
+from nexus_cli.conversation.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.conversation.section_rows import Sections
+from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.clock import Clock
-from nexus_cli.core.entry import Drop, Epoch, Kind, WindowItem
+from nexus_cli.core.entry import Drop, Epoch, Kind
 from nexus_cli.core.event import Event, Notice
-from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import describe_left_out
 from nexus_cli.tools.registry import find_tool
+
+REWRITE = "rewrite"
+"""Kind of the memo of a rewrite: its cause, epoch and price."""
+SWITCH = "model"
+"""Cause of the epoch that another model begins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,16 +76,6 @@ class PromptAssembler(Protocol):
         """Load the sections that the lane's epoch has already sent."""
 
 
-class LimitsSource(Protocol):
-    """Provides the limits of a session, tightened by the state of the run."""
-
-    def in_force(self, engine: Engine) -> Limits:
-        """Return the limits of the next request."""
-
-    def record(self, engine: Engine) -> None:
-        """Record the limits of the next request if they differ from those recorded last."""
-
-
 @dataclass
 class Engine:
     """The state that the turns of one lane need: its window, what waits for the next request, and the objects shared
@@ -92,8 +88,6 @@ class Engine:
     clock: Clock
     settings: Settings
     prompt: PromptAssembler
-    limits: LimitsSource | None = None
-    """None: the limits of `spending`."""
     before_summary: Callable[[Engine, str, str], Awaitable[None]] | None = None
     """Called before a summary is requested: extracts facts if that is enabled."""
     check_request: Callable[[ContextManager, RequestPlan, bool], None] | None = None
@@ -174,9 +168,57 @@ class Engine:
             expected = max(expected, min(round(request.tokens * 1.1), left_over(info, self.context.least_output)))
         return self.spending.output_cap(info, expected)
 
-    def limits_in_force(self) -> Limits:
-        """Return the limits of the next request."""
-        return self.limits.in_force(self) if self.limits else self.spending.limits
+    @property
+    def is_warm(self) -> bool:
+        """True if the last request may still be cached."""
+        return self.conversation.sent.is_warm(self.conversation.epoch.model, self.model.info, self.clock())
+
+    # -- rewrites of the window --------------------------------------------------------------------------------
+
+    def draft_rewrite(
+        self,
+        epoch: Epoch,
+        planned: EpochDraft | None = None,
+        drops: Sequence[Drop] = (),
+        notes: Sequence[Note] = (),
+        *,
+        before: int | None = None,
+    ) -> Rewrite:
+        """Return the rewrite that begins `epoch`, with its price, for a new window without any report. Changes nothing.
+
+        Its drops and notes include those of `planned`, the draft that its frame is from. `before` is the estimate of
+        the present window in tokens, if it is not that of its request.
+        """
+        price = self.price_epoch(epoch, before, report=self.conversation.anchor)
+        if planned is not None:
+            drops, notes = (*planned.drops, *drops), (*planned.notes, *notes)
+        return Rewrite(epoch, drops, notes, price)
+
+    def draft_replanned(self, planned: EpochDraft, cause: str) -> Rewrite:
+        """Return the rewrite that sends the present window under the system text and tools of `planned`."""
+        epoch = self.conversation.make_epoch(flatten(self.conversation.groups()), cause, planned.frame)
+        return self.draft_rewrite(epoch, planned, before=self.context.unreported_tokens())
+
+    def price_epoch(
+        self, epoch: Epoch, before: int | None = None, anchor: Anchor | None = None, report: Anchor | None = None
+    ) -> RewritePrice:
+        """Price the rewrite that begins `epoch` in place of a window of `before` tokens, by default of its request.
+
+        Without it the sent part of that window would be read from the cache; with it only the common prefix is.
+        `anchor` is the report that holds for the new window; `report` tells how the provider counts.
+        """
+        before = self.window_request().tokens if before is None else before
+        context, info, now = self.context, self.model.info, self.clock()
+        warm, cold = self.conversation.sent.is_warm("" if epoch.cause == SWITCH else epoch.model, info, now), 0
+        after = context.project(epoch=epoch, items=epoch.head, anchor=anchor).tokens
+        if warm:
+            contents = self.conversation.contents(epoch, epoch.head)
+            tokens = context.estimate.unanchored.anchored(report, contents).scale(contents).tokens
+            sent = sum(item.tokens for item in epoch.head if item.entry <= self.conversation.cursor)
+            shared = self.conversation.sent.shared_tokens(epoch, info, now)
+            cold = round(tokens(epoch.fixed + sent) - tokens(shared))
+        info = info.with_tier_prices(after)
+        return price_rewrite(info, cold=cold, saved=before - after, steps=self.step, warm=warm)
 
     # -- changes -----------------------------------------------------------------------------------------------
 
@@ -192,23 +234,20 @@ class Engine:
         if notice:
             self.emit(Notice(notice))
 
-    def begin_epoch(
-        self,
-        head: Sequence[WindowItem],
-        cause: str,
-        planned: EpochDraft,
-        drops: Sequence[Drop] = (),
-        notes: Notes | None = None,
-    ) -> None:
-        """Begin an epoch as `LaneWindow.begin_epoch` does, and report its drops."""
-        before, info = self.conversation.epoch.tools, self.context.model.info
-        every = (*planned.drops, *drops)
-        self.context.begin_epoch(head, cause, planned, every, notes)
+    def begin_epoch(self, rewrite: Rewrite) -> None:
+        """Begin the epoch of a rewrite, recorded in one commit with its drops and notes, and report it. Of the
+        reports of the provider only the anchor of the rewrite holds for the new window."""
+        before, info = self.conversation.epoch.tools, self.model.info
+        priced = [] if rewrite.price is None else [rewrite_note(rewrite.epoch, rewrite.price)]
+        self.conversation.begin_epoch(rewrite.epoch, rewrite.drops, [*rewrite.notes, *priced])
+        self.context.anchor_on(rewrite.anchor)
         self.drafted = None
-        self.emit_drops(every)
+        self.emit_drops(rewrite.drops)
         line = describe_left_out(info.window, self.conversation.epoch.tools)
         if line and line != describe_left_out(info.window, before):
             self.emit(Notice(line))
+        if rewrite.notice is not None:
+            self.emit(rewrite.notice)
 
     def emit(self, event: Event) -> None:
         """Send an event to the front end."""
@@ -218,6 +257,12 @@ class Engine:
         """Send drops to the front end, without their texts."""
         for drop in drops:
             self.control.emit_drop(drop)
+
+
+def rewrite_note(epoch: Epoch, price: RewritePrice) -> Note:
+    """Return the memo of the rewrite that begins `epoch`."""
+    figures = {name: value for name, value in asdict(price).items() if name != "worth"}
+    return REWRITE, {"cause": epoch.cause, "epoch": epoch.id, **figures}
 
 
 def newest_words(conversation: Conversation) -> str:

@@ -17,8 +17,9 @@ from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.wire import canonical
 from nexus_cli.engine.requests.engine import Preamble
 from nexus_cli.engine.requests.tool_selection import ToolOffer
-from nexus_cli.sections.collect import NOTICES, ChangedSections, OmissionRecorder, SectionCollector, system_text
+from nexus_cli.sections.collect import NOTICES, ChangedSections, SectionCollector, system_text
 from nexus_cli.sections.planner import UNREAD
+from nexus_cli.sections.section_drops import SectionDrops
 
 
 @dataclass
@@ -43,7 +44,7 @@ class PromptAssembly:
     _noted: tuple[str, ...] = ()
     """The notices of that request."""
 
-    def drafting(self, notify: Callable[[str], None], left_out: OmissionRecorder) -> PromptAssembly:
+    def drafting(self, notify: Callable[[str], None], left_out: SectionDrops) -> PromptAssembly:
         """Return an assembly for drafts of the same sections, which do not change the state of the lane."""
         collector = self.collector.drafting(notify, left_out)
         return PromptAssembly(collector, self.context, self.offer, self.rules, self.effort, self.inherited)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.context.manager import ContextManager
+from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.event import Notice
 from nexus_cli.core.message import Role
-from nexus_cli.engine.requests.control import Control
+from nexus_cli.engine.requests.engine import Engine
 
 REFUSED = "refused"
 """Cause of the epoch."""
@@ -17,34 +19,34 @@ STATUSES = (400, 413, 415, 422)
 """Statuses of a request that the provider will never take."""
 
 
-def take_out_images(context: ContextManager, control: Control, error: ProviderError | None = None) -> bool:
-    """Begin an epoch without the images that this model has not answered yet, with a drop for each message of them;
-    tell the person. False if the error cannot be about images, or if there are none. Without an error its server states
+def draft_without_images(engine: Engine, error: ProviderError | None = None) -> Rewrite | None:
+    """Return the rewrite that takes out the images that this model has not answered yet, with a drop for each message
+    of them. None if the error cannot be about images, or if there are none. Without an error the model's server states
     that it takes none."""
-    conversation = context.conversation
+    conversation = engine.conversation
     if error and not _is_about_images(error):
-        return False
+        return None
     since = conversation.epoch.base if conversation.epoch.cause == "model" else 0  # another model answered before
     replies = (item.entry for item in conversation.items if item.message.role is Role.ASSISTANT)
     answered = max((entry for entry in replies if entry > since), default=0)
     new = [item for item in conversation.items if item.message.parts and item.entry > answered]
     if not new:
-        return False
+        return None
     drops, without = list[Drop](), dict[int, WindowItem]()
     for item in new:
         name = conversation.log.next_drop()
         why = "the provider refused the request with it" if error else "this model takes no images"
-        without[item.entry] = short = _without_images(context, item, f"drop {name}: {_names(item)}; {why}")
+        without[item.entry] = short = _without_images(engine.context, item, f"drop {name}: {_names(item)}; {why}")
         what = f"images of a message: {_names(item)}" if len(item.message.parts) > 1 else f"image {_names(item)}"
         span = item.entry, item.entry
         drops.append(Drop(name, what, item.tokens - short.tokens, Cause.REFUSED, conversation.now(), span))
-    conversation.rewrite([without.get(item.entry, item) for item in flatten(conversation.groups())], REFUSED, drops)
-    for drop in drops:
-        control.emit_drop(drop)
-    if error:
-        names = ", ".join(map(_names, new))
-        control.emit_notice(f"the provider refused the request with {names} ({error.why}): it is sent again without")
-    return True
+    head = [without.get(item.entry, item) for item in flatten(conversation.groups())]
+    epoch = conversation.make_epoch(head, REFUSED)
+    if error is None:
+        return Rewrite(epoch, drops)
+    names = ", ".join(map(_names, new))
+    notice = Notice(f"the provider refused the request with {names} ({error.why}): it is sent again without")
+    return Rewrite(epoch, drops, price=engine.price_epoch(epoch), notice=notice)
 
 
 def _is_about_images(error: ProviderError) -> bool:

@@ -129,7 +129,7 @@ class ConversationRequests:
             try:
                 if prefix_hash(self.epoch(row.manifest.epoch)) == begins:
                     sent = self.sent(row)
-                    return sent.tokens, sent.epoch.fixed_tokens + sum(item.tokens for item in sent.items)
+                    return sent.tokens, sent.epoch.fixed + sum(item.tokens for item in sent.items)
             except NexusError:
                 continue
         return 0, 0

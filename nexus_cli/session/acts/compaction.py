@@ -7,21 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 from nexus_cli.conversation.compaction.backoff import anchor_before, note_undone
-from nexus_cli.conversation.compaction.compaction_plan import split_fitting_pins
-from nexus_cli.conversation.compaction.pin import Pin
-from nexus_cli.conversation.conversation import EpochHeader, with_frame
+from nexus_cli.conversation.compaction.own_words import Quote
+from nexus_cli.conversation.compaction.pin import split_fitting_pins
+from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.groups import Dispatch
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.undo import UNDO, compaction_in_force, restored_head
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.engine.compaction import pins
 from nexus_cli.engine.compaction import preview as previews
 from nexus_cli.engine.compaction.compact import compact, pins_room
-from nexus_cli.engine.requests.cache_expectation import rewrite_memo
 from nexus_cli.engine.turn import begin_pending_epoch
 from nexus_cli.session.session_state import Act, SessionState
 
@@ -72,7 +70,7 @@ def uncompaction() -> Act:
             why = "this session has no compaction that is in force"
             raise NexusError("usage", "nothing to undo", why, "/compact summarizes older messages")
         old = log.epoch(made.parent)
-        before, shown = engine.window_request().tokens, engine.next_request().tokens
+        shown = engine.next_request().tokens
         head = restored_head(old, conversation.items, conversation.read(old.base + 1, conversation.last))
         same = old.model == engine.model.info.name
         anchor = anchor_before(conversation.memos, made.id) if same else None
@@ -81,21 +79,11 @@ def uncompaction() -> Act:
             planned = EpochDraft(replace(EpochHeader.of(old), effort=engine.model.effort))
         else:
             planned = await engine.prompt.draft_epoch(engine.context)
-        restored_request = engine.context.project(
-            epoch=with_frame(conversation.epoch, planned.frame), items=head, anchor=anchor
-        )
-        _refuse_if_too_large(restored_request)
-
-        def notes(new: Epoch) -> list[tuple[str, Mapping[str, Any]]]:
-            return [
-                *note_undone(engine.conversation, engine.step, new.id, made.id),
-                rewrite_memo(engine, before),
-            ]
-
-        is_older = same and old.system != engine.conversation.epoch.system
-        engine.begin_epoch(head, UNDO, planned, notes=notes)
-        if anchor is not None:
-            engine.context.anchor_on(anchor)
+        epoch = conversation.make_epoch(head, UNDO, planned.frame)
+        _refuse_if_too_large(engine.context.project(epoch=epoch, items=epoch.head, anchor=anchor))
+        is_older = same and old.system != conversation.epoch.system
+        notes = note_undone(conversation, engine.step, epoch.id, made.id)
+        engine.begin_epoch(replace(engine.draft_rewrite(epoch, planned, notes=notes), anchor=anchor))
         engine.pending_cause = ""
         line = f"compaction undone: {shown:,} -> {engine.next_request().tokens:,} tokens"
         engine.emit(Notice(line, warning=False))
@@ -127,9 +115,9 @@ def pin(what: str) -> Act:
         before, room = pins.list_pins(conversation), pins_room(engine.context)
         made = pins.add_pin(conversation, what, count, room)
         every = pins.list_pins(conversation)
-        taken = sum(one.tokens(count) for one in every)
+        taken = sum(one.labelled_tokens(count) for one in every)
         place = f"message {made.entry}" if made.entry else "this text"
-        said = f"pinned {place} as {made.id}: {made.tokens(count):,} tokens, all pins {taken:,} of {room:,}"
+        said = f"pinned {place} as {made.pin}: {made.labelled_tokens(count):,} tokens, all pins {taken:,} of {room:,}"
         crowded = split_fitting_pins(every, room, count)[1]
         if crowded:
             said += f"; beside the others a summary has no room for {_names(crowded)}, which can be recalled then"
@@ -149,11 +137,11 @@ def unpin(what: str) -> Act:
     async def act(state: SessionState) -> None:
         engine = state.engine
         gone = pins.remove_pin(engine.conversation, what)
-        line = f"{gone.id} is no longer pinned; it stays in the window until the next compaction"
+        line = f"{gone.pin} is no longer pinned; it stays in the window until the next compaction"
         engine.emit(Notice(line, warning=False))
 
     return act
 
 
-def _names(crowded: Sequence[Pin]) -> str:
-    return name_first([one.id for one in crowded], NAMED)
+def _names(crowded: Sequence[Quote]) -> str:
+    return name_first([one.pin for one in crowded], NAMED)

@@ -153,7 +153,7 @@ class LocalSession:
         return workers.running() if workers is not None else ()
 
     def release_workers(self) -> list[str]:
-        self.session.state.engine.control.release_commands()
+        self.session.engine.control.release_commands()
         workers = self.session.workers
         return workers.release() if workers is not None else []
 

@@ -56,7 +56,7 @@ class Shell:
         given: list[str] = []
         context = ToolContext(folder, project_root(folder), 0, "shell", self._ran_on, stopped=given.append)
         arguments = {"command": line.command, "timeout": MOST_SECONDS}
-        changes = session.state.dispatcher.call_changes
+        changes = session.dispatcher.call_changes
         try:
             what, work = f"!{line.command}", lambda: run(arguments, context)
             result, _ = await changes.follow(what, "", context.project, work, line.command)

@@ -22,7 +22,6 @@ from nexus_cli.conversation.compaction.compaction_plan import (
     plan,
 )
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
-from nexus_cli.conversation.compaction.pin import Pin
 from nexus_cli.conversation.compaction.summary_head import Additions, head
 from nexus_cli.conversation.groups import Group, flatten, group_tokens
 from nexus_cli.core.entry import ItemForm, WindowItem
@@ -302,11 +301,11 @@ def test_the_entries_that_go_are_named_from_first_to_last() -> None:
     assert again.entries[0] == 1, "a summary stands for everything before it"
 
 
-def pin(number: int, text: str, entry: int = 0) -> Pin:
-    return Pin(f"p{number}", entry, text)
+def pin(number: int, text: str, entry: int = 0) -> Quote:
+    return Quote(entry, text, pin=f"p{number}")
 
 
-def with_pins(groups: Sequence[Group], *pins: Pin, target: int = 7000) -> CompactionPlan:
+def with_pins(groups: Sequence[Group], *pins: Quote, target: int = 7000) -> CompactionPlan:
     chosen = plan(groups, available=AVAILABLE, target=target, count=COUNT, pins=pins)
     assert chosen is not None
     return chosen
@@ -315,7 +314,7 @@ def with_pins(groups: Sequence[Group], *pins: Pin, target: int = 7000) -> Compac
 def test_a_pin_of_what_stays_is_not_doubled_and_one_of_what_goes_is_no_longer_quoted() -> None:
     groups = said([50, *[900] * 8], [60, 10])
     chosen = with_pins(groups, pin(1, "0" * 50, 1), pin(2, "1" * 60, chosen_entry(groups)))
-    assert [one.id for one in chosen.pins] == ["p1"] and not chosen.crowded
+    assert [one.pin for one in chosen.pins] == ["p1"] and not chosen.crowded
     assert chosen.own_words == ()
 
 
@@ -331,8 +330,8 @@ def test_pins_take_their_share_at_most_and_none_is_forgotten(
     chosen = plan(said(*turns), available=AVAILABLE, target=target, count=COUNT, pins=pins)
     assume(chosen is not None)
     assert chosen is not None
-    assert sorted([*chosen.pins, *chosen.crowded], key=lambda one: one.id) == pins
-    assert sum(one.tokens(COUNT) for one in chosen.pins) <= AVAILABLE * PINS_SHARE
+    assert sorted([*chosen.pins, *chosen.crowded], key=lambda one: one.pin) == pins
+    assert sum(one.labelled_tokens(COUNT) for one in chosen.pins) <= AVAILABLE * PINS_SHARE
     assert chosen.summary_cap >= SUMMARY_FLOOR
 
 
@@ -380,14 +379,14 @@ def test_whatever_exceeds_the_target_keeps_to_the_budget(
     chosen = plan(said(*turns), available=AVAILABLE, target=target, count=COUNT, pins=pins, beyond=room)
     assume(chosen is not None)
     assert chosen is not None
-    beside = sum(one.tokens(COUNT) for one in chosen.pins) + sum(map(OwnWords(COUNT).cost, chosen.own_words))
+    beside = sum(one.labelled_tokens(COUNT) for one in chosen.pins) + sum(map(OwnWords(COUNT).cost, chosen.own_words))
     assert not beside or total(chosen) + chosen.summary_cap + NOTE_TOKENS + beside <= room.most
 
 
 def test_what_is_pinned_is_not_counted_as_quoted_too() -> None:
     groups = said([400, 700], [400, 700], [400, 700], [400, 700], [400, 700], [10])
     people = [group[0] for group in groups if group[0].message.role is Role.USER]
-    pins = [Pin(f"p{one.entry}", one.entry, one.message.content) for one in people[:-1]]
+    pins = [Quote(one.entry, one.message.content, pin=f"p{one.entry}") for one in people[:-1]]
     compared = 0
     for target in range(4000, 9000, 100):
         bare, full = (

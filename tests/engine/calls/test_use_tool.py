@@ -146,7 +146,7 @@ def test_limits_see_the_tool(tmp_path: Path) -> None:
     model = Model(("use_tool", {"name": "fetch", "arguments": {"url": "https://example.org"}}), ("use_tool", TODO))
     session = opened(tmp_path, model, limits=Limits(tools=frozenset({"bash", "todo"})))
     refused, ran = results(say(session, "go on")[0])
-    assert refused.denied and "fetch" in str(session.state.dispatcher.denied) and ran.success
+    assert refused.denied and "fetch" in str(session.dispatcher.denied) and ran.success
     assert "todo" in model.tools[0] and "use_tool" not in model.tools[0], "what the limits name is offered"
 
 
@@ -177,7 +177,7 @@ def test_an_epoch_that_comes_anyway_offers_what_was_called(tmp_path: Path) -> No
 
 
 def _offered(session: Session) -> tuple[Any, ...]:
-    return tuple(session.state.engine.conversation.epoch.tools)
+    return tuple(session.engine.conversation.epoch.tools)
 
 
 @pytest.mark.parametrize("name", ["agent", "plan"])
@@ -250,7 +250,7 @@ def test_exports_and_editors_show_the_tool(tmp_path: Path) -> None:
     assert "**todo**" in pages["md"] and "use_tool" not in pages["md"]
     calls = [call for line in pages["jsonl"].splitlines() for call in json.loads(line).get("calls", ())]
     assert [call["name"] for call in calls] == ["todo"], pages["jsonl"]
-    updates = UpdateStream(session.state.dispatcher.registry, tmp_path)
+    updates = UpdateStream(session.dispatcher.registry, tmp_path)
     shown = [update for event in events for update in updates.translate(event)]
     assert [one.title for one in shown if one.session_update == "tool_call"] == ["todo"]
     assert [one.entries[0].content for one in shown if one.session_update == "plan"] == ["look"]

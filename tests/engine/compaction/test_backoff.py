@@ -50,7 +50,7 @@ def test_after_each_failure_in_a_row_twice_as_many_steps_pass_also_over_a_restar
         async with living(tmp_path, script, again=session.id, window=40_000, compact=EARLY) as session:
             for number in range(18):
                 events += await turn(session, f"and on {number}")
-            assert session.state.engine.window_request().fits
+            assert session.engine.window_request().fits
         with the_ledger() as ledger:
             assert check(ledger, session.id)["ok"]
         return tried(events)
@@ -145,7 +145,7 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
             assert f"; and 1 to {marker.entry}, left out before" in drop.what
             record = session.record
             assert record is not None and "TURN1 says so" in (record.original(drop.id) or "")
-            session.state.engine.settings = Settings(compact=CompactSettings(model=""))
+            session.engine.settings = Settings(compact=CompactSettings(model=""))
             for _ in range(4):
                 await turn(session, "still on " * 300)
             again = ended(await session.compact())

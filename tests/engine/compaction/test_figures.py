@@ -19,8 +19,8 @@ from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import CompactionStart
 from nexus_cli.core.request import Request
 from nexus_cli.core.services import Assembly
-from nexus_cli.engine.requests.cache_expectation import REWRITE
 from nexus_cli.engine.requests.drop_list import returned_drops
+from nexus_cli.engine.requests.engine import REWRITE
 from nexus_cli.engine.requests.side_conversations import separate
 from nexus_cli.reports.cache import cache_report, miss_report
 from nexus_cli.reports.forms import find_form
@@ -60,7 +60,7 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
         session = opened(Remembering(listing), tmp_path, settings=WIDE)
         try:
             await lived(session, *TURNS)
-            engine = session.state.engine
+            engine = session.engine
             full = session.status().used
             assert abs(full - engine.conversation.counted) > 500
             value = await looked(session)
@@ -77,7 +77,7 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
             assert abs(saved - (full - small)) <= 5, "the report of the request for the summary teaches in between"
             assert value["after"] >= small
             drop = session.state.drops()[-1]
-            listed = session.state.dispatcher.services[Assembly].held()["drops"]
+            listed = session.dispatcher.services[Assembly].held()["drops"]
             assert value["goes"]["tokens"] == drop.tokens == listed[-1]["tokens"]
             told = noted(await done(session, uncompaction()))
             assert figures(told) == [small, session.status().used] and abs(session.status().used - full) < full // 100
@@ -96,7 +96,7 @@ def test_a_window_that_fitted_a_moment_ago_fits_again_also_in_another_process(tm
         session = opened(provider, tmp_path, settings=SMALL)
         try:
             number = 0
-            engine = session.state.engine
+            engine = session.engine
             while engine.context.countable(engine.context.room) > engine.conversation.counted:
                 number += 1
                 engine.settings = replace(engine.settings, compact=CompactSettings(at=2.0, prune=False))
@@ -125,7 +125,7 @@ def test_after_an_undo_the_former_beginning_is_expected_found_and_not_booked_as_
         session = opened(provider, tmp_path, settings=WIDE)
         try:
             await lived(session, *TURNS)
-            engine = session.state.engine
+            engine = session.engine
             for between in ((), ("between",)):
                 assert ended(await session.compact()).ok
                 await lived(session, *between)
@@ -152,11 +152,11 @@ def test_what_was_never_in_a_cache_was_not_missed(tmp_path: Path) -> None:
             await lived(session, *TURNS)
             assert ended(await session.compact()).ok
             first = results(await lived(session, "new words " * 1200))[0]
-            cold = session.state.engine.conversation.memos("rewrite")[-1].value["cold"]
+            cold = session.engine.conversation.memos("rewrite")[-1].value["cold"]
             assert first.missed and abs(first.missed - cold) < 600 < 1200
             ledger = session.ledger
             assert ledger is not None
-            row = miss_report(ledger, session.id, WIDE, session.state.engine.step - 1)
+            row = miss_report(ledger, session.id, WIDE, session.engine.step - 1)
             assert abs(row["missed"] - first.missed) <= 5
             assert cache_report(ledger, session.id, WIDE)["total"]["missed"] == row["missed"]
         finally:
@@ -237,7 +237,7 @@ def test_a_lane_of_its_own_begins_without_what_the_main_lane_sent(tmp_path: Path
         session = opened(Remembering(listing), tmp_path, settings=WIDE)
         try:
             await lived(session, *TURNS[:2])
-            engine = session.state.engine
+            engine = session.engine
             side = separate(engine, "goals", engine.model)
             assert engine.conversation.sent.last is not None and engine.conversation.sent.earlier
             sent = side.conversation.sent

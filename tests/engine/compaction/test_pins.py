@@ -12,6 +12,7 @@ import pytest
 from session.played import Played, the_ledger
 from session.summed import SUMMARY, Summariser, done, ended, living, noted, summary_of, turn
 
+from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.compaction.pinned_marker import MarkerTexts, PinningTruncator
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.memory_log import MemoryLog
@@ -56,25 +57,25 @@ def timeline(*texts: str) -> Conversation:
 def test_pins_are_numbered_for_ever_and_taken_back_by_id() -> None:
     lane = timeline("one", "two")
     first, second = pins.add_pin(lane, "2", count), pins.add_pin(lane, "use tabs", count)
-    assert [(one.id, one.entry, one.text) for one in (first, second)] == [("p1", 2, "two"), ("p2", 0, "use tabs")]
+    assert [(one.pin, one.entry, one.text) for one in (first, second)] == [("p1", 2, "two"), ("p2", 0, "use tabs")]
     assert pins.add_pin(lane, "#2", count) == first, "the same again is the same pin"
     pins.remove_pin(lane, "P2")
     assert pins.list_pins(lane) == (first,)
-    assert pins.add_pin(lane, "more", count).id == "p3", "no id is given twice"
+    assert pins.add_pin(lane, "more", count).pin == "p3", "no id is given twice"
 
 
 def test_a_pin_is_taken_back_by_its_message_or_its_words_too() -> None:
     lane = timeline("one", "keep the tests")
     for what in ("2", "always use\n  Tabs", "never use tabs here", "tabs"):
         pins.add_pin(lane, what, count)
-    assert pins.remove_pin(lane, "#2").id == "p1"
-    assert pins.remove_pin(lane, " TABS ").id == "p4", "all its words are these"
+    assert pins.remove_pin(lane, "#2").pin == "p1"
+    assert pins.remove_pin(lane, " TABS ").pin == "p4", "all its words are these"
     with pytest.raises(NexusError, match="p2, p3 match") as caught:
         pins.remove_pin(lane, "use tabs")
     assert caught.value.kind == "usage" and "\n" not in caught.value.line
     with pytest.raises(NexusError, match="there are p2, p3"):
         pins.remove_pin(lane, "1")
-    assert [pins.remove_pin(lane, what).id for what in ("never use", "always use tabs")] == ["p3", "p2"]
+    assert [pins.remove_pin(lane, what).pin for what in ("never use", "always use tabs")] == ["p3", "p2"]
     assert pins.list_pins(lane) == ()
 
 
@@ -86,7 +87,7 @@ def test_what_no_summary_has_room_for_is_not_pinned_and_nothing_of_it_is_kept(tm
                 with pytest.raises(NexusError, match=r"it takes [\d,]+ tokens, and all pins together have") as no:
                     await done(session, pin(what))
                 assert no.value.exit_status == 2 and len(no.value.line) < 250 and "Pin only the part" in no.value.hint
-            assert pins.list_pins(session.context.conversation) == () and not session.state.engine.model_notices
+            assert pins.list_pins(session.context.conversation) == () and not session.engine.model_notices
             assert "pinned this text as p1" in noted(await done(session, pin("short words")))
 
     asyncio.run(live())
@@ -198,7 +199,7 @@ def test_words_that_are_pinned_reach_the_model_with_the_next_request(tmp_path: P
             said = json.dumps(provider.seen[-1])
             assert "it holds from now on: use tabs" in said and said.count("from now on") == 1
             await done(session, unpin("p1"))
-            assert [one.id for one in pins.list_pins(session.context.conversation)] == ["p2"]
+            assert [one.pin for one in pins.list_pins(session.context.conversation)] == ["p2"]
 
     asyncio.run(live())
 
@@ -220,7 +221,7 @@ def test_a_truncation_says_the_pins_again_where_it_cuts(tmp_path: Path) -> None:
                 await turn(session, words)
             markers = [s.message.content for s in session.context.conversation.items if s.form is ItemForm.MARKER]
             assert "[p1, message 1]\n> RULE: no tabs" in markers[0] and "Left out here" in markers[0]
-            engine = session.state.engine
+            engine = session.engine
             assert engine.window_request().fits
             return session.id
 
@@ -245,9 +246,9 @@ def test_a_summary_cannot_carry_what_looks_like_a_pin_of_ours(tmp_path: Path) ->
 
 
 def test_a_pin_is_a_plain_value() -> None:
-    made = pins.Pin("p1", 4, "a\nb")
-    assert made.quotation == "[p1, message 4]\n> a\n> b"
-    assert replace(made, entry=0).quotation == "[p1]\n> a\n> b"
+    made = Quote(4, "a\nb", pin="p1")
+    assert made.labelled == "[p1, message 4]\n> a\n> b"
+    assert replace(made, entry=0).labelled == "[p1]\n> a\n> b"
 
 
 @pytest.mark.matrix
@@ -276,7 +277,7 @@ def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_dro
                 await turn(session, words)
             later = [drop for drop in session.state.drops() if drop.what.startswith("pin ")]
             assert cuts and later == drops, "a pin needs one drop, however often it is cut"
-            assert session.state.engine.window_request().fits
+            assert session.engine.window_request().fits
             return session.id
 
     session = asyncio.run(live())
@@ -297,10 +298,10 @@ def test_a_pinned_message_that_is_cut_short_is_stated_anew_where_no_other_messag
     forms = [(item.form, item.message.role) for item in lane.items]
     assert forms[0] == (ItemForm.MARKER, Role.USER) and (ItemForm.ELIDED, Role.USER) in forms
     text = lane.items[0].message.content
-    assert "cut short here" in text and text.endswith(made.quotation)
+    assert "cut short here" in text and text.endswith(made.labelled)
     assert len(drops) == 2, "of the request and of the result: the pin needs none"
     tight = PinningTruncator(**vars(plain), keeps=MarkerTexts((made,), 300, lambda shown: (), 0))
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "c" * 900), "agent")
     drops = tight.truncate(lane, 1700)
     text = next(item.message.content for item in lane.items if item.form is ItemForm.MARKER)
-    assert made.quotation in text or 'p1: recall("' in text
+    assert made.labelled in text or 'p1: recall("' in text

@@ -72,7 +72,7 @@ def test_what_it_says_goes_and_stays_is_what_goes_and_stays(tmp_path: Path) -> N
             drop = session.state.drops()[-1]
             assert drop.entries == (goes["first"], goes["last"]) and drop.tokens == goes["tokens"]
             assert len(lane.items) == stays["messages"] + 1
-            assert session.state.engine.context.estimate.expected(lane.counted, lane.contents()) <= value["after"]
+            assert session.engine.context.estimate.expected(lane.counted, lane.contents()) <= value["after"]
 
     asyncio.run(live())
 
@@ -82,7 +82,7 @@ def test_prices_are_those_of_the_model_and_a_cold_cache_costs_more(tmp_path: Pat
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS, models={MODEL: PRICES}) as session:
             value = await looked(session)
-            cost, info = value["cost"], session.state.engine.model.info
+            cost, info = value["cost"], session.engine.model.info
             now = cost["now"]
             assert value["summary"]["source"] == "window" and now["cached"] == session.status().used
             expected = request_cost(info, cached=now["cached"], fresh=now["fresh"], output=value["summary"]["most"])

@@ -210,7 +210,7 @@ def test_it_can_be_switched_off_and_needs_the_way_back(tmp_path: Path) -> None:
     _, events = live(reading(24), tmp_path, "look at it", settings=off)
     assert not pruned(events)
     session = opened(reading(24), tmp_path, settings=SMALL)
-    prompt = session.state.engine.prompt
+    prompt = session.engine.prompt
     draft_epoch = prompt.draft_epoch
 
     async def without(context: ContextManager, words: str = "") -> EpochDraft:

@@ -47,7 +47,7 @@ def looked(folder: Path, *names: str, act: Callable[[], None] = lambda: None, by
     async def live() -> WorkRecord:
         try:
             _ = [event async for event in session.run("look")]
-            engine = session.state.engine
+            engine = session.engine
             await record_sources.read_log_in_pieces(engine.conversation, engine.work)
             act()
             record = record_sources.make_record(engine.conversation, engine.work)

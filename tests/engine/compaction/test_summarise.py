@@ -76,7 +76,7 @@ def test_a_summary_longer_than_it_was_asked_for_is_used_whole_where_it_fits(tmp_
 
     async def live() -> None:
         async with living(tmp_path, script, *TURNS, window=24_000) as session:
-            engine = session.state.engine
+            engine = session.engine
             plan = draft_plan(engine.context, engine.work, "command", engine.settings.compact.to)
             assert plan is not None and plan.asked == 1_000 < plan.summary_cap < session.context.counter.count(LONG)
             made = ended(await session.compact())
@@ -251,7 +251,7 @@ def test_a_window_that_must_shrink_is_cut_where_every_summary_is_bad(tmp_path: P
         async with living(tmp_path, Summariser("Run rm -rf /"), window=12_000) as session:
             events = [event for words in TURNS * 2 for event in await turn(session, words)]
             assert any(isinstance(event, CompactionDone) and not event.ok for event in events)
-            assert session.state.engine.window_request().fits
+            assert session.engine.window_request().fits
             assert any(drop.cause == "truncation" for drop in session.state.drops())
             return session.id
 
@@ -345,7 +345,7 @@ def test_a_smaller_model_may_sum_up_and_its_window_is_kept_to(tmp_path: Path) ->
             tmp_path, Summariser(summary), *TURNS * 2, models=models, compact=CompactSettings(model="openai/small")
         ) as session:
             assert ended(await session.compact()).ok
-            assert session.state.engine.context.budget.window == 24_000, "says nothing of the other"
+            assert session.engine.context.budget.window == 24_000, "says nothing of the other"
 
     asyncio.run(live())
     assert len(sizes) > 1, "in pieces"
@@ -435,12 +435,12 @@ def test_what_comes_before_a_summary_may_fail_or_hang_and_changes_nothing(tmp_pa
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS * 2, compact=CompactSettings(seconds=0.3)) as session:
             for before, told in ((refuses, "no facts"), (hangs, "more than 0.3 s")):
-                session.state.engine.before_summary = before
+                session.engine.before_summary = before
                 events = await session.compact()
                 assert ended(events).ok and told in noted(events)
                 for number in range(4):
                     await turn(session, f"MORE{number} make a list")
-            session.state.engine.before_summary = prevents
+            session.engine.before_summary = prevents
             done = ended(await session.compact())
             assert not done.ok and done.why == "command: keep it whole" and done.before == done.after
 

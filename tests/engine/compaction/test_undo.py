@@ -146,7 +146,7 @@ def test_what_was_undone_is_not_summed_up_again_at_once(tmp_path: Path) -> None:
         async with living(tmp_path, script, *TURNS * 2, window=26_000) as session:
             assert ended(await session.compact()).ok
             await done(session, uncompaction())
-            engine = session.state.engine
+            engine = session.engine
             engine.settings = replace(engine.settings, compact=replace(engine.settings.compact, at=0.3))
             asked = len(script.asked)
             for number in range(3):

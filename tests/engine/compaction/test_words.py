@@ -86,7 +86,7 @@ def test_a_cut_says_the_persons_words_again_and_the_next_summary_too(tmp_path: P
 
     async def live() -> str:
         async with living(tmp_path, script, window=40_000) as session:
-            engine = session.state.engine
+            engine = session.engine
             cut: list[Event] = []
             for words in (*RULES, CODE, *[f"go on {number}" for number in range(6)]):
                 cut += await turn(session, words)
@@ -157,7 +157,7 @@ def test_what_we_say_to_the_model_is_not_quoted_as_the_persons_words(tmp_path: P
             assert any(item.message.content == GO_ON for item in session.context.conversation.items)
             for number in range(5):
                 await turn(session, f"and on {number}")
-            waiting = preview(session.state.engine)
+            waiting = preview(session.engine)
             assert waiting["possible"] and GO_ON not in waiting["own_words"] and "make a list" in waiting["own_words"]
             made = ended(await session.compact())
             assert made.ok and made.kept and (made.kept["words"], made.kept["words_left"]) == (6, 0)
@@ -189,7 +189,7 @@ def test_refusals_are_paid_for_once_in_ten_steps_also_where_the_window_overflows
     async def live() -> int:
         async with living(tmp_path, script, window=16_000) as session:
             events = [event for number in range(3) for event in await turn(session, f"work {number}")]
-            assert session.state.engine.window_request().fits
+            assert session.engine.window_request().fits
             return sum(isinstance(event, CompactionStart) for event in events)
 
     assert asyncio.run(live()) >= 2
@@ -233,7 +233,7 @@ def test_a_ledger_that_cannot_tell_of_files_ends_no_compaction(tmp_path: Path, m
 
 def count_drafts(session: Session, asked: list[int]) -> None:
     """Note in `asked` each time when an epoch is drafted."""
-    prompt = session.state.engine.prompt
+    prompt = session.engine.prompt
     draft_epoch = prompt.draft_epoch
 
     async def counting(context: ContextManager, words: str = "") -> EpochDraft:
@@ -271,7 +271,7 @@ def test_a_pin_that_was_small_talk_a_moment_ago_stays_beside_a_large_request(num
             await turn(session, large)
             done_ = ended(await session.compact())
             assert done_.ok, done_.why
-            engine = session.state.engine
+            engine = session.engine
             assert engine.conversation.counted > 0.35 * engine.context.budget.available
             text = summary_of(session)
             assert "[p1]\n> use tabs" in text and "> TURN0 make a list" in text

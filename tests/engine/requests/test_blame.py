@@ -36,7 +36,7 @@ def told(session: str, step: int | None = None) -> Mapping[str, Any]:
 
 def entry(session: Session, folder: Path) -> None:
     """A result is taken out."""
-    lane = session.state.engine.conversation
+    lane = session.engine.conversation
     items = flatten(lane.groups())
     place = next(n for n, item in enumerate(items) if item.message.role is Role.TOOL)
     message = Message(Role.TOOL, "[gone]", tool_call_id=items[place].message.tool_call_id)
@@ -46,7 +46,7 @@ def entry(session: Session, folder: Path) -> None:
 
 def compaction(session: Session, folder: Path) -> None:
     """The newest turn alone is kept, behind a summary."""
-    lane = session.state.engine.conversation
+    lane = session.engine.conversation
     items = flatten(lane.groups())
     text = Message(Role.USER, "what was done so far " * 20)
     summary = replace(items[0], form=ItemForm.SUMMARY, message=text, tokens=90)

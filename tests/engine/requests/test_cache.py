@@ -89,7 +89,7 @@ def by_section(session: Session, provider: Remembering, folder: Path, patch: pyt
 
 
 def by_tool(session: Session, provider: Remembering, folder: Path, patch: pytest.MonkeyPatch) -> None:
-    prompt = session.state.engine.prompt
+    prompt = session.engine.prompt
     draft_epoch = prompt.draft_epoch
 
     async def another(context: ContextManager) -> Any:
@@ -103,7 +103,7 @@ def by_tool(session: Session, provider: Remembering, folder: Path, patch: pytest
 
 
 def by_entry(session: Session, provider: Remembering, folder: Path, patch: pytest.MonkeyPatch) -> None:
-    lane = session.state.engine.conversation
+    lane = session.engine.conversation
     items = flatten(lane.groups())
     place = next(n for n, item in enumerate(items) if item.message.role is Role.TOOL)
     message = Message(Role.TOOL, "[gone]", tool_call_id=items[place].message.tool_call_id)
@@ -189,7 +189,7 @@ def test_what_a_new_epoch_has_in_common_with_the_old_one_is_still_expected(tmp_p
     async def live() -> list[Event]:
         try:
             await lived(session, FIRST)
-            engine = session.state.engine
+            engine = session.engine
             items = flatten(engine.conversation.groups())
             text = Message(Role.USER, "what was done so far " * 200)
             engine.conversation.rewrite(
@@ -222,7 +222,7 @@ def test_a_head_that_keeps_its_beginning_expects_it_and_marks_its_end(tmp_path: 
     async def live() -> tuple[int, list[Event]]:
         try:
             await lived(session, FIRST, "go on")
-            lane = session.state.engine.conversation
+            lane = session.engine.conversation
             items = flatten(lane.groups())
             place = max(n for n, item in enumerate(items) if item.message.role is Role.TOOL)
             short = replace(items[place].message, content="[gone]")
@@ -248,7 +248,7 @@ def test_a_session_below_what_a_provider_keeps_expects_nothing_and_misses_nothin
 
     async def live() -> list[Event]:
         try:
-            session.state.engine.prompt.draft_epoch = small  # type: ignore[method-assign]
+            session.engine.prompt.draft_epoch = small  # type: ignore[method-assign]
             await lived(session, "hi")
             session.reload()
             return await lived(session, "again", "and again")
@@ -269,7 +269,7 @@ def test_a_fork_expects_what_its_parent_sent(tmp_path: Path) -> None:
     async def live() -> tuple[Any, Any]:
         try:
             await lived(session, FIRST)
-            engine = session.state.engine
+            engine = session.engine
             side = forked(engine, "reflect", "what was learned?")
             return engine.conversation.sent.last, side.conversation.sent.last
         finally:

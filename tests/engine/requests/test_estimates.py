@@ -275,7 +275,7 @@ def test_a_preview_says_what_the_request_for_the_summary_will_take(server: str, 
 
 def test_a_fork_and_its_parent_learn_from_each_other_and_keep_their_own_reports(tmp_path: Path) -> None:
     session = open_session(Options(tmp_path, MODEL), Settings(), approver=None, provider=Tokenizing(listing))
-    engine = session.state.engine
+    engine = session.engine
     engine.conversation.begin()
     engine.conversation.append(Kind.USER, Message(Role.USER, "words " * 900), "person")
     side = forked(engine, "reflect", "what was learned?")

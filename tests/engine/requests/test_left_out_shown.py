@@ -298,7 +298,7 @@ def test_the_status_counts_what_a_person_could_miss(tmp_path: Path) -> None:
 
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS[:1]) as session:
-            log = session.state.engine.conversation.log
+            log = session.engine.conversation.log
             for what, cause in causes:
                 log.record_drop(Drop(log.next_drop(), what, 57, cause, "2026-01-01T00:00:00Z", text="words"))
             assert len(session.state.drops()) == 6 and session.status().drops == 3

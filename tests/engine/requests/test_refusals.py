@@ -68,7 +68,7 @@ def warnings(events: list[Event]) -> list[str]:
 
 def estimated(session: Session) -> int:
     """The estimate of a request of 2,300 tokens by our count."""
-    context = session.state.engine.context
+    context = session.engine.context
     return context.estimate.expected(2_300, context.conversation.contents())
 
 
@@ -97,8 +97,8 @@ def test_a_window_that_the_request_can_have_exceeded_is_remembered(figures: Figu
     session = open_at(tmp_path, Refusing())
     error = ProviderError("overflow", "too long", counted=figures[0], limit=figures[1])
     error.output_cap = cap
-    session.state.engine.context.learn_from_overflow(2_300, error)
-    assert session.state.engine.context.budget.window == figures[1]
+    session.engine.context.learn_from_overflow(2_300, error)
+    assert session.engine.context.budget.window == figures[1]
     asyncio.run(session.aclose())
     with the_ledger() as ledger:
         assert ledger.calibration(MODEL).window == figures[1]
@@ -113,7 +113,7 @@ def test_a_window_that_would_leave_no_room_is_ignored_where_the_figures_cannot_b
     events, ends = talk(session, "one", "two")
     assert [end.ok for end in ends] == [True, True] and len(provider.seen) == 2
     assert not warnings(events)
-    assert session.state.engine.context.budget.window == 128_000
+    assert session.engine.context.budget.window == 128_000
 
 
 SAID = st.one_of(st.none(), st.integers(1, 10_000_000), st.integers(5_000, 40_000))
@@ -172,7 +172,7 @@ def test_a_window_that_a_refusal_named_is_kept_with_the_session_over_processes(t
     assert provider.refused == 1
     for _ in range(3):
         session = open_at(tmp_path, provider, window=100_000, session=identity)
-        assert session.state.engine.context.budget.window == 20_000
+        assert session.engine.context.budget.window == 20_000
         _, ends = talk(session, "word " * 2_000)
         assert ends[-1].ok
     assert provider.refused == 1, "one refusal was enough"
@@ -216,4 +216,4 @@ def open_window(folder: Path, provider: Played, window: int, session: str = "") 
     """The window that a session begins with."""
     made = open_at(folder, provider, window, session)
     asyncio.run(made.aclose())
-    return made.state.engine.context.budget.window
+    return made.engine.context.budget.window

@@ -229,7 +229,7 @@ def test_a_window_just_too_small_is_refused_with_numbers_that_add_up(window: int
 
 def test_a_request_that_leaves_no_room_for_its_answer_is_refused_with_numbers_that_add_up(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "done"), tmp_path)
-    engine = session.state.engine
+    engine = session.engine
     engine.conversation.append(Kind.USER, Message(Role.USER, "word " * 14_000), "person")
     with pytest.raises(NexusError, match="the request does not fit the window") as refused:
         _refuse_if_too_large(engine.context, engine.window_request())

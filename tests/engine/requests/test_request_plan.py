@@ -238,7 +238,7 @@ def test_a_request_says_later_what_it_said_when_it_was_made(tmp_path: Path) -> N
 
     async def live() -> None:
         async with living(Provider(script), tmp_path) as session:
-            engine = session.state.engine
+            engine = session.engine
             await turn(session, "list")
             session.reload()
             prepare_next_request(session.state)

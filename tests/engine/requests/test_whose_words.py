@@ -156,7 +156,7 @@ def test_equal_words_of_others_count_as_theirs_each_time_and_taking_back_leaves_
             newest = session.take_newest()
             async for _event in session.run(Trigger("begin")):
                 pass
-            lane = session.state.engine.conversation
+            lane = session.engine.conversation
             sources = read_sources(lane.memos)
             said = [item.entry for item in lane.items if words in item.message.content]
             return [sources.get(entry, "person") for entry in said], newest

@@ -173,7 +173,7 @@ def test_what_a_side_lane_used_counts_and_its_own_limits_bind(tmp_path: Path) ->
     session = open_session(Options(tmp_path, MODEL), settings, approver=None, provider=provider)
     with pytest.raises(NexusError, match="limit max_cost reached"):
         run(session, "begin", reflection(lambda text: None))
-    assert len(provider.seen) == 1 + 2 and session.state.engine.spending.usage.cost_usd == 0.5
+    assert len(provider.seen) == 1 + 2 and session.engine.spending.usage.cost_usd == 0.5
     (places().config / "recipes" / "reflection.toml").write_text("")
     with pytest.raises(NexusError, match="nothing to ask"):
         run(opened(provider, tmp_path), "begin", reflection(lambda text: None))
@@ -301,7 +301,7 @@ def test_a_goal_that_is_stopped_is_kept_without_steps(tmp_path: Path) -> None:
             session.cancel()
             await asyncio.sleep(60)
 
-    session.state.engine.provider = Endless(lambda request: "")
+    session.engine.provider = Endless(lambda request: "")
     with pytest.raises(NexusError) as caught:
         run(session, goal_setting("A parser"))
     assert caught.value.kind == "aborted"
@@ -413,7 +413,7 @@ def test_what_the_person_said_of_themselves_is_not_merged_and_whatever_changes_i
 
 def test_only_a_run_that_puts_memory_in_order_merges(tmp_path: Path) -> None:
     session = opened(Played(lambda request: [("merge_facts", {"ids": ["m1"], "text": "x"})]), tmp_path, recipe="chat")
-    assert session.state.dispatcher.registry.get("merge_facts") is None
+    assert session.dispatcher.registry.get("merge_facts") is None
 
 
 def test_consolidation_never_takes_the_place_of_the_newest_conversation(tmp_path: Path) -> None:

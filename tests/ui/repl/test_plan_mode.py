@@ -28,7 +28,7 @@ def planned(folder: Path, *answers: str | None) -> Stage:
     """A REPL whose model has answered in plan mode, after these answers to the question."""
     stage = Stage(folder, answer)
     stage.view.answers = list(answers)
-    stage.session.state.dispatcher.permission.probe_backend()
+    stage.session.dispatcher.permission.probe_backend()
 
     async def scene() -> None:
         stage.type("/plan look at shop.py")

@@ -395,7 +395,7 @@ def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> N
                 yield delta
 
     stage = Stage(tmp_path, lambda request: "fine")
-    stage.session.state.engine.provider = Slow(stage.provider.script)
+    stage.session.engine.provider = Slow(stage.provider.script)
 
     async def scene() -> None:
         stage.type("begin")
@@ -561,7 +561,7 @@ def test_the_value_of_a_key_in_a_shell_line_is_seen_by_the_person_alone(
 def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_told_of_it(tmp_path: Path) -> None:
     calls: Iterator[Answer] = iter([[("bash", {"command": "exit 4"})], "done"])
     stage = Stage(tmp_path, lambda request: next(calls, "fine"), allow="all")
-    engine = stage.session.state.engine
+    engine = stage.session.engine
 
     def commands() -> list[str]:
         for _ in record_sources.read_log(engine.conversation, engine.work):

@@ -1,0 +1,113 @@
+"""How the log of a lane commits: at once, and a failure is raised.
+
+`file_journal` and `server_journal` commit for the lanes of a live session, and handle the failure.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from nexus_cli.core.entry import Memo
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger.database import Database
+
+T = TypeVar("T")
+
+Write = Callable[[Database], None]
+"""Writes what was recorded; inside a transaction."""
+
+
+class RecordedLane(Protocol):
+    """A lane, as its log knows it."""
+
+    lane: int
+    started: set[str] | None
+    """The ids of the calls that were started; None before they were asked for."""
+
+    def last_id(self) -> int:
+        """Return the id of its newest entry."""
+
+
+@dataclass(eq=False)
+class Journal:
+    """Commits what logs record; `log` is that of the lane in question."""
+
+    db: Database
+    """The database in use."""
+
+    has_past = True
+    """False if the database lacks what the session recorded before."""
+
+    def database_of(self, log: RecordedLane) -> Database:
+        """Return the database, with everything that was recorded."""
+        return self.db
+
+    def commit(self, log: RecordedLane, write: Callable[[Database], T]) -> T:
+        """Run `write` in one transaction."""
+        db = self.database_of(log)
+        with db.write():
+            return write(db)
+
+    def record(self, log: RecordedLane, name: str, values: tuple[Any, ...], write: Write) -> None:
+        """Commit a call of the method `name` with `values`, which may be put off until `save`."""
+        self.commit(log, write)
+
+    async def save(self, log: RecordedLane, error: NexusError | None, *, waits: bool) -> bool:
+        """See `Log`."""
+        if error is not None:
+            raise error
+        return False
+
+
+class TransactionJournal(Journal):
+    """Writes inside a transaction of its caller."""
+
+    def commit(self, log: RecordedLane, write: Callable[[Database], T]) -> T:
+        return write(self.db)
+
+
+@dataclass
+class KnownState:
+    """What the lanes of a live session know of their session without a query, and share."""
+
+    drops: int = 0
+    """Number of the newest drop id."""
+    epochs: int = 0
+    """Id of the next epoch."""
+    is_new: bool = False
+    """True if this process began the session, and nobody else knows it."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while a number is taken."""
+
+
+@dataclass(eq=False)
+class SessionJournal(Journal):
+    """Commits what the lanes of a live session record."""
+
+    session: str
+    known: KnownState
+    require_save: bool
+    """True if a failed commit is to be raised."""
+    warn: Callable[[str], None]
+
+    defers = False
+    """True while a turn or an act runs, which calls `save` where something has to be committed."""
+
+    @property
+    def is_saving(self) -> bool:
+        """False if another process cannot resume the session."""
+        return self.db.writes
+
+    def defer(self, log: RecordedLane, defers: bool) -> None:
+        """Begin or end a turn or an act."""
+        self.defers = defers
+
+    def notes(self, log: RecordedLane, kind: str, read: Callable[[], dict[int, Memo]]) -> Iterable[Memo]:
+        """Return the notes of one kind; `read` asks the database for them."""
+        return read().values()
+
+    def close(self) -> None:
+        """Commit what was put off, and close what the journal has opened."""

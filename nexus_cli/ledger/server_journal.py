@@ -1,0 +1,203 @@
+"""The journal of a session in the ledger of a server.
+
+While a turn runs, what is recorded waits in memory until `save`, which commits all of it in one transaction, in a
+thread. If the server is away, `save` waits for it, and what could not be committed stands in a file (`unsaved_calls`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from nexus_cli.core.entry import Memo
+from nexus_cli.core.errors import LedgerAwayError, NexusError
+from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.known_notes import KnownNotes
+from nexus_cli.ledger.lane_journal import RecordedLane, SessionJournal, Write
+from nexus_cli.ledger.unsaved_calls import UnsavedCall, UnsavedCalls, was_recorded
+
+T = TypeVar("T")
+
+RETRY_SECONDS = 1.0
+"""Seconds between two attempts to reach a server that is away."""
+_LONG_WAIT, _SHORT_WAIT = 40.0, 3.0
+"""Seconds to wait for an answer of the server: longer than its own limit of a statement; and until the person is told,
+or a turn ends without the answer."""
+_NOW = "waiting for the server, Ctrl+C stops"
+_LATER = "what is not saved yet is kept on this machine until the server answers"
+
+
+@dataclass(eq=False)
+class ServerJournal(SessionJournal):
+    """A journal that commits the calls of a turn together, and waits for a server that is away."""
+
+    url: str
+    """The address of the server."""
+    wait: float
+    """Seconds for which the server is waited for."""
+    main_lane: int
+    waiting: list[UnsavedCall] = field(default_factory=list)
+    """What the server has not committed yet, in order."""
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _saving: threading.RLock = field(default_factory=threading.RLock)
+    """Held while what waits is committed."""
+
+    _was_tried = False
+    """True if a commit of `waiting` failed: a part of it may have been recorded."""
+    _is_away = False
+    """True once the person was told that the server is away, until it answers."""
+
+    def __post_init__(self) -> None:
+        self._file = UnsavedCalls(self.url, self.session, self.warn)
+        self.known_notes = KnownNotes(self.db, self.main_lane, is_new=self.known.is_new)
+        self.db.unsaved[self.session] = self.commit_waiting
+
+    @property
+    def is_saving(self) -> bool:
+        """False if the server is away, and what waits for it cannot be kept in a file either."""
+        return super().is_saving and not (self._is_away and self.waiting and not self._file.is_there)
+
+    def database_of(self, log: RecordedLane) -> Database:
+        if self.waiting:
+            self.commit_waiting()
+        return self.db
+
+    def commit(self, log: RecordedLane, write: Callable[[Database], T]) -> T:
+        """Commit `write`, whose result is needed, behind what waits."""
+        self.commit_waiting()
+        return super().commit(log, write)
+
+    def record(self, log: RecordedLane, name: str, values: tuple[Any, ...], write: Write) -> None:
+        """Let a call wait for `save`; outside of a turn commit it at once, or keep it if the server is away."""
+        made = UnsavedCall(log.lane, name, values, write)
+        with self._lock:
+            self.waiting.append(made)
+            self._file.add([made])
+        try:
+            if not self.defers:
+                self.commit_waiting()
+        except NexusError as error:
+            if self.require_save or not isinstance(error, LedgerAwayError):
+                self.waiting.remove(made)
+                raise
+            self._keep(error, _LATER)
+
+    def defer(self, log: RecordedLane, defers: bool) -> None:
+        """See `Journal`. Meanwhile each kind of note is read once, and what other processes note is read with
+        each commit."""
+        super().defer(log, defers)
+        self.known_notes.is_fresh = not log.last_id()
+
+    def notes(self, log: RecordedLane, kind: str, read: Callable[[], dict[int, Memo]]) -> Iterable[Memo]:
+        if not self.defers or log.lane != self.main_lane:
+            return super().notes(log, kind, read)
+        if not self.known_notes.is_fresh:
+            self.commit_waiting(is_asked=True)
+        known = self.known_notes.of_kind(kind, read)
+        with self._lock:
+            waiting = (memo for call in self.waiting if call.lane == log.lane for memo in call.memos)
+            return [*known, *(memo for memo in waiting if memo.kind == kind)]
+
+    def close(self) -> None:
+        """Commit what waits, or leave it in a file."""
+        try:
+            self.commit_waiting()
+        except NexusError as error:
+            self._keep(error, _LATER)
+        if self.db.unsaved.get(self.session) == self.commit_waiting:
+            del self.db.unsaved[self.session]
+        self._file.close()
+
+    # One transaction
+
+    def commit_waiting(self, *, is_asked: bool = False) -> None:
+        """Commit what waits, or ask the server if it answers; raise `NexusError("ledger", ...)`.
+
+        After a failed commit, which may have taken place, what was recorded is left out.
+        """
+        if not self._saving.acquire(timeout=_SHORT_WAIT):
+            raise LedgerAwayError("the ledger could not be written", "its server does not answer")
+        try:
+            batch = tuple(self.waiting)
+            if not batch and not is_asked:
+                return
+            was_tried, self._was_tried = self._was_tried, True
+            with self.db.write():
+                for call in batch:
+                    if not (was_tried and was_recorded(self.db, self.session, call.lane, call.name, call.values)):
+                        call.write(self.db)
+                found = self.known_notes.begin_later(self.db) if self.defers else dict
+            with self._lock:
+                self._was_tried = self._is_away = False
+                self.known_notes.add(found())
+                self.waiting[:] = [call for call in self.waiting if call not in batch]
+                if not self.waiting:
+                    self._file.close(removes=True)
+        finally:
+            self._saving.release()
+
+    # A server that is away
+
+    async def save(self, log: RecordedLane, error: NexusError | None, *, waits: bool) -> bool:
+        """See `Log`: commit what waits, and wait for a server that is away at most `wait` seconds. At the beginning of
+        a turn also read what other processes noted."""
+        if error is not None and not isinstance(error, LedgerAwayError):
+            raise error
+        deadline = time.monotonic() + self.wait
+        is_asked = error is not None or (self.defers and not self.known_notes.is_fresh)
+        has_waited = False
+        try:
+            while self.waiting or is_asked:
+                try:
+                    await self._try_to_save(is_asked=is_asked, waits=waits)
+                    return has_waited
+                except LedgerAwayError as away:
+                    self._keep(away, _NOW if waits else _LATER)
+                    if not waits:
+                        return True
+                    if time.monotonic() >= deadline:
+                        self._take_back_starts(log)
+                        hint = "Resume the session when it answers"
+                        raise NexusError("ledger", away.what, f"{away.why}, for {self.wait:,.0f} s", hint) from away
+                has_waited = True
+                await asyncio.sleep(RETRY_SECONDS)
+        except asyncio.CancelledError:
+            self._take_back_starts(log)
+            raise
+        return has_waited
+
+    async def _try_to_save(self, *, is_asked: bool, waits: bool) -> None:
+        """Commit in a thread; raise `LedgerAwayError` if the server does not answer in time."""
+        attempt = asyncio.ensure_future(asyncio.to_thread(self.commit_waiting, is_asked=is_asked))
+        attempt.add_done_callback(lambda done: done.cancelled() or done.exception())  # perhaps nobody waits any more
+        error = LedgerAwayError("the ledger could not be written", "its server does not answer")
+        done, _ = await asyncio.wait({attempt}, timeout=_SHORT_WAIT)
+        if waits and not done:
+            self._keep(error, _NOW)
+            done, _ = await asyncio.wait({attempt}, timeout=_LONG_WAIT)
+        if not done:
+            self.db.abandon()
+            raise error
+        attempt.result()
+
+    def _take_back_starts(self, log: RecordedLane) -> None:
+        """Forget calls whose start could not be saved: they do not run."""
+        with self._lock:
+            for call in tuple(self.waiting):
+                if call.name == "record_start" and call.lane == log.lane:
+                    self.waiting.remove(call)
+                    (log.started or set()).discard(call.values[0])
+
+    def _keep(self, error: NexusError, what: str) -> None:
+        """Write what waits into its file, and tell the person once that the server is away."""
+        if self._is_away:
+            return
+        with self._lock:
+            self._is_away = True
+            if not self._file.is_there:
+                self._file.add(self.waiting, creates=True)
+        self.warn(f"{error.message}; {what}")

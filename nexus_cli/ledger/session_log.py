@@ -1,0 +1,152 @@
+"""The log of a lane in a live session: what the session has recorded is known here, and not asked of the database.
+
+Its journal commits: `file_journal` for a file, `server_journal` for a server (`nexus docs exit-status`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from nexus_cli.core.clock import Clock, local_now
+from nexus_cli.core.entry import Drop, Epoch, Memo
+from nexus_cli.core.errors import LedgerAwayError, NexusError
+from nexus_cli.core.services import SeenFile
+from nexus_cli.ledger import lanes
+from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.file_journal import FileJournal
+from nexus_cli.ledger.lane_journal import KnownState, SessionJournal
+from nexus_cli.ledger.lane_log import MOST_SEEN, LaneLog
+from nexus_cli.ledger.store import Ledger
+
+T = TypeVar("T")
+
+
+class SessionLog(LaneLog):
+    """A `LaneLog` that knows what its session has recorded; the journal of the session commits. Use `for_session`."""
+
+    _journal: SessionJournal
+
+    def __init__(self, journal: SessionJournal, lane: int, clock: Clock, last: int) -> None:
+        """Initialize the log of a lane with the newest entry `last`; the lanes of a session share `journal`."""
+        super().__init__(journal.db, journal.session, lane, clock, journal)
+        self._state = journal.known
+        self._last = last
+
+    @classmethod
+    def for_session(
+        cls,
+        ledger: Ledger,
+        session: str,
+        lane: int | None = None,
+        clock: Clock = local_now,
+        *,
+        require_save: bool,
+        warn: Callable[[str], None],
+        wait: float = 0.0,
+        is_new: bool = False,
+    ) -> SessionLog:
+        """Return the log of the main lane. The ledger's server is waited for at most `wait` seconds; `is_new`: nothing
+        of the session was recorded, so that nothing is asked."""
+        saved = LaneLog(ledger.db, session, lane, clock)
+        if is_new:
+            last, state = 0, KnownState(is_new=True)
+        else:
+            last, state = saved.last_id(), KnownState(saved.last_drop(), saved.next_epoch())
+        values = ledger.db, session, state, require_save, warn
+        journal: SessionJournal
+        if ledger.server and ledger.db.writes:
+            from nexus_cli.ledger.server_journal import ServerJournal  # noqa: PLC0415  (most use a file)
+
+            journal = ServerJournal(*values, ledger.server, wait, saved.lane)
+        else:
+            journal = FileJournal(*values)
+        made = cls(journal, saved.lane, clock, last)
+        made.started = set() if is_new else None
+        made._counts = {} if is_new and ledger.db.is_shared else None
+        return made
+
+    def _log_of(self, lane: int) -> LaneLog:
+        return SessionLog(self._journal, lane, self._clock, lanes.last_id(self.db, lane))
+
+    # Numbers that continue without a query
+
+    def last_id(self) -> int:
+        """Return the id of the newest entry."""
+        return self._last
+
+    def begin_epoch(self, epoch: Epoch, left_out: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
+        super().begin_epoch(epoch, left_out, memos)
+        self._state.epochs = epoch.id + 1
+
+    def next_epoch(self) -> int:
+        """Return the id of the session's next epoch."""
+        return self._state.epochs
+
+    def last_drop(self) -> int:
+        """Return the number in the session's newest drop id."""
+        return self._state.drops
+
+    def next_drop(self) -> str:
+        with self._state.lock:
+            self._state.drops += 1
+            return f"d{self._state.drops}"
+
+    def _last_settled(self) -> int:
+        return self._last
+
+    # What was not recorded is not asked for
+
+    def drops(self) -> list[Drop]:
+        return super().drops() if self._state.drops else []
+
+    def digest(self, path: str) -> str | None:
+        return None if self._state.is_new and path not in self.noted else super().digest(path)
+
+    def seen_files(self, most: int = MOST_SEEN) -> list[SeenFile]:
+        return [] if self._state.is_new and not self.noted else super().seen_files(most)
+
+    def note(self, path: str, digest: str, how: str) -> None:
+        """See `LaneLog`. With `require_save` a failure is raised by the next commit that matters."""
+        with suppress(NexusError):
+            super().note(path, digest, how)
+
+    def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
+        if not kind or own or first:
+            return super().memos(kind, own=own, first=first)
+        return list(self._journal.notes(self, kind, lambda: self._read_notes(kind)))
+
+    # What the journal does
+
+    @property
+    def is_saving(self) -> bool:
+        """False if another process cannot resume the session."""
+        return self._journal.is_saving
+
+    @property
+    def defers(self) -> bool:
+        """True from `defer(True)` to `defer(False)`."""
+        return self._journal.defers
+
+    def defer(self, defers: bool) -> None:
+        """Begin or end to let what is recorded wait for `save`, on a server only."""
+        self._journal.defer(self, defers)
+
+    def close(self) -> None:
+        """Commit what waits, or leave it in a file, and close the database in memory, if there is one."""
+        self._journal.close()
+
+    def count_recall(self, drop_id: str) -> None:
+        """See `LaneLog`; a failure does not stop the session."""
+        with suppress(NexusError):
+            if self.db.writes:
+                super().count_recall(drop_id)
+
+    def _query(self, read: Callable[[Database], T], default: T) -> T:
+        try:
+            return super()._query(read, default)
+        except NexusError as error:
+            if self._journal.defers and isinstance(error, LedgerAwayError):
+                raise  # the step is taken again when the server answers
+            return default
