@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.commands.command import Command, CommandContext, always, run_act, usage_error
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.session.acts.compaction import preview, uncompaction
 
 PREVIEW = "--preview"
@@ -52,7 +52,7 @@ async def uncompact(context: CommandContext, rest: str) -> None:
     context.say(_cost(context.session.engine.next_request()))
 
 
-def _cost(request: NextRequest) -> str:
+def _cost(request: RequestPlan) -> str:
     """Describe the cache use of the next request; the cache may still have the former window."""
     new = request.tokens - request.cached
     if new == request.tokens:

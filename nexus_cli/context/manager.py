@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.conversation.conversation import Conversation, EpochHeader, item_of
@@ -22,13 +23,11 @@ from nexus_cli.conversation.groups import (
     is_request,
 )
 from nexus_cli.conversation.memory_log import MemoryLog
-from nexus_cli.conversation.request_plan import NextRequest, project
+from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.section_rows import Sections
-from nexus_cli.conversation.sent_requests import EarlierRequests
 from nexus_cli.conversation.strategies import STRATEGIES, Strategy
-from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_token_counter
-from nexus_cli.conversation.tokens.estimator import Anchor, TokenEstimator
+from nexus_cli.conversation.tokens.estimate import Anchor, Estimate, SharedEstimate
 from nexus_cli.conversation.tokens.refusal import REFUSED_WINDOW, is_believable
 from nexus_cli.core.budget import LEAST_OUTPUT, REQUEST_FLOOR, TokenBudget, left_over
 from nexus_cli.core.clock import Clock, format_local_time, local_now
@@ -188,7 +187,7 @@ class ContextManager:
             "system": epoch.system_tokens,
             "tools": epoch.tools_tokens,
             "messages": messages,
-            "total": self.conversation.fixed + messages,
+            "total": epoch.fixed + messages,
             "budget": self.config.max_tokens,
             "available": self.available,
         }
@@ -282,15 +281,28 @@ class ContextManager:
         self,
         model: Model,
         budget: TokenBudget,
-        estimator: TokenEstimator | None = None,
+        estimate: Estimate | None = None,
         calibrations: Calibrations | None = None,
     ) -> None:
-        """Size the window for `model`: at most `budget` tokens, as `estimator` counts them. Without the store
+        """Size the window for `model`: at most `budget` tokens, as `estimate` has them. Without the store
         `calibrations`, what is learned of the model's tokenizer is lost with the conversation."""
         self.model, self.calibrations = model, calibrations
-        self.estimator = estimator or TokenEstimator()
-        self.estimator.contents = WindowContents(lambda: (self.conversation.epoch, self.conversation.items))
+        self._learned = SharedEstimate(estimate or Estimate.of())
+        self.conversation.anchor = None
         self._resize(budget)
+
+    @property
+    def estimate(self) -> Estimate:
+        """What is known of how the model counts, shared with forks, and the last report on this conversation."""
+        return replace(self._learned.newest, anchor=self.conversation.anchor)
+
+    @estimate.setter
+    def estimate(self, estimate: Estimate) -> None:
+        self._learned.newest, self.conversation.anchor = estimate, estimate.anchor
+
+    def anchor_on(self, report: Anchor | None) -> None:
+        """Continue the estimate from a `report` on the present window, if there is one and it is plausible."""
+        self.estimate = self.estimate.anchored(report, self.conversation.contents())
 
     def count(self, text: str) -> int:
         """Return the tokens of a text by our count."""
@@ -298,42 +310,43 @@ class ContextManager:
 
     def project(
         self,
-        earlier: EarlierRequests | None = None,
+        now: datetime | None = None,
         *,
         epoch: Epoch | None = None,
         items: Sequence[WindowItem] | None = None,
         anchor: Anchor | None = None,
         told: Sections = (),
-        preamble: int = 0,
+        added: int = 0,
         texts: Sequence[str] = (),
-    ) -> NextRequest:
-        """Return the next request, or the first one of an `epoch` that may begin, as `request_plan.project` does.
-        `texts` wait for the person's next message."""
+    ) -> RequestPlan:
+        """Return the next request, or the first one of an `epoch` that may begin: of `items`, by default those of the
+        window; `anchor` is the last report on them. Without `now` no cache hit is expected. `texts` wait for the
+        person's next message; the others are as for `request_plan.project`."""
+        contents, estimate = self.conversation.contents(epoch, items), self.estimate
+        if epoch is not None:
+            estimate = estimate.unanchored.anchored(anchor, contents)
         number = self.conversation.last + 1
         waiting = [
             WindowItem(number, ItemForm.FULL, Message(Role.USER, text), tokens=self.count(text)) for text in texts
         ]
         return project(
-            self.conversation,
-            self.estimator,
+            contents,
+            estimate,
             self.budget,
             room=self.room,
-            earlier=earlier,
-            epoch=epoch,
-            items=items,
-            anchor=anchor,
+            earlier=self.conversation.sent.earlier_requests(self.model.info, now) if now else None,
             waiting=waiting,
             told=told,
-            preamble=preamble,
+            added=added,
         )
 
     def unreported_tokens(self) -> int:
         """Estimate the window's tokens without any report on it, to compare it with one that was just rewritten."""
-        return round(self.estimator.estimate_without_anchor(self.conversation.counted))
+        return self.project(epoch=self.conversation.epoch).tokens
 
-    def most_with(self, added: int) -> int:
-        """Return the upper bound for the window's tokens with one more message of `added` counted tokens."""
-        return self.estimator.upper(self.conversation.counted + added)
+    def countable(self, tokens: int) -> int:
+        """Return the counted tokens that certainly fit into `tokens`, if messages are like those of the window."""
+        return self.estimate.countable(tokens, self.conversation.contents())
 
     @property
     def least_output(self) -> int:
@@ -353,7 +366,9 @@ class ContextManager:
         """
         believed, limit = is_believable(error, counted), error.limit or 0
         for_all = believed and limit >= LEAST_STORED
-        self.estimator.learn_from_overflow(counted, error.counted, limit if for_all else None)
+        self.estimate = self.estimate.after_refusal(
+            counted, error.counted, limit if for_all else None, self.conversation.contents()
+        )
         self._store_calibration()
         if 0 < limit < self.budget.window and (believed or self._leaves_room(limit)):
             return self._take_window(limit, for_all=for_all)
@@ -361,13 +376,13 @@ class ContextManager:
 
     def _leaves_room(self, limit: int) -> bool:
         """Return True if `REQUEST_FLOOR` of the budget of a window stays free."""
-        most = self.estimator.countable(TokenBudget.of(limit, self.model.info.max_output).available)
+        most = self.countable(TokenBudget.of(limit, self.model.info.max_output).available)
         return sum(self.fixed_parts().values()) <= (1 - REQUEST_FLOOR) * most
 
     def _take_window(self, limit: int, *, for_all: bool) -> Notice:
         """Use the window named in an overflow error; return a notice about it."""
         listed = self.model.info.listed_window or self.model.info.window
-        self.set_window(limit)
+        self.size_for(replace(self.model.info, window=limit, window_refused=True, listed_window=listed))
         told = f"{self.model.info.served_name} reports a context window of {limit:,} tokens"
         if self.model.info.window_key:
             self._keep_window(limit)
@@ -389,16 +404,6 @@ class ContextManager:
         self.model = replace(self.model, info=info)
         self._resize(TokenBudget.of(info.window, info.max_output))
 
-    def set_window(self, window: int) -> None:
-        """Use the window that the provider named."""
-        info = self.model.info
-        listed = info.listed_window or info.window
-        self.size_for(replace(info, window=window, window_refused=True, listed_window=listed))
-
-    def _restore_window(self) -> None:
-        info = self.model.info
-        self.size_for(replace(info, window=info.listed_window, window_refused=False))
-
     def fixed_parts(self) -> dict[str, int]:
         """Return the tokens of the parts that every request contains, by section name."""
         epoch = self.conversation.epoch
@@ -411,17 +416,16 @@ class ContextManager:
         """Learn from the input tokens reported for the newest request. With images it does not calibrate our count."""
         images, info = any(item.message.parts for item in self.conversation.items), self.model.info
         if info.window_refused and info.window < reported <= info.listed_window:
-            self._restore_window()
+            self.size_for(replace(info, window=info.listed_window, window_refused=False))
             self._keep_window(0)
-        if 0 < self.estimator.calibration.window < reported:
-            self.estimator.forget_window()
-            self._store_calibration()
-        if self.estimator.learn(self.conversation.cursor, counted, reported, teaches=not images):
+        known, report = self.estimate, Anchor(self.conversation.cursor, reported, counted)
+        self.estimate = known.after_report(report, self.conversation.contents(), teaches=not images)
+        if self.estimate.calibration is not known.calibration:
             self._store_calibration()
 
     def _store_calibration(self) -> None:
         if self.calibrations:
-            self.calibrations.calibrate(self.model.info.served_name, self.estimator.calibration)
+            self.calibrations.calibrate(self.model.info.served_name, self.estimate.calibration)
 
     # -- internals -----------------------------------------------------------------------------------------------
 
@@ -444,10 +448,9 @@ class ContextManager:
             self.config = replace(self.config, max_tokens=most, reserve_tokens=reserves)
 
     def fork(self, conversation: Conversation) -> ContextManager:
-        """Return a manager like this one over another conversation, which learns for itself what its requests take."""
+        """Return a manager like this one over a fork of its conversation; both learn from the reports of either."""
         other = copy(self)
         other.conversation = conversation
-        other.use_model(self.model, self.budget, self.estimator.fork(), self.calibrations)
         return other
 
     def _frame_with(self, prompt: str) -> EpochHeader:
@@ -522,7 +525,7 @@ class ContextManager:
         read = self.conversation.read(self._origin.base + 1, self.conversation.last)
         items = [*self._origin.head, *(self._with_preamble(item_of(entry)) for entry in read)]
         whole = flatten(from_first_user_message(group_tool_calls(items, self.measure)))
-        if self.conversation.fixed + sum(item.tokens for item in whole) <= self.available:
+        if self.conversation.epoch.fixed + sum(item.tokens for item in whole) <= self.available:
             self.conversation.rewrite(items, "restore", ())
             self._hidden = False
 

@@ -10,6 +10,7 @@ first request of its epoch settles it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -25,6 +26,9 @@ from nexus_cli.conversation.groups import (
     next_step,
 )
 from nexus_cli.conversation.render import Wire
+from nexus_cli.conversation.sent_requests import SentRequests
+from nexus_cli.conversation.tokens.content_kinds import KindSums, WindowContents
+from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Role
@@ -95,6 +99,11 @@ class Conversation:
         self._head_open = False
         self._changed_preambles: set[int] = set()
         self._sent_messages = 0
+        self.sent = SentRequests()
+        """What was sent, and may still be cached."""
+        self.anchor: Anchor | None = None
+        """The provider's last report on a request of this epoch."""
+        self._counts = KindSums()
         self.messages_tokens = 0
         """Our count of the messages alone."""
         self.changes = 0
@@ -118,12 +127,10 @@ class Conversation:
     def fork(self, log: Log) -> Conversation:
         """Return a conversation that begins with this one's lines; `log` continues after this one's last entry."""
         self._head_open = False  # the fork may send it
-        other = Conversation(log, self._clock, self._measure)
+        other = copy(self)
+        other.log, other.tail, other.sent = log, list(self.tail), copy(self.sent)
         other._changed_preambles = set(self._changed_preambles)
-        other.epoch, other.cursor, other.tail = self.epoch, self.cursor, list(self.tail)
         other._wire = self._wire.fork() if self._wire else None
-        other._head_sent, other._sent_messages = self._head_sent, self._sent_messages
-        other.messages_tokens, other.is_recorded, other.run = self.messages_tokens, self.is_recorded, self.run
         return other
 
     # -- the log -------------------------------------------------------------------------------------------------
@@ -162,14 +169,15 @@ class Conversation:
         return [*self.epoch.head, *self.tail]
 
     @property
-    def fixed(self) -> int:
-        """Our count of system text and schemas."""
-        return self.epoch.system_tokens + self.epoch.tools_tokens
-
-    @property
     def counted(self) -> int:
         """Our count of the whole window: system, tools, messages, preambles."""
-        return self.fixed + self.messages_tokens
+        return self.epoch.fixed + self.messages_tokens
+
+    def contents(self, epoch: Epoch | None = None, items: Sequence[WindowItem] | None = None) -> WindowContents:
+        """Return what the next request contains, or the first one of an `epoch` that may begin: `items`, by default
+        those of the window."""
+        sent, counts = -1 if epoch else self.last_sent, self._counts if items is None else KindSums()
+        return WindowContents(epoch or self.epoch, tuple(self.items if items is None else items), sent, counts)
 
     def groups(self) -> list[Group]:
         """Return the window as atomic groups, repaired."""
@@ -312,6 +320,7 @@ class Conversation:
         self._head_sent, self._sent_messages = False, 0
         self._head_open, self._changed_preambles = True, set()
         self._count()
+        self.anchor = None
 
     def rewrite(
         self, head: Iterable[WindowItem], cause: str, drops: Sequence[Drop], frame: EpochHeader | None = None

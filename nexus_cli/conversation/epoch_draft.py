@@ -8,7 +8,7 @@ from typing import Any
 
 from nexus_cli.conversation.conversation import EpochHeader, Note
 from nexus_cli.conversation.rewrite_cost import RewritePrice
-from nexus_cli.conversation.tokens.estimator import Anchor
+from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.entry import Drop, Epoch
 from nexus_cli.core.event import Notice
 

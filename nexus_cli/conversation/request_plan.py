@@ -1,7 +1,8 @@
-"""`NextRequest`: the content, size and expected cache hits of one request, a pure value.
+"""`RequestPlan`: the content, size and expected cache hits of one request, a pure value.
 
-`project` makes it of the window of a lane; reports make it of the ledger, also for requests that were sent. Both ask
-the token estimator for the size of a request; the tests allow few other files to (see `engine/requests/README.md`).
+`project` makes it of the window of a conversation; reports make it of the ledger, also for requests that were sent.
+The tests allow few other files to ask an `Estimate` for the size of a request (see
+`engine/requests/README.md`).
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ from functools import cached_property
 from typing import Any
 
 from nexus_cli.conversation.cache_diagnosis import expected_cached, seconds_between
-from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Group, flatten, group_tool_calls
 from nexus_cli.conversation.section_rows import Sections, scale_sections
 from nexus_cli.conversation.sent_requests import EarlierRequests
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
-from nexus_cli.conversation.tokens.estimator import Anchor, TokenEstimator
+from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import TokenBudget, UsedTokens
 from nexus_cli.core.entry import Epoch, WindowItem
 
@@ -41,12 +41,10 @@ class Outlook:
     age: float | None
     """Seconds since the last use of that prefix; None if unknown."""
     at: datetime
-    repeated: int = 0
-    """See `NextRequest.repeated`."""
 
 
 @dataclass(frozen=True, eq=False)
-class NextRequest:
+class RequestPlan:
     """One request before it is sent."""
 
     epoch: Epoch
@@ -72,41 +70,6 @@ class NextRequest:
     """`reported`, `estimate` or `reported+estimate`."""
     earlier: EarlierRequests
 
-    @classmethod
-    def of(
-        cls,
-        estimator: TokenEstimator,
-        epoch: Epoch,
-        items: Sequence[WindowItem],
-        budget: TokenBudget,
-        *,
-        waiting: Sequence[WindowItem] = (),
-        sent: int = -1,
-        told: Sections = (),
-        preamble: int = 0,
-        room: int | None = None,
-        earlier: EarlierRequests | None = None,
-        reported: int | None = None,
-    ) -> NextRequest:
-        """Build the request of `items` under `epoch`. Its size is the `reported` tokens, else the estimate of
-        `estimator`. `preamble` has the tokens of `told` and separators if `items` does not contain them yet."""
-        late = sum(int(one["tokens"]) for one in told)
-        messages = preamble + sum(item.tokens for item in items) + sum(item.tokens for item in waiting)
-        counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
-        return cls(
-            epoch,
-            tuple(items),
-            tuple(waiting),
-            sent,
-            told,
-            counted,
-            replace(budget, used=estimator.layers(counted, reported)),
-            budget.available if room is None else room,
-            estimator.upper(counted.total) if reported is None else reported,
-            estimator.basis if reported is None else "reported",
-            earlier or EarlierRequests(),
-        )
-
     @property
     def tokens(self) -> int:
         """Tokens of the request: the figure shown in status line, reports, events and results."""
@@ -116,6 +79,10 @@ class NextRequest:
     def fits(self) -> bool:
         """True if the estimate with its margin fits (law 2)."""
         return self.most <= self.room
+
+    def needs_room(self, threshold: float) -> bool:
+        """True if it does not fit, or has the tokens from which on a window is compacted."""
+        return not self.fits or self.tokens >= threshold
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -176,9 +143,9 @@ class NextRequest:
             seconds = seconds_between(used, now)
             made.append(Outlook(expected_cached(life, shared, seconds), messages, shared, seconds, now))
         if not made:
-            return Outlook(0, 0, 0, None, now, self.repeated)
+            return Outlook(0, 0, 0, None, now)
         best = max(made, key=lambda one: one.tokens)
-        return replace(made[0], tokens=best.tokens, messages=best.messages, repeated=self.repeated)
+        return replace(made[0], tokens=best.tokens, messages=best.messages)
 
     @property
     def cached(self) -> int:
@@ -194,51 +161,37 @@ class NextRequest:
 
 
 def project(
-    conversation: Conversation,
-    estimator: TokenEstimator,
+    contents: WindowContents,
+    estimate: Estimate,
     budget: TokenBudget,
     *,
-    room: int,
+    room: int | None = None,
     earlier: EarlierRequests | None = None,
-    epoch: Epoch | None = None,
-    items: Sequence[WindowItem] | None = None,
-    anchor: Anchor | None = None,
     waiting: Sequence[WindowItem] = (),
     told: Sections = (),
-    preamble: int = 0,
-) -> NextRequest:
-    """Return the next request of `conversation`, or the first one of an `epoch` that may begin: of `items`, by default
-    those of the window; `anchor` is the last report on them. The others are as for `NextRequest.of`."""
-    shown = conversation.items if items is None else items
-    return NextRequest.of(
-        unreported_estimator(estimator, epoch, shown, anchor) if epoch else estimator,
-        epoch or conversation.epoch,
-        shown,
-        budget,
-        waiting=waiting,
-        sent=-1 if epoch else conversation.last_sent,
-        told=told,
-        preamble=preamble,
-        room=room,
-        earlier=earlier,
+    added: int = 0,
+    reported: int | None = None,
+) -> RequestPlan:
+    """Return the request with these contents. Its size is the `reported` tokens, else the `estimate`; `room` is by
+    default what the budget has. `added` are the tokens of texts that the contents do not have yet, by our count: of
+    `told` and separators, or of one more message."""
+    epoch, items, late = contents.epoch, contents.items, sum(int(one["tokens"]) for one in told)
+    messages = added + sum(item.tokens for item in items) + sum(item.tokens for item in waiting)
+    counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
+    tokens = estimate.expected(counted.total, contents) if reported is None else reported
+    return RequestPlan(
+        epoch,
+        items,
+        tuple(waiting),
+        contents.sent,
+        told,
+        counted,
+        replace(budget, used=estimate.layers(counted, tokens)),
+        budget.available if room is None else room,
+        estimate.upper(tokens) if reported is None else reported,
+        estimate.basis if reported is None else "reported",
+        earlier or EarlierRequests(),
     )
-
-
-def used_tokens(estimator: TokenEstimator, counted: UsedTokens, size: int) -> UsedTokens:
-    """Convert the counts of a sent request of `size` tokens, as reported or estimated then, to tokens by layer."""
-    return estimator.layers(counted, size)
-
-
-def unreported_estimator(
-    estimator: TokenEstimator, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
-) -> TokenEstimator:
-    """Return an estimator for another window, whose only report is `anchor` (None: no report)."""
-    other = estimator.fork()
-    other.forget()
-    other.contents = WindowContents(lambda: (epoch, items))
-    if anchor is not None:
-        other.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
-    return other
 
 
 def _ratio(used: int, counted: int) -> float:

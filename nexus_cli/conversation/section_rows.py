@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nexus_cli.conversation.tokens.estimator import apportion
+from nexus_cli.conversation.tokens.estimate import apportion
 
 Sections = Sequence[Mapping[str, Any]]
 """The `sections` of `nexus docs json`, with tokens by our own count."""

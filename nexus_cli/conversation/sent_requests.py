@@ -47,11 +47,6 @@ class SentRequest:
     def items(self) -> list[WindowItem]:
         return [*self.epoch.head, *(item for item in self.tail if item.entry <= self.last)]
 
-    @property
-    def fixed(self) -> int:
-        """Tokens of system text and schemas, by our count."""
-        return self.epoch.system_tokens + self.epoch.tools_tokens
-
     def fingerprint(self) -> Fingerprint:
         return render_fingerprint(self.epoch, self.items)
 
@@ -63,15 +58,15 @@ class SentRequest:
             return 0, 0
         wire, messages = Wire(epoch), group_tokens(tuple(self.items))
         wire.extend(common)
-        reported, counted = self.least if all(self.least) else (self.tokens, self.fixed + messages)
-        fixed = min(self.tokens, round(reported * self.fixed / counted))
+        reported, counted = self.least if all(self.least) else (self.tokens, self.epoch.fixed + messages)
+        fixed = min(self.tokens, round(reported * self.epoch.fixed / counted))
         share = min(1.0, group_tokens(tuple(common)) / messages) if messages else 1.0
         return fixed + round((self.tokens - fixed) * share), len(wire.messages)
 
     def common(self, epoch: Epoch, items: Sequence[WindowItem]) -> int:
         """Return the tokens of the same prefix, by our count."""
         common = self._common(epoch, items)
-        return 0 if common is None else self.fixed + group_tokens(tuple(common))
+        return 0 if common is None else self.epoch.fixed + group_tokens(tuple(common))
 
     def _common(self, epoch: Epoch, items: Sequence[WindowItem]) -> list[WindowItem] | None:
         """Return the messages of the common prefix; None if system text or schemas differ."""
@@ -94,7 +89,7 @@ def compare_requests(
     if before.epoch is not now.epoch:
         items = now.items
         new = sum(item.tokens for item in items if item.entry > before.last)
-        fresh = round(usage.input * new / max(1, now.fixed + sum(item.tokens for item in items)))
+        fresh = round(usage.input * new / max(1, now.epoch.fixed + sum(item.tokens for item in items)))
     facts = CacheFacts(
         now.life,
         usage.input,
@@ -123,7 +118,7 @@ def source_of(found: Difference, *epochs: Epoch) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EarlierRequests:
-    """Requests that may be cached, each with the last use of its epoch; the lane's newest first."""
+    """Requests that may be cached, each with the last use of its epoch; the conversation's newest first."""
 
     requests: tuple[tuple[SentRequest, datetime | None], ...] = ()
     life: CacheLife | None = None
@@ -133,22 +128,40 @@ class EarlierRequests:
 
 
 @dataclass
-class CacheHistory:
-    """Requests of a lane and its forks that may still be cached.
+class SentRequests:
+    """Requests of a conversation and its forks that may still be cached.
 
-    A copy for a fork shares the containers: requests of either lane may produce cache hits in both.
+    A fork shares the containers: requests of either may produce cache hits in both.
     """
 
     last: SentRequest | None = None
-    """The lane's newest request with reported usage; a fork starts with its parent's."""
+    """The conversation's newest request with reported usage; a fork starts with its parent's."""
     earlier: dict[int, SentRequest] = field(default_factory=dict)
     """Newest request of each recently used epoch, forks included, by epoch id."""
     least: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Reported and counted tokens of the smallest request, by prefix hash."""
     uses: dict[int, datetime] = field(default_factory=dict)
-    """Time of the last request in each epoch, by this lane or a fork."""
+    """Time of the last request in each epoch, by this conversation or a fork."""
     last_usage: Usage | None = None
-    """Usage of the lane's newest answered request."""
+    """Usage of the conversation's newest answered request."""
+
+    def record(self, request: SentRequest, counted: int, usage: Usage, at: datetime) -> SentRequest | None:
+        """Record that a request of `counted` tokens by our count reached the provider at this time. Return the request
+        with what its `usage` tells of it; None if nothing was reported."""
+        before, epoch = self.last, request.epoch
+        self.uses[epoch.id] = at
+        if not usage.input:
+            return None
+        cached = bool(usage.cache_read or usage.cache_write) or (before is not None and before.cached)
+        begins = prefix_hash(epoch) if before is None or before.epoch is not epoch else before.begins
+        mine = (usage.input, counted)
+        least = self.least[begins] = min(mine, self.least.get(begins, mine))
+        self.last = replace(request, cached=cached, least=least, begins=begins)
+        self.earlier.pop(epoch.id, None)
+        self.earlier[epoch.id] = self.last
+        while len(self.earlier) > MOST_EPOCHS:
+            del self.earlier[next(iter(self.earlier))]
+        return self.last
 
     def earlier_requests(self, info: ModelInfo, now: datetime) -> EarlierRequests:
         """Return the last request, then the newest of each former epoch, for a request to this model."""

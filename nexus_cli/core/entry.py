@@ -126,6 +126,11 @@ class Epoch:
     sections: str = "[]"
     """Sections of the system text: JSON, the `sections` of `nexus docs json`."""
 
+    @property
+    def fixed(self) -> int:
+        """Tokens of system text and schemas, which every request of the epoch contains, by our count."""
+        return self.system_tokens + self.tools_tokens
+
 
 class Cause(StrEnum):
     """The cause of a drop (`nexus docs json`)."""

@@ -175,7 +175,7 @@ class Calibration:
     window: int = 0
     """The window in tokens that a refused request named; 0 if none did."""
     ratios: tuple[float, ...] = ()
-    """The factor by kind of content, see `nexus_cli.conversation.tokens.estimator`; empty before the first report."""
+    """The factor by kind of content, see `nexus_cli.conversation.tokens.estimate`; empty before the first report."""
 
     @property
     def worst(self) -> float:

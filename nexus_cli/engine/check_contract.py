@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.request_plan import PLAN, NextRequest
+from nexus_cli.conversation.request_plan import PLAN, RequestPlan
 from nexus_cli.core.context_contract import ContextContract
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError, nearest_name
@@ -30,7 +30,7 @@ def check_contract(
     read_drops: Callable[[], Sequence[Drop]],
     settings: Settings,
     context: ContextManager,
-    request: NextRequest,
+    request: RequestPlan,
     is_first: bool,
 ) -> None:
     """Check the next request before room is made for it, which may send a request for a summary.
@@ -55,7 +55,7 @@ def check_contract(
 
 
 def _check_input(
-    context: ContextManager, contract: ContextContract, drops: Sequence[Drop], request: NextRequest
+    context: ContextManager, contract: ContextContract, drops: Sequence[Drop], request: RequestPlan
 ) -> None:
     option, hint = "--require-full-input", "Send less, use a model with a larger window, or omit the option"
     if contract.uncounted:
@@ -83,7 +83,7 @@ def _clipped(conversation: Conversation) -> frozenset[str]:
 
 
 def _too_large(
-    context: ContextManager, contract: ContextContract, most: int, request: NextRequest, is_first: bool
+    context: ContextManager, contract: ContextContract, most: int, request: RequestPlan, is_first: bool
 ) -> NexusError:
     parts = _parts(context, contract if is_first and contract.inputs else None, request)
     name, tokens = max(parts.items(), key=lambda part: part[1])
@@ -95,7 +95,7 @@ def _too_large(
     return _broken(option, why, f"{way} or allow {request.tokens}")
 
 
-def _parts(context: ContextManager, contract: ContextContract | None, request: NextRequest) -> dict[str, int]:
+def _parts(context: ContextManager, contract: ContextContract | None, request: RequestPlan) -> dict[str, int]:
     """Return the parts of a request and their tokens, in the unit of the budget; by input with a `contract`."""
     mine = sum(item.tokens for item in request.items if item.entry >= context.conversation.run)
     parts: dict[str, float] = {**context.fixed_parts()}
@@ -108,7 +108,7 @@ def _parts(context: ContextManager, contract: ContextContract | None, request: N
 
 
 def _check_drops(
-    context: ContextManager, contract: ContextContract, request: NextRequest, every: Sequence[Drop], settings: Settings
+    context: ContextManager, contract: ContextContract, request: RequestPlan, every: Sequence[Drop], settings: Settings
 ) -> None:
     """Raise `NexusError` if too much is left out, or would be by the compaction that is due."""
     conversation, most = context.conversation, contract.max_drop or 0
@@ -140,7 +140,7 @@ def _name_drops(drops: Sequence[Drop], names: Mapping[str, str]) -> str:
 # -- sections ----------------------------------------------------------------------------------------------------------
 
 
-def _section_forms(conversation: Conversation, request: NextRequest) -> dict[str, str]:
+def _section_forms(conversation: Conversation, request: RequestPlan) -> dict[str, str]:
     """Return the form of each section of the request, "" for a contributor that has none in it.
 
     An event section that the epoch sent before is in the window, and is not sent again.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, assert_never, cast
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
 from nexus_cli.core.errors import LedgerAwayError, NexusError, ProviderError
 from nexus_cli.core.limits import Limits
@@ -84,29 +85,26 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     if engine.model.info.blind and (rewrite := draft_without_images(engine)):
         engine.begin_epoch(rewrite)
     prune_if_due(engine)
-    await ensure_fits(engine)
-    await _send_lost_again(engine, dispatcher, epoch)
-    engine.emit(event.ContextPlan(describe_request(engine, dispatcher.in_force(engine)[0])))
+    plan = await _send_lost_again(engine, dispatcher, epoch, await ensure_fits(engine))
+    engine.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
     try:
-        await call_model(engine, engine.answer_cap())
+        await call_model(engine, plan)
     except ProviderError as error:
         if rewrite := draft_without_images(engine, error):
             engine.begin_epoch(rewrite)
             engine.spending.steps -= 1
-            await call_model(engine, engine.answer_cap())
+            await call_model(engine, engine.window_request())
             return
         if error.kind != "overflow":
             raise
         engine.spending.steps -= 1
         epoch = engine.conversation.epoch.id
-        await ensure_fits_after_overflow(engine, error)
-        await _send_lost_again(engine, dispatcher, epoch)
-        await call_model(engine, engine.answer_cap())
+        plan = await ensure_fits_after_overflow(engine, error)
+        await call_model(engine, await _send_lost_again(engine, dispatcher, epoch, plan))
 
 
-def describe_request(engine: Engine, limits: Limits) -> PlanObject:
+def describe_request(engine: Engine, request: RequestPlan, limits: Limits) -> PlanObject:
     """Return the request of the next step, with its `limits`, as `context.plan` of the JSON lines."""
-    request = engine.window_request()
     sections = cast("list[SectionObject]", list(request.sections))
     return {
         "step": engine.step + 1,
@@ -145,14 +143,16 @@ async def attach_changes(engine: Engine, dispatcher: Dispatcher) -> None:
         engine.event_sections, engine.told_facts = preamble.sections, preamble.facts
 
 
-async def _send_lost_again(engine: Engine, dispatcher: Dispatcher, epoch: int) -> None:
-    """Attach the sections that a new epoch's window has lost, as far as there is room; the next step the rest."""
+async def _send_lost_again(engine: Engine, dispatcher: Dispatcher, epoch: int, plan: RequestPlan) -> RequestPlan:
+    """Attach the sections that a new epoch's window has lost, as far as there is room; the next step the rest. Return
+    the request with them, or `plan` if nothing was lost since `epoch`."""
     for _ in range(TRIES):
         if engine.conversation.epoch.id == epoch:
-            return
+            break
         epoch = engine.conversation.epoch.id
         await attach_changes(engine, dispatcher)
-        await ensure_fits(engine)
+        plan = await ensure_fits(engine)
+    return plan
 
 
 def _stop_asking(conversation: Conversation, spending: Spending, dispatcher: Dispatcher) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.render import prefix_sha256
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.section_rows import scale_sections
-from nexus_cli.conversation.tokens.estimator import apportion
+from nexus_cli.conversation.tokens.estimate import apportion
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.wire import canonical
 from nexus_cli.engine.requests.drop_list import UNIT, window_drops
@@ -105,7 +105,7 @@ def live_report(state: SessionState) -> ContextReport:
     return request_value(first_view(state))
 
 
-def _live_view(state: SessionState, request: NextRequest) -> RequestView:
+def _live_view(state: SessionState, request: RequestPlan) -> RequestView:
     """Return the next request of a running session that has begun."""
     engine, dispatcher = state.engine, state.dispatcher
     lane, draft = engine.conversation, engine.next_epoch
@@ -176,7 +176,7 @@ def request_value(view: RequestView) -> ContextReport:
     }
 
 
-def _note_window(request: NextRequest) -> list[str]:
+def _note_window(request: RequestPlan) -> list[str]:
     line = describe_left_out(request.budget.window, request.epoch.tools)
     return [line] if line else []
 
@@ -204,7 +204,7 @@ def _tools(view: RequestView, total: int) -> list[ToolTokens]:
     ]
 
 
-def _servers(request: NextRequest, tools: Sequence[ToolTokens]) -> list[ServerTokens]:
+def _servers(request: RequestPlan, tools: Sequence[ToolTokens]) -> list[ServerTokens]:
     """Return the tokens of each MCP server that has schemas or results in the request."""
     found: dict[str, ServerTokens] = {}
 

@@ -13,12 +13,12 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import group_tool_calls
-from nexus_cli.conversation.request_plan import PLAN, NextRequest, unreported_estimator
+from nexus_cli.conversation.request_plan import PLAN, RequestPlan, project
 from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.conversation.sent_requests import EarlierRequests, SentRequest, cache_life_of
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter
-from nexus_cli.conversation.tokens.estimator import TokenEstimator
+from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
@@ -26,7 +26,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LIMITS_MEMO
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.engine.requests.estimate_anchor import anchor_on, take_anchor
+from nexus_cli.engine.requests.estimate_anchor import anchor_on, anchor_on_newest
 from nexus_cli.engine.requests.model_facts import load_model_info
 from nexus_cli.engine.requests.request_history import reported_tokens
 from nexus_cli.engine.requests.user_messages import first_words
@@ -54,7 +54,7 @@ WORDS = 60
 class RequestView:
     """One request, or the next one."""
 
-    request: NextRequest
+    request: RequestPlan
     session: str | None
     model: str
     recipe: Recipe
@@ -80,22 +80,20 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     rows = log.requests()
     row = pick_request(rows, step)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
-    items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, last))]
+    items = (*epoch.head, *map(item_of, log.read(epoch.base + 1, last)))
     noted = limits_of(log.memos(LIMITS_MEMO), row.manifest)
     kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
     asked = row.manifest.arguments
     info = load_model_info(ledger, str(asked["model"]), settings)
     info = _with_recorded_window(info, asked, kept)
     before = rows[step - 2] if step > 1 else None
-    estimator = TokenEstimator(log.calibration(info.served_name), WindowContents(lambda: (epoch, items)))
-    anchor_on(estimator, row, epoch, items)
-    request = NextRequest.of(
-        estimator,
-        epoch,
-        items,
+    sent = before.manifest.last if before and before.manifest.epoch == epoch.id else -1
+    contents = WindowContents(epoch, items, sent)
+    request = project(
+        contents,
+        anchor_on(Estimate.of(log.calibration(info.served_name)), row, contents),
         TokenBudget.of(info.window, info.max_output),
         told=_sections_with(log, rows, row),
-        sent=before.manifest.last if before and before.manifest.epoch == epoch.id else -1,
         reported=row.usage.input if row.usage and row.reported else None,
     )
     return RequestView(
@@ -134,14 +132,14 @@ def recorded_view(
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
     info = load_model_info(ledger, options.model or found.model, settings, log)
-    items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, log.last_id()))]
+    items = (*epoch.head, *map(item_of, log.read(epoch.base + 1, log.last_id())))
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
     drops, notices = log.drops(), [*filter(None, (holds.lost, *instruction_notices(options.cwd, settings)))]
     effort = sent_effort(info.name, options.effort) or (epoch.effort if options.effort != DEFAULT_EFFORT else "")
-    estimator = unreported_estimator(TokenEstimator(log.calibration(info.served_name)), epoch, items)
+    estimate, contents = Estimate.of(log.calibration(info.served_name)), WindowContents(epoch, items, sent)
     earlier = EarlierRequests()
     if (epoch.model, epoch.effort) == (info.name, effort):
-        take_anchor(estimator, log, epoch, items)
+        estimate = anchor_on_newest(estimate, log, contents)
         earlier = _earlier_requests(log, epoch, items, info)
         if _may_prune(items, info, settings):
             from nexus_cli.session.draft import look_at  # noqa: PLC0415  (for few reports)
@@ -154,10 +152,8 @@ def recorded_view(
         state = look_at(found, ledger, ledger, options, settings, holds.recipe, info, services)
         new = draft_next(state, effort)
         notices = [*dict.fromkeys((*notices, *new.notices)), change_notice(epoch, new.epoch)]
-        epoch, items, sent, drops = new.epoch, list(new.epoch.head), -1, [*drops, *new.drops]
-        estimator = unreported_estimator(estimator, epoch, items)
-    budget = TokenBudget.of(info.window, info.max_output)
-    request = NextRequest.of(estimator, epoch, items, budget, sent=sent, earlier=earlier)
+        contents, drops = WindowContents(new.epoch, new.epoch.head), [*drops, *new.drops]
+    request = project(contents, estimate, TokenBudget.of(info.window, info.max_output), earlier=earlier)
     return RequestView(
         request,
         found.id,
@@ -229,8 +225,8 @@ def first_view(state: SessionState) -> RequestView:
     info, count, epoch = engine.model.info, engine.context.count, first.next.epoch
     texts = engine.control.waiting_texts()
     # Without words there is no message yet in which anything joins the sections.
-    preamble = count(first.preamble) if texts else sum(int(one["tokens"]) for one in first.told)
-    request = engine.context.project(epoch=epoch, told=first.told, preamble=preamble, texts=texts)
+    added = count(first.preamble) if texts else sum(int(one["tokens"]) for one in first.told)
+    request = engine.context.project(epoch=epoch, told=first.told, added=added, texts=texts)
     unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
     assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]
     notices = [] if info.known or info.window_refused else assumed

@@ -13,7 +13,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import MODES, Limits
 from nexus_cli.engine.calls.dispatch import Dispatcher
-from nexus_cli.engine.compaction.context_fit import needs_room
+from nexus_cli.engine.compaction.context_fit import plan_request
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.side_conversations import other_model
 from nexus_cli.engine.turn import attach_changes
@@ -32,7 +32,7 @@ async def assess(engine: Engine, dispatcher: Dispatcher, words: str) -> Limits:
     name = engine.settings.assess.model
     if engine.check_request is not None:  # a broken contract must not send the task here either
         await attach_changes(engine, dispatcher)
-        await needs_room(engine)
+        await plan_request(engine)
     try:
         model = other_model(engine.context, engine.settings, name)
         answer = await run_in_lane(engine, dispatcher, own_recipe("assess"), neutralize(words[:SHOWN]), model=model)

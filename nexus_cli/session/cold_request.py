@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.sent_requests import cache_life_of
 from nexus_cli.core.price import price_input
 from nexus_cli.core.usage import Usage, dollars
@@ -15,29 +16,28 @@ WORTH = 0.9
 """Most that a compaction may leave of a request, as a share, to be offered."""
 
 
-def cold_price(state: SessionState) -> Usage | None:
-    """Return the input of the next request, with its cost, if it is cold; None if it is not, nothing was sent before,
+def cold_price(state: SessionState, request: RequestPlan) -> Usage | None:
+    """Return the input of the next `request`, with its cost, if it is cold; None if it is not, nothing was sent before,
     the model is free, or neither a price nor a cache of its provider is known."""
     engine = state.engine
-    last, info = engine.cache.last, engine.model.info
+    last, info = engine.conversation.sent.last, engine.model.info
     if last is None or not (info.input_price or (info.input_price is None and cache_life_of(info))):
         return None
-    request = engine.next_request()
     cached = 0 if engine.begins_undrafted else request.cached
     return None if cached >= COLD * min(last.tokens, request.tokens) else price_input(info, request.tokens, cached)
 
 
 def seconds_until_cold(state: SessionState) -> float | None:
     """Return the seconds after which the last request is certainly no longer cached; None if that is unknown."""
-    cache = state.engine.cache
-    if (last := cache.last) is None or last.life is None or (used := cache.uses.get(last.epoch.id)) is None:
+    sent = state.engine.conversation.sent
+    if (last := sent.last) is None or last.life is None or (used := sent.uses.get(last.epoch.id)) is None:
         return None
     return last.life.max_seconds - (state.engine.clock() - used).total_seconds()
 
 
 def warn_of_cold_request(state: SessionState) -> str:
     """Return the warning, once, about a cold request from `limits.warn_cost` on, with the price of compaction."""
-    price, last = cold_price(state), state.engine.cache.last
+    price, last = cold_price(state, state.engine.next_request()), state.engine.conversation.sent.last
     if price is None or last is None or price.cost_usd is None or price.cost_usd < state.engine.settings.warn_cost:
         return ""
     key = f"cold {last.epoch.id} {last.last}"

@@ -19,7 +19,7 @@ from nexus_cli.conversation.conversation import with_frame
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.memory_log import MemoryLog
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.core.approval import Answer, Defer, Question
 from nexus_cli.core.clock import format_utc, local_now
@@ -161,7 +161,7 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
         return pool.submit(asyncio.run, work).result()
 
 
-def prepare_next_request(state: SessionState) -> NextRequest:
+def prepare_next_request(state: SessionState) -> RequestPlan:
     """Return the next request, not sent, drafting its epoch and loading the cache history if needed. Blocks."""
     engine = state.engine
     if state.options is None:

@@ -20,9 +20,9 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.context.manager import ContextConfig, ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter, TokenCounter
-from nexus_cli.conversation.tokens.estimator import TokenEstimator
+from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
@@ -264,15 +264,15 @@ def _anchor_estimate(context: ContextManager, log: SessionLog) -> None:
     """Anchor the token estimate of a resumed lane, unless its record is damaged or that of another model."""
     if not context.conversation.is_recorded or context.conversation.epoch.model != context.model.info.name:
         return
-    from nexus_cli.engine.requests.estimate_anchor import take_anchor  # noqa: PLC0415  (a session is resumed)
+    from nexus_cli.engine.requests.estimate_anchor import anchor_on_newest  # noqa: PLC0415  (a session is resumed)
 
     with suppress(NexusError):
-        take_anchor(context.estimator, log, context.conversation.epoch, context.conversation.items)
+        context.estimate = anchor_on_newest(context.estimate, log, context.conversation.contents())
 
 
 def _make_check(
     contract: ContextContract, read_drops: Callable[[], Sequence[Drop]], settings: Settings
-) -> Callable[[ContextManager, NextRequest, bool], None]:
+) -> Callable[[ContextManager, RequestPlan, bool], None]:
     from nexus_cli.engine.check_contract import check_contract  # noqa: PLC0415  (few turns have one)
 
     return partial(check_contract, contract, read_drops, settings)
@@ -543,8 +543,8 @@ class SessionFactory:
             context.conversation = Conversation.load(
                 log, self.clock, context.measure, epoch, log.cursor(), head_open=not log.line_hashes(epoch.id, 0)[0]
             )
-        estimator = TokenEstimator(log.calibration(model.info.served_name))
-        context.use_model(model, TokenBudget.of(model.info.window, model.info.max_output), estimator, log)
+        estimate = Estimate.of(log.calibration(model.info.served_name))
+        context.use_model(model, TokenBudget.of(model.info.window, model.info.max_output), estimate, log)
         return context
 
     def _root(self) -> SessionInfo:

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.price import price_input
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.compaction.context_fit import needs_room, prune_if_due
+from nexus_cli.engine.compaction.context_fit import compaction_threshold, plan_request, prune_if_due
 from nexus_cli.engine.requests.model_facts import load_model_info
 from nexus_cli.engine.turn import attach_changes, begin_pending_epoch
 from nexus_cli.session.draft import look_at, new_session, run_to_end
@@ -41,7 +41,7 @@ class Rehearsal:
     session: str
     """The session that it resumes, "" for a new one."""
     model: str
-    request: NextRequest
+    request: RequestPlan
     price: Usage
     """Its input, with its cost."""
     compacts: bool
@@ -93,10 +93,10 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
     await attach_changes(engine, state.dispatcher)
     await begin_pending_epoch(engine)
     prune_if_due(engine)
-    compacts = await needs_room(engine)
-    request, info = engine.window_request(), engine.model.info
+    request, info = await plan_request(engine), engine.model.info
+    compacts = request.needs_room(compaction_threshold(engine.context, engine.settings))
     if not compacts:
-        engine.answer_cap()
+        engine.answer_cap(request)
     return Rehearsal(
         state.session_id if state.resumed else "",
         info.name,

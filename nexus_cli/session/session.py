@@ -504,7 +504,7 @@ class Session:
         engine, dispatcher = self.state.engine, self.state.dispatcher
         dispatcher.call_changes.begin_turn()
         dispatcher.look_early()
-        if engine.cache.last is not None:  # something was sent before
+        if engine.conversation.sent.last is not None:  # something was sent before
             from nexus_cli.session.cold_request import warn_of_cold_request  # noqa: PLC0415  (not for the first)
 
             if line := warn_of_cold_request(self.state):

@@ -67,10 +67,10 @@ class SessionState:
     def load_cache_history(self) -> None:
         """Load what a provider may still have in its cache of the session's requests, unless that is known. Blocks."""
         engine, ledger, log = self.engine, self.ledger, self.record
-        if engine.cache.last is None and ledger is not None and log is not None:
+        if engine.conversation.sent.last is None and ledger is not None and log is not None:
             from nexus_cli.engine.requests.request_history import load_history  # noqa: PLC0415  (a session is resumed)
 
-            engine.cache = load_history(engine.context, engine.clock, ledger, log, engine.settings)
+            engine.conversation.sent = load_history(engine.context, engine.clock, ledger, log, engine.settings)
 
     @property
     def has_more_turns(self) -> bool:

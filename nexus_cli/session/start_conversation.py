@@ -111,7 +111,7 @@ async def _resume(state: SessionState) -> None:
     engine.prompt.resume(engine.conversation)
     last = log.last_request()
     state.load_cache_history()
-    engine.cache.last_usage = last.usage if last else None
+    engine.conversation.sent.last_usage = last.usage if last else None
     head, entries = log.line_hashes(conversation.epoch.id, conversation.cursor)
     if (conversation.epoch.model, conversation.epoch.effort) != (engine.model.info.name, engine.model.effort):
         engine.pending_cause = "model"

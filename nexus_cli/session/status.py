@@ -76,9 +76,9 @@ def status(state: SessionState) -> Status:
         returned_drops(drops, conversation.items, conversation.memos, conversation.epoch.sections) if drops else ()
     )
     drops = [drop for drop in drops if drop.id not in returned]
-    last, (cost, known, saved_usd) = engine.cache.last_usage, state.costs()
+    last, (cost, known, saved_usd) = engine.conversation.sent.last_usage, state.costs()
     until = open_until(conversation, state.session_id)
-    cold, jobs = cold_price(state), state.services.made(RunningJobs)
+    cold, jobs = cold_price(state, request), state.services.made(RunningJobs)
     level, probe = state.dispatcher.level, state.dispatcher.permission.probe
     return Status(
         session=state.session_id,

@@ -290,9 +290,8 @@ class _History:
     ) -> _History:
         """Return the history of `found`, preceded by `before` more messages, in `part` of the room beside system and
         tools. Short messages stay whole; long ones share the rest."""
-        epoch = engine.conversation.epoch
-        fixed = epoch.system_tokens + epoch.tools_tokens
-        room = int(max(0, engine.context.estimator.countable(engine.context.budget.available) - fixed) * part)
+        fixed = engine.conversation.epoch.fixed
+        room = int(max(0, engine.context.countable(engine.context.budget.available) - fixed) * part)
         sizes = await asyncio.to_thread(_sizes, found, engine.context.count)
         first = _first_with_room(sizes, room)
         kept = found[first:]

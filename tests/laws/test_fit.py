@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conversation.tokens.held_estimate import HeldEstimate
 from hypothesis import given
 from hypothesis import strategies as st
 from laws.check import assert_laws
@@ -18,7 +19,6 @@ from search import sample, some
 from server.blocks import content
 from server.meter import Meter
 
-from nexus_cli.conversation.tokens.estimator import TokenEstimator
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.services import Calibration
 
@@ -110,7 +110,7 @@ def test_a_server_with_a_counter_of_its_own_refuses_at_most_one_request(
 def test_what_counts_as_fitting_never_exceeds_the_budget_by_the_known_error(
     factor: float, reports: int, worst: float, budget: int, counted: int
 ) -> None:
-    meter = TokenEstimator(Calibration(factor, reports, (worst,)))
+    meter = HeldEstimate(Calibration(factor, reports, (worst,)))
     assert counted > meter.countable(budget) or meter.upper(counted) <= budget + 1
     assert meter.upper(counted) >= meter.estimate(counted)
     assert meter.upper(counted) <= meter.upper(counted + 1)

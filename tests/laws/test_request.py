@@ -71,7 +71,7 @@ def test_a_long_request_and_its_steering_stand_in_every_request_of_a_long_run(
         assert ended.ok, ended.error
         available = session.engine.context.budget.available
         await session.aclose()
-        floor = int(session.engine.context.estimator.countable(available) * REQUEST_FLOOR)
+        floor = int(session.engine.context.countable(available) * REQUEST_FLOOR)
         for request in around.server.requests:
             said = "\n".join(str(m["content"]) for m in request.body["messages"] if m["role"] == "user")
             if "tools" not in request.body:

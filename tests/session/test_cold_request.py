@@ -25,7 +25,7 @@ def test_right_after_a_compaction_no_other_one_is_offered(tmp_path: Path) -> Non
             state = session.engine
             state.settings = replace(state.settings, warn_cost=0.001)
             assert ended(await session.compact()).ok
-            price = cold_price(session.state)
+            price = cold_price(session.state, session.engine.next_request())
             assert price is not None
             told = warn_of_cold_request(session.state)
             expected = f"about {price.input:,} tokens for ${price.cost_usd:.4f}. To avoid it, start a new session"
@@ -47,7 +47,7 @@ def test_no_cache_is_missed_where_none_is_known_or_nothing_is_paid(tmp_path: Pat
 
             def is_cold(**facts: Any) -> bool:
                 context.model = replace(context.model, info=replace(priced, **facts))
-                return cold_price(session.state) is not None
+                return cold_price(session.state, session.engine.next_request()) is not None
 
             assert is_cold() and is_cold(input_price=None) and is_cold(provider="hosted_vllm")
             assert not is_cold(input_price=0.0) and not is_cold(input_price=None, provider="ollama_chat", cache=False)

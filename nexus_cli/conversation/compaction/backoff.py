@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.tokens.estimator import Anchor
+from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.entry import Memo
 
 Memos = Callable[[str], Sequence[Memo]]
@@ -63,12 +63,13 @@ def compaction_memo(memos: Memos, epoch: int) -> Mapping[str, Any]:
 
 
 def anchor_before(memos: Memos, epoch: int) -> Anchor | None:
-    """Return the last report on the window that the compaction of `epoch` replaced; None if it had none."""
+    """Return the last report on the window that the compaction of `epoch` replaced, which is for the rest of that
+    window alone; None if it had none."""
     told = compaction_memo(memos, epoch).get("anchor")
     if not told:
         return None
     last, reported, counted = map(int, told)
-    return Anchor(last, reported, counted)
+    return Anchor(last, reported, counted, exact=False)
 
 
 def may_compact(conversation: Conversation, step: int, *, fits: bool) -> bool:

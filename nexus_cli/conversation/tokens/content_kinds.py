@@ -1,13 +1,15 @@
 """Classify content by kind, and sum our counts of a window by kind.
 
-The number of provider tokens per counted token depends on the kind of content; `estimator` has a ratio for each.
+The number of provider tokens per counted token depends on the kind of content; `estimate` has a ratio for each.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from operator import add
 
 from nexus_cli.conversation.tokens.counter import compact
@@ -85,43 +87,49 @@ def plus(one: Sequence[float], other: Sequence[float]) -> ByKind:
     return tuple(map(add, one, other))
 
 
-Window = Callable[[], tuple[Epoch, Sequence[WindowItem]]]
+class KindSums:
+    """Sums of our count of items by kind. Items before the first change of a window are not counted again."""
+
+    def __init__(self) -> None:
+        self._newest: tuple[tuple[WindowItem, ...], Sequence[ByKind]] = (), (EMPTY,)
+
+    def of_each(self, items: tuple[WindowItem, ...]) -> Sequence[ByKind]:
+        """Return the sums over the first n of `items`, by n."""
+        known, sums = self._newest
+        stored = len(known)
+        if items[:stored] != known:  # items are compared by identity first
+            pairs = enumerate(zip(known, items, strict=False))
+            stored = next((n for n, (one, other) in pairs if one is not other), min(stored, len(items)))
+        extended = list(sums[: stored + 1])
+        for item in items[stored:]:
+            extended.append(plus(extended[-1], slot_by_kind(item)))
+        self._newest = items, extended
+        return extended
 
 
+@dataclass(frozen=True, eq=False)
 class WindowContents:
-    """The tokens of a window by kind. Keeps running sums: items before the first change are not counted again."""
+    """The content of a request, with its tokens by kind."""
 
-    def __init__(self, window: Window) -> None:
-        self._window = window
-        self._items: list[WindowItem] = []
-        self._sums: list[ByKind] = [EMPTY]
-        """Sums over the first n of `_items`, by n."""
-
-    def fixed(self) -> ByKind:
-        """Return the count of system text and schemas."""
-        epoch, _ = self._window()
-        return (float(epoch.system_tokens + epoch.tools_tokens), *EMPTY[1:])
+    epoch: Epoch
+    items: tuple[WindowItem, ...]
+    """The window, in chronological order."""
+    sent: int = -1
+    """The last entry that an earlier request of this epoch contained; -1 if there was none."""
+    counts: KindSums = field(default_factory=KindSums)
+    """The sums of earlier windows, so that the items in common are not counted again."""
 
     def messages(self) -> ByKind:
         """Return the tokens of all messages by kind."""
-        self._update()
         return self._sums[-1]
 
     def since(self, entry: int) -> ByKind:
         """Return the tokens of the messages after `entry` by kind."""
-        self._update()
-        place = len(self._items)
-        while place and self._items[place - 1].entry > entry:
+        place = len(self.items)
+        while place and self.items[place - 1].entry > entry:
             place -= 1
         return plus(self._sums[-1], times(self._sums[place], -1.0))
 
-    def _update(self) -> None:
-        items = self._window()[1]
-        stored = len(self._items)
-        if list(items[:stored]) != self._items:  # items are compared by identity first
-            pairs = enumerate(zip(self._items, items, strict=False))
-            stored = next((n for n, (one, other) in pairs if one is not other), min(stored, len(items)))
-            del self._items[stored:], self._sums[stored + 1 :]
-        for item in items[stored:]:
-            self._items.append(item)
-            self._sums.append(plus(self._sums[-1], slot_by_kind(item)))
+    @cached_property
+    def _sums(self) -> Sequence[ByKind]:
+        return self.counts.of_each(self.items)

@@ -2,7 +2,7 @@
 
 The encoder is loaded at the first text that needs it. Its tables are the files that litellm ships, found by path
 without importing litellm; without them, or without tiktoken, four characters count as one token.
-`nexus_cli.conversation.tokens.estimator` corrects for the difference to a provider's reports.
+`nexus_cli.conversation.tokens.estimate` corrects for the difference to a provider's reports.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nexus_cli.conversation.tokens.estimator import FAR, LEAST, MOST
+from nexus_cli.conversation.tokens.estimate import FAR, LEAST, MOST
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import ModelInfo

@@ -24,7 +24,7 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.groups import flatten
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
@@ -65,7 +65,7 @@ def draft_plan(context: ContextManager, work: WorkLog, cause: str, share: float)
     """Plan to compact the lane to `share` of its budget; None if too little would be removed. Changes nothing."""
     available, count = countable(context, cause), context.count
     pinned = list_pins(context.conversation)
-    budget, fixed = countable(context), context.conversation.fixed
+    budget, fixed = countable(context), context.conversation.epoch.fixed
     target = int(share * available) - fixed - rules_tokens(context.conversation, OwnWords(count))
     full, conversation = cause != "command", context.conversation
     for _ in read_log(conversation, work):
@@ -94,7 +94,7 @@ def draft_plan(context: ContextManager, work: WorkLog, cause: str, share: float)
 
 def countable(context: ContextManager, cause: str = "") -> int:
     """Return the budget in tokens by our count. For a compaction on command it is at most the present window's size."""
-    available = context.estimator.countable(context.budget.available)
+    available = context.countable(context.budget.available)
     return min(available, max(LEAST, context.conversation.counted)) if cause == "command" else available
 
 
@@ -234,7 +234,7 @@ async def draft_compaction(
         cut_drop,
     )
     items = head(plan, summary, drop_id, clock=engine.clock, measure=engine.context.measure, more=more)
-    _require_smaller(items, engine.window_request(), conversation.fixed)
+    _require_smaller(items, engine.window_request(), conversation.epoch.fixed)
     planned = await engine.prompt.draft_epoch(engine.context)
     _require_smaller(items, engine.window_request(), planned.frame.fixed)
     drops = [_drop(conversation, plan, drop_id, unseen)]
@@ -245,7 +245,7 @@ async def draft_compaction(
         drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, conversation.now(), text=cut))
     new = ((pin, name) for pin, name in crowded if pin.pin not in known)
     drops += [pin_drop(pin, name, Cause.COMPACTION, conversation.now(), count) for pin, name in new]
-    ids, anchor = [drop.id for drop in drops], engine.context.estimator.anchor
+    ids, anchor = [drop.id for drop in drops], conversation.anchor
     epoch = conversation.make_epoch(items, "overflow" if cause == "overflow" else "compaction", planned.frame)
     note = note_made(engine.step, epoch.id, cause, ids, anchor, rules.to_json())
     figures = {**kept, "summary": count(summary), "drops": ids}
@@ -305,7 +305,7 @@ def _unquoted(plan: planning.CompactionPlan, quotes: Sequence[Quote], entries: S
     return Unquoted(missing, sum(entry in quoted and entry not in whole for entry in entries))
 
 
-def _require_smaller(items: Sequence[WindowItem], request: NextRequest, fixed: int) -> None:
+def _require_smaller(items: Sequence[WindowItem], request: RequestPlan, fixed: int) -> None:
     """Raise `SummaryError` unless `items` and the `fixed` tokens of system text and schemas shrink the window."""
     before, after = request.counted.total, fixed + sum(item.tokens for item in items)
     if after >= before:

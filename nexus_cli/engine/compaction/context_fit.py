@@ -16,9 +16,9 @@ from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.backoff import was_undone
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import group_tokens, run_requests
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.tokens.counter import IMAGE_TOKENS
-from nexus_cli.conversation.tokens.estimator import ENOUGH, ROUNDING, TokenEstimator
+from nexus_cli.conversation.tokens.estimate import ENOUGH, ROUNDING, Estimate
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError, ProviderError
@@ -69,7 +69,7 @@ def find_due_batch(engine: Engine) -> Batch | None:
     prunes = engine.settings.compact.prune and can_recall(engine.conversation, engine.spending)
     if not prunes or (warm and engine.step % LOOK_EVERY) or was_undone(engine.conversation, engine.step):
         return None
-    least = int((BATCH if warm else BATCH_COLD) * engine.context.estimator.countable(engine.context.budget.available))
+    least = int((BATCH if warm else BATCH_COLD) * engine.context.countable(engine.context.budget.available))
     if count_results(engine.conversation.items) <= least:
         return None
     from nexus_cli.engine.compaction.prune import find_batch  # noqa: PLC0415  (rarely needed)
@@ -82,24 +82,27 @@ def count_results(items: Iterable[WindowItem]) -> int:
     return sum(item.tokens for item in items if item.message.role is Role.TOOL and item.form is ItemForm.FULL)
 
 
-async def ensure_fits(engine: Engine) -> None:
-    """Make the next request fit the window. Raises `NexusError("overflow", ...)` if that is impossible."""
-    if await needs_room(engine):
-        from nexus_cli.engine.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
+async def ensure_fits(engine: Engine) -> RequestPlan:
+    """Make the next request fit the window, and return it. Raises `NexusError("overflow", ...)` if that is
+    impossible."""
+    request = await plan_request(engine)
+    if not request.needs_room(compaction_threshold(engine.context, engine.settings)):
+        return request
+    from nexus_cli.engine.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
 
-        await make_room(engine, fits=engine.window_request().fits)
-        _refuse_if_too_large(engine.context, engine.window_request())
+    await make_room(engine, fits=request.fits)
+    return _refuse_if_too_large(engine.context, engine.window_request())
 
 
-async def needs_room(engine: Engine) -> bool:
-    """Plan the sections of the next request and check its contract; return True if it must be made to fit. Sends
-    nothing. Raises `NexusError` if that is impossible or the contract is broken."""
+async def plan_request(engine: Engine) -> RequestPlan:
+    """Plan the sections of the next request, check its contract and return it. Sends nothing. Raises `NexusError` if
+    its fixed parts cannot fit or the contract is broken."""
     await replan_sections(engine)
     _refuse_if_hopeless(engine.context)
     request = engine.window_request()
     if engine.check_request is not None:
         engine.check_request(engine.context, request, not engine.spending.steps)
-    return not request.fits or request.tokens >= compaction_threshold(engine.context, engine.settings)
+    return request
 
 
 def compaction_threshold(context: ContextManager, settings: Settings) -> float:
@@ -117,22 +120,23 @@ def notice_narrow_window(engine: Engine) -> None:
         engine.model_notices.append(NARROW.format(room))
 
 
-async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> None:
-    """Learn the window from the provider's overflow error, and free more than usual. Raises as `ensure_fits` does."""
+async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> RequestPlan:
+    """Learn the window from the provider's overflow error, free more than usual, and return the next request. Raises as
+    `ensure_fits` does."""
     learned = engine.context.learn_from_overflow(engine.conversation.counted, error)
     why = f"the provider refused the request as too long: {error.why}"
     engine.emit(learned or Notice(why, warning=False))
-    await needs_room(engine)
+    await plan_request(engine)
     from nexus_cli.engine.compaction.make_room import make_room_after_overflow  # noqa: PLC0415  (the window is too full)
 
     await make_room_after_overflow(engine)
-    _refuse_if_too_large(engine.context, engine.window_request())
+    return _refuse_if_too_large(engine.context, engine.window_request())
 
 
 def _refuse_if_hopeless(context: ContextManager) -> None:
     """Raise `NexusError` if the parts that no rewrite can shorten do not fit, before paying for a summary."""
-    fixed = context.conversation.fixed
-    most = context.estimator.countable(context.room)
+    fixed = context.conversation.epoch.fixed
+    most = context.countable(context.room)
     if fixed > most:
         hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
         what = "system text and tools alone exceed the budget"
@@ -144,14 +148,14 @@ def _refuse_if_hopeless(context: ContextManager) -> None:
         raise _too_large(context.model, what, parts, FEWER, _sum_needed(context, sum(parts.values())))
 
 
-def _refuse_if_too_large(context: ContextManager, request: NextRequest) -> None:
-    """Raise `NexusError` if the request, cut as far as the laws allow, leaves no room for an answer.
+def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> RequestPlan:
+    """Return the request, or raise `NexusError` if it, cut as far as the laws allow, leaves no room for an answer.
 
     The person's request and call pairs may exceed the budget: its reserves exist for this case (`nexus docs context`).
     """
     estimate, expected, info = request.tokens, request.most, context.model.info
     if left_over(info, expected) >= context.least_output:
-        return
+        return request
     images, groups = _images(context.conversation), context.conversation.groups()
     requests = run_requests(groups, context.conversation.run)
     said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
@@ -161,7 +165,7 @@ def _refuse_if_too_large(context: ContextManager, request: NextRequest) -> None:
     answer = context.least_output + info.window - left_over(info, 0)
     sums = {
         "for the request": estimate,
-        _margin(context.estimator): expected - estimate,
+        _margin(context.estimate): expected - estimate,
         "for the answer": answer,
     }
     why = _sum(sums, info.window, "window")
@@ -170,10 +174,10 @@ def _refuse_if_too_large(context: ContextManager, request: NextRequest) -> None:
 
 def _sum_needed(context: ContextManager, counted: int) -> str:
     """Describe the need of `counted` tokens with the margin of our count, compared with the budget."""
-    tokens = ceil(context.estimator.scale().tokens(counted))
+    tokens = ceil(context.estimate.scale(context.conversation.contents()).tokens(counted))
     sums = {
         "for these": tokens,
-        _margin(context.estimator): ceil(tokens * context.estimator.error) + ROUNDING,
+        _margin(context.estimate): ceil(tokens * context.estimate.error) + ROUNDING,
     }
     return _sum(sums, context.room, "budget")
 
@@ -184,10 +188,10 @@ def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
     return f"{terms} = {sum(sums.values()):,} tokens, the {name} is {room:,}"
 
 
-def _margin(estimator: TokenEstimator) -> str:
+def _margin(estimate: Estimate) -> str:
     """Describe the margin for the error of our count."""
-    until = f" until {ENOUGH} replies reported theirs" if estimator.calibration.reports < ENOUGH else ""
-    return f"margin ({estimator.error:.0%} for the error of our count{until})"
+    until = f" until {ENOUGH} replies reported theirs" if estimate.calibration.reports < ENOUGH else ""
+    return f"margin ({estimate.error:.0%} for the error of our count{until})"
 
 
 def _images(conversation: Conversation) -> dict[str, int]:
@@ -218,8 +222,8 @@ async def replan_sections(engine: Engine) -> bool:
     a switch of model, an overflow error) they may exceed their share, or the budget. Sends nothing.
     """
     conversation = engine.conversation
-    epoch, fixed = conversation.epoch, conversation.fixed
-    hopeless = fixed > engine.context.estimator.countable(engine.context.room)
+    epoch, fixed = conversation.epoch, conversation.epoch.fixed
+    hopeless = fixed > engine.context.countable(engine.context.room)
     outgrown = _section_tokens(epoch) > section_budget(engine.context.budget.available)
     if not hopeless and not (outgrown and not _is_replanned(engine.context)):
         return False

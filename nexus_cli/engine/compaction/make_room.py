@@ -76,7 +76,7 @@ def draft_truncation(engine: Engine, work: WorkRecord) -> Rewrite:
     """
     conversation = engine.conversation
     count = engine.context.count
-    available = engine.context.estimator.countable(engine.context.room)
+    available = engine.context.countable(engine.context.room)
     keeps = MarkerTexts(
         list_pins(conversation),
         int(available * PINS_SHARE),
@@ -89,6 +89,6 @@ def draft_truncation(engine: Engine, work: WorkRecord) -> Rewrite:
     )
     truncator = PinningTruncator(**vars(engine.context.truncator), keeps=keeps)
     available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * engine.context.budget.window))
-    truncator.strategy = near(truncator.strategy, available - conversation.fixed - MARKER_ROOM)
+    truncator.strategy = near(truncator.strategy, available - conversation.epoch.fixed - MARKER_ROOM)
     head, drops = truncator.cut(conversation, available)
     return engine.draft_rewrite(conversation.make_epoch(head, TRUNCATION), drops=drops)

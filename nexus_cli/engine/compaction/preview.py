@@ -14,7 +14,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction import compaction_plan as planning
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
 from nexus_cli.conversation.groups import flatten, is_request
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import price_rewrite
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.event import TOO_LITTLE
@@ -88,13 +88,13 @@ def _after(context: ContextManager, plan: planning.CompactionPlan) -> int:
     beside += rules_tokens(context.conversation, OwnWords(count))
     beside += sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
     kept = sum(item.tokens for item in plan.kept)
-    return context.conversation.fixed + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
+    return context.conversation.epoch.fixed + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
 
 
-def _afterwards(context: ContextManager, plan: planning.CompactionPlan, counted: int) -> NextRequest:
+def _afterwards(context: ContextManager, plan: planning.CompactionPlan, counted: int) -> RequestPlan:
     """Return the request of the compacted window of `counted` tokens. The status line shows at most its `most`: the
     report on the summary request will change the estimate."""
-    rest = counted - context.conversation.fixed - sum(item.tokens for item in plan.kept)
+    rest = counted - context.conversation.epoch.fixed - sum(item.tokens for item in plan.kept)
     told = WindowItem(0, ItemForm.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
     return context.project(epoch=context.conversation.epoch, items=(*plan.kept, told))
 

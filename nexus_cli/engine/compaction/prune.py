@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from nexus_cli.context.manager import ContextManager
@@ -17,9 +17,10 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.groups import Group
 from nexus_cli.conversation.pruning import StaleResult, find_stale, with_stubs
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.conversation.tokens.content_kinds import slots_by_kind
+from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.entry import Cause, Drop, WindowItem
 from nexus_cli.core.event import Notice
 from nexus_cli.engine.compaction.pins import list_pins
@@ -45,7 +46,7 @@ class Batch:
     saved: int
     """Tokens by our count."""
 
-    def describe(self, request: NextRequest) -> str:
+    def describe(self, request: RequestPlan) -> str:
         """Return the notice for `request`, before which it will be taken out. Its message may make more stale."""
         saved = request.tokens - _after(request, self.saved)
         return f"old or stale results will be taken out before the next request, about {saved:,} tokens"
@@ -57,13 +58,14 @@ def find_batch(engine: Engine, least: int, *, still_warm: bool) -> Batch | None:
     found = find_stale(groups, find_tool)
     if sum(one.item.tokens for one in found) < least:
         return None
-    info = engine.model.info.with_tier_prices(engine.window_request().most)
+    request = engine.window_request()
+    info = engine.model.info.with_tier_prices(request.most)
     price = partial(price_rewrite, info, steps=engine.step, warm=still_warm)
     batch = _batch(engine.context, groups, _without_pinned(engine.conversation, found), price)
     if batch is None or batch.saved < least:
         return None
     settings, context = engine.settings, engine.context
-    if _after(engine.window_request(), batch.saved) >= settings.compact.at * context.budget.available:
+    if _after(request, batch.saved) >= settings.compact.at * context.budget.available:
         return None  # the window will be compacted anyway, so pruning would rewrite it twice
     return batch
 
@@ -102,7 +104,7 @@ def _freed_tokens(context: ContextManager, one: StaleResult) -> int:
 
 def draft_pruning(engine: Engine, found: Sequence[StaleResult]) -> Rewrite:
     """Return the rewrite that replaces stale results with stubs. Changes nothing."""
-    conversation, estimator = engine.conversation, engine.context.estimator
+    conversation = engine.conversation
     stubs: dict[int, WindowItem] = {}
     drops: list[Drop] = []
     for one in found:
@@ -112,10 +114,10 @@ def draft_pruning(engine: Engine, found: Sequence[StaleResult]) -> Rewrite:
         tokens = one.item.tokens - stubs[entry].tokens
         drops.append(Drop(name, what, tokens, Cause.PRUNED, conversation.now(), (entry, entry)))
     epoch = conversation.make_epoch(with_stubs(conversation.groups(), stubs), PRUNED)
-    if (anchor := estimator.anchor) is not None:  # the report on the rest is still valid
+    if (anchor := conversation.anchor) is not None:  # the report on the rest is still valid
         saved = conversation.messages_tokens - sum(item.tokens for item in epoch.head)
-        gone = round(saved * estimator.scale(slots_by_kind(one.item for one in found)).ratio)
-        anchor = replace(anchor, counted=anchor.counted - saved, reported=anchor.reported - gone)
+        gone = round(saved * engine.context.estimate.scale(like=slots_by_kind(one.item for one in found)).ratio)
+        anchor = Anchor(anchor.last, anchor.reported - gone, anchor.counted - saved, exact=False)
     price = engine.price_epoch(epoch, anchor=anchor, report=anchor)
     results = "1 old or stale result" if len(drops) == 1 else f"{len(drops)} old or stale results"
     line = f"{results} taken out of the window, {price.saved:,} tokens: {price.why}"
@@ -150,6 +152,6 @@ def _tokens_from_each(groups: Sequence[Group], cursor: int) -> dict[int, int]:
     return behind
 
 
-def _after(request: NextRequest, saved: int) -> int:
+def _after(request: RequestPlan, saved: int) -> int:
     """Estimate the window's tokens after freeing `saved` counted tokens, as the status line will show them."""
     return request.tokens - round(saved * request.tokens / max(1, request.counted.total))

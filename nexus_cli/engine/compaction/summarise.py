@@ -140,9 +140,9 @@ async def _answer(side: Engine, cap: int, paid: _Paid, least: int = LEAST_HEADIN
     seconds = side.settings.compact.seconds
     paid.requests += 1
     try:
-        output = side.answer_cap()
+        most = max(2 * cap, side.context.budget.reserve_reply)
         async with asyncio.timeout(seconds):
-            reply = await call_model(side, min(output, max(2 * cap, side.context.budget.reserve_reply)), main=False)
+            reply = await call_model(side, side.window_request(), most, main=False)
         text = reply.message.content.strip()
     except TimeoutError:
         raise SummaryTimeout(f"no summary came within {seconds:g} s") from None

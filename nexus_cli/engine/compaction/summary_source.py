@@ -60,7 +60,7 @@ def choose_source(
     words = engine.context.count(fork_instruction(plan, ""))
     if forks:
         why, tokens = "it shares the cached lines", engine.window_request().tokens
-        said = round(words * engine.context.estimator.scale(PLAIN).ratio)
+        said = round(words * engine.context.estimate.scale(like=PLAIN).ratio)
         here = SummarySource("window", why, engine.model, fresh=said, cached=tokens, forks=True)
     else:
         why = "another model summarizes" if not same else "a fork of the window would not fit"
@@ -99,15 +99,15 @@ def summarizer_model(context: ContextManager, settings: Settings) -> Model:
 
 def _transcript_tokens(context: ContextManager, plan: CompactionPlan, model: Model, counted: int) -> int:
     """Convert `counted` tokens of a transcript (our count) to tokens of `model`."""
-    _, estimator = sized(context, model)
-    return round(counted * estimator.scale(slots_by_kind(flatten(plan.gone))).ratio)
+    _, estimate = sized(context, model)
+    return round(counted * estimate.scale(like=slots_by_kind(flatten(plan.gone))).ratio)
 
 
 def fork_fits(context: ContextManager, plan: CompactionPlan, instructions: str) -> bool:
     """True if a fork of the lane has room for a summary at its cap."""
     added = context.measure(Message(Role.USER, fork_instruction(plan, instructions)), "")
     least = max(plan.summary_cap, context.least_output)
-    return left_over(context.model.info, context.most_with(added)) >= least
+    return left_over(context.model.info, context.project(added=added).most) >= least
 
 
 def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], output: int) -> float:
@@ -125,6 +125,6 @@ def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], out
 
 def room_for(context: ContextManager, plan: CompactionPlan, model: Model) -> int:
     """Return the largest piece of a transcript that one request to `model` may contain, in tokens by our count."""
-    budget, estimator = sized(context, model)
-    counted = estimator.countable(budget.available, slots_by_kind(flatten(plan.gone)))
+    budget, estimate = sized(context, model)
+    counted = estimate.countable(budget.available, like=slots_by_kind(flatten(plan.gone)))
     return int(counted * TRANSCRIPT_SHARE) - plan.summary_cap

@@ -15,11 +15,10 @@ from nexus_cli.conversation.compaction.work_record import WorkLog
 from nexus_cli.conversation.conversation import Conversation, Note
 from nexus_cli.conversation.epoch_draft import EpochDraft, Rewrite
 from nexus_cli.conversation.groups import flatten, is_request
-from nexus_cli.conversation.request_plan import NextRequest, unreported_estimator
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.conversation.section_rows import Sections
-from nexus_cli.conversation.sent_requests import CacheHistory
-from nexus_cli.conversation.tokens.estimator import Anchor
+from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, Epoch, Kind
@@ -79,8 +78,8 @@ class PromptAssembler(Protocol):
 
 @dataclass
 class Engine:
-    """The state that the turns of one lane need: its window, what waits for the next request, the cache history, and
-    the objects shared with the session."""
+    """The state that the turns of one lane need: its window, what waits for the next request, and the objects shared
+    with the session."""
 
     context: ContextManager
     provider: Provider
@@ -91,9 +90,7 @@ class Engine:
     prompt: PromptAssembler
     before_summary: Callable[[Engine, str, str], Awaitable[None]] | None = None
     """Called before a summary is requested: extracts facts if that is enabled."""
-    cache: CacheHistory = field(default_factory=CacheHistory)
-    """Earlier requests that may still be cached."""
-    check_request: Callable[[ContextManager, NextRequest, bool], None] | None = None
+    check_request: Callable[[ContextManager, RequestPlan, bool], None] | None = None
     """Called before room is made for a request, True for the first one of a turn: checks the contract of the turn."""
     load_facts: Callable[[], tuple[ModelInfo, str]] | None = None
     """Returns the facts of a model whose server had not answered when the session was opened, and a notice or ""."""
@@ -129,19 +126,17 @@ class Engine:
 
     # -- the next request --------------------------------------------------------------------------------------
 
-    def window_request(self) -> NextRequest:
+    def window_request(self) -> RequestPlan:
         """Return the request of the present window, which a turn would send now."""
-        earlier = self.cache.earlier_requests(self.model.info, self.clock())
-        return self.context.project(earlier, told=self.event_sections)
+        return self.context.project(self.clock(), told=self.event_sections)
 
-    def next_request(self) -> NextRequest:
+    def next_request(self) -> RequestPlan:
         """Return the next request: the window, with the texts waiting for the person's next message, under the drafted
         epoch if it begins one."""
-        earlier = self.cache.earlier_requests(self.model.info, self.clock())
         draft, texts = self.next_epoch, self.control.waiting_texts()
         if draft is not None:
-            return self.context.project(earlier, epoch=draft.epoch, texts=texts)
-        return self.context.project(earlier, told=self.event_sections, texts=texts)
+            return self.context.project(self.clock(), epoch=draft.epoch, texts=texts)
+        return self.context.project(self.clock(), told=self.event_sections, texts=texts)
 
     @property
     def begins_epoch(self) -> bool:
@@ -162,14 +157,13 @@ class Engine:
         """True if the next request begins an epoch of which the system text is not read yet."""
         return self.begins_epoch and self.next_epoch is None
 
-    def answer_cap(self) -> int:
-        """Return the output cap of the next request in tokens. Raises as `Spending.output_cap` does.
+    def answer_cap(self, request: RequestPlan) -> int:
+        """Return the output cap of a request in tokens. Raises as `Spending.output_cap` does.
 
         Before the first report of an epoch, the known error is that of other contents. A tenth more is then reserved
         for the request, as far as the least answer allows.
         """
-        request, info = self.window_request(), self.model.info
-        expected = request.most
+        info, expected = self.model.info, request.most
         if request.basis == "estimate":
             expected = max(expected, min(round(request.tokens * 1.1), left_over(info, self.context.least_output)))
         return self.spending.output_cap(info, expected)
@@ -177,7 +171,7 @@ class Engine:
     @property
     def is_warm(self) -> bool:
         """True if the last request may still be cached."""
-        return self.cache.is_warm(self.conversation.epoch.model, self.model.info, self.clock())
+        return self.conversation.sent.is_warm(self.conversation.epoch.model, self.model.info, self.clock())
 
     # -- rewrites of the window --------------------------------------------------------------------------------
 
@@ -195,7 +189,7 @@ class Engine:
         Its drops and notes include those of `planned`, the draft that its frame is from. `before` is the estimate of
         the present window in tokens, if it is not that of its request.
         """
-        price = self.price_epoch(epoch, before, report=self.context.estimator.anchor)
+        price = self.price_epoch(epoch, before, report=self.conversation.anchor)
         if planned is not None:
             drops, notes = (*planned.drops, *drops), (*planned.notes, *notes)
         return Rewrite(epoch, drops, notes, price)
@@ -215,13 +209,14 @@ class Engine:
         """
         before = self.window_request().tokens if before is None else before
         context, info, now = self.context, self.model.info, self.clock()
-        warm, cold = self.cache.is_warm("" if epoch.cause == SWITCH else epoch.model, info, now), 0
+        warm, cold = self.conversation.sent.is_warm("" if epoch.cause == SWITCH else epoch.model, info, now), 0
         after = context.project(epoch=epoch, items=epoch.head, anchor=anchor).tokens
         if warm:
-            tokens = unreported_estimator(context.estimator, epoch, epoch.head, report).scale().tokens
+            contents = self.conversation.contents(epoch, epoch.head)
+            tokens = context.estimate.unanchored.anchored(report, contents).scale(contents).tokens
             sent = sum(item.tokens for item in epoch.head if item.entry <= self.conversation.cursor)
-            fixed, shared = epoch.system_tokens + epoch.tools_tokens, self.cache.shared_tokens(epoch, info, now)
-            cold = round(tokens(fixed + sent) - tokens(shared))
+            shared = self.conversation.sent.shared_tokens(epoch, info, now)
+            cold = round(tokens(epoch.fixed + sent) - tokens(shared))
         info = info.with_tier_prices(after)
         return price_rewrite(info, cold=cold, saved=before - after, steps=self.step, warm=warm)
 
@@ -242,12 +237,10 @@ class Engine:
     def begin_epoch(self, rewrite: Rewrite) -> None:
         """Begin the epoch of a rewrite, recorded in one commit with its drops and notes, and report it. Of the
         reports of the provider only the anchor of the rewrite holds for the new window."""
-        before, info, estimator = self.conversation.epoch.tools, self.model.info, self.context.estimator
+        before, info = self.conversation.epoch.tools, self.model.info
         priced = [] if rewrite.price is None else [rewrite_note(rewrite.epoch, rewrite.price)]
         self.conversation.begin_epoch(rewrite.epoch, rewrite.drops, [*rewrite.notes, *priced])
-        estimator.forget()
-        if (anchor := rewrite.anchor) is not None:
-            estimator.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
+        self.context.anchor_on(rewrite.anchor)
         self.drafted = None
         self.emit_drops(rewrite.drops)
         line = describe_left_out(info.window, self.conversation.epoch.tools)

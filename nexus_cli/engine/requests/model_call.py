@@ -11,7 +11,8 @@ import asyncio
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.request_plan import NextRequest, Outlook
+from nexus_cli.conversation.request_plan import RequestPlan
+from nexus_cli.conversation.tokens.estimate import is_possible_report
 from nexus_cli.core import event
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.entry import Entry, Kind, Manifest, Memo
@@ -41,22 +42,25 @@ GO_ON = "Go on from where you broke off."
 """Message of a session that resumes without a prompt after an unfinished reply."""
 
 
-async def call_model(engine: Engine, cap: int, *, main: bool = True) -> Reply:
-    """Send the window and record the reply; `cap` is its output limit in tokens.
+async def call_model(engine: Engine, plan: RequestPlan, most: int | None = None, *, main: bool = True) -> Reply:
+    """Send the window, of which `plan` is the request, and record the reply of at most `most` tokens.
 
     Raises `ProviderError`, or `NexusError` of kind `provider`, `length` or `refused`, after recording partial text.
     Without `main` (side lanes) no text is emitted, no step of the turn is counted, and a cut answer is not retried. A
     retry belongs to the same step, and is not sent if it would exceed a limit.
     """
     may_repeat = main and bool(getattr(engine.provider, "asks_again", False))
+    cap = engine.answer_cap(plan)
+    cap = min(cap, most or cap)
     try:
-        return await _request_reply(engine, cap, main, may_repeat)
+        return await _request_reply(engine, plan, cap, main, may_repeat)
     except _ReplyCutError as error:
         cut = error
     engine.spending.steps -= 1
-    cap = min(cap, engine.answer_cap())
+    plan = engine.window_request()
+    cap = min(cap, engine.answer_cap(plan))
     engine.emit(event.Retry(1, 0.0, cut.why, cut=True))
-    return await _request_reply(engine, cap, main, may_repeat=False, before=cut.text)
+    return await _request_reply(engine, plan, cap, main, may_repeat=False, before=cut.text)
 
 
 class _ReplyCutError(Exception):
@@ -68,10 +72,11 @@ class _ReplyCutError(Exception):
         self.text = text
 
 
-async def _request_reply(engine: Engine, cap: int, main: bool, may_repeat: bool, before: str = "") -> Reply:
+async def _request_reply(
+    engine: Engine, plan: RequestPlan, cap: int, main: bool, may_repeat: bool, before: str = ""
+) -> Reply:
     """Send one request behind the cut reply `before`; if it `may_repeat`, raise `_ReplyCutError` for another one."""
-    ahead = engine.window_request().outlook
-    request = _send(engine, cap, main, ahead)
+    request = _send(engine, plan, cap, main)
     info = engine.model.info
     first = engine.conversation.last + 1
     fold = ReplyFold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
@@ -92,13 +97,13 @@ async def _request_reply(engine: Engine, cap: int, main: bool, may_repeat: bool,
                 case _:
                     pass
     except asyncio.CancelledError:
-        _keep_partial(engine, fold, INTERRUPTED, "interrupted", ahead if began else None, before)
+        _keep_partial(engine, fold, INTERRUPTED, "interrupted", plan if began else None, before)
         raise
     except ProviderError as error:
         error.output_cap = cap
         if may_repeat and error.cut:
-            raise _keep_cut(engine, fold, error.kind, error.why, ahead) from error
-        _keep_partial(engine, fold, BROKEN_OFF, error.kind, ahead if began or error.cut else None, before)
+            raise _keep_cut(engine, fold, error.kind, error.why, plan) from error
+        _keep_partial(engine, fold, BROKEN_OFF, error.kind, plan if began or error.cut else None, before)
         raise
     except NexusError as error:  # it could not be saved, and was not sent
         _keep_partial(engine, fold, BROKEN_OFF, error.kind, None, before)
@@ -109,8 +114,8 @@ async def _request_reply(engine: Engine, cap: int, main: bool, may_repeat: bool,
             await close()
     reply = fold.finish()
     if may_repeat and reply.is_cut:
-        raise _keep_cut(engine, fold, "none", reply.problem, ahead, reply.usage)
-    accepted = _accept_reply(engine, reply, main, ahead, before)
+        raise _keep_cut(engine, fold, "none", reply.problem, plan, reply.usage)
+    accepted = _accept_reply(engine, reply, main, plan, before)
     await engine.conversation.log.save()
     return accepted
 
@@ -122,10 +127,9 @@ def ends_unfinished(log: Log) -> bool:
     return bool(newest) and newest[0].kind is Kind.ASSISTANT and log.finish_of(last) not in COMPLETE
 
 
-def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
-    conversation = engine.conversation
+def _send(engine: Engine, plan: RequestPlan, cap: int, main: bool) -> Request:
+    conversation, ahead = engine.conversation, plan.outlook
     engine.partial_reply = ""
-    expected = engine.window_request().tokens
     sealed = conversation.freeze_request()
     previous_end = sealed.previous_end or ahead.messages
     engine.step += 1
@@ -150,7 +154,7 @@ def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
         sealed.last,
         arguments,
         sealed.wire.sha256,
-        expected,
+        plan.tokens,
         format_utc(engine.clock()),
         ahead.tokens,
     )
@@ -162,17 +166,16 @@ def _send(engine: Engine, cap: int, main: bool, ahead: Outlook) -> Request:
     return request
 
 
-def _accept_reply(engine: Engine, reply: Reply, main: bool, ahead: Outlook, before: str) -> Reply:
+def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, before: str) -> Reply:
     """Account for a streamed reply and record it, with the text `before` if it is empty. Raises if unfinished."""
     conversation = engine.conversation
     counted = conversation.counted
     reported = _possible(engine.context, reply.usage)
-    usage = reported or _estimate_usage(engine.context, engine.window_request(), reply.message)
-    cached = record_use(engine.context, engine.cache, ahead, reported or Usage())
+    usage = reported or _estimate_usage(engine.context, plan, reply.message)
+    cached = record_use(engine.context, plan.outlook, reported or Usage())
     engine.spending.add(usage)
     if reply.usage and reply.usage.input:
-        sent, reads = engine.window_request(), reply.usage.input
-        told = report_cut(engine.context, engine.control, engine.step, sent, ahead.repeated, reads)
+        told = report_cut(engine.context, engine.control, engine.step, plan, reply.usage.input)
         if told and reply.message.tool_calls:
             engine.model_notices.append(told)
         elif told:  # in the ledger, because another process may send the next request
@@ -189,7 +192,7 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, ahead: Outlook, befo
     kept = message if message.tool_calls or said else None
     _record(engine.conversation, engine.step, kept, usage, reply.finish, reported is not None, reply.sent)
     if main:
-        engine.cache.last_usage = usage
+        engine.conversation.sent.last_usage = usage
         engine.emit(cached)
         engine.emit(event.StepEnd(engine.step, reply.finish, usage))
     _raise_unless_finished(reply)
@@ -201,7 +204,7 @@ def _possible(context: ContextManager, usage: Usage | None) -> Usage | None:
     info = context.model.info
     # A window from an overflow error may be wrong: a report beyond it is the correction.
     most = max(info.window, info.listed_window)
-    return usage if usage and context.estimator.is_possible(context.conversation.counted, usage.input, most) else None
+    return usage if usage and is_possible_report(context.conversation.counted, usage.input, most) else None
 
 
 def _raise_unless_finished(reply: Reply) -> None:
@@ -222,14 +225,14 @@ def _raise_unless_finished(reply: Reply) -> None:
             )
 
 
-def _estimate_usage(context: ContextManager, request: NextRequest, message: Message) -> Usage:
+def _estimate_usage(context: ContextManager, request: RequestPlan, message: Message) -> Usage:
     """Estimate the usage of an unreported request by our count and the known prices."""
     said = context.measure(message, "") if message.content or message.tool_calls else 0
     return with_cost(Usage(request.tokens, said), context.model.info)
 
 
 def _keep_partial(
-    engine: Engine, fold: ReplyFold, mark: str, why: str, began: Outlook | None, before: str
+    engine: Engine, fold: ReplyFold, mark: str, why: str, began: RequestPlan | None, before: str
 ) -> Entry | None:
     """Record the text received (or `before` if there is none) without incomplete calls. The request is paid for once it
     `began`."""
@@ -249,12 +252,12 @@ def _keep_partial(
 
 
 def _keep_cut(
-    engine: Engine, fold: ReplyFold, finish: str, why: str, ahead: Outlook, reported: Usage | None = None
+    engine: Engine, fold: ReplyFold, finish: str, why: str, plan: RequestPlan, reported: Usage | None = None
 ) -> _ReplyCutError:
     """Record a request whose answer was cut, and its text as a memo outside the window; return the error to raise."""
     message, conversation = fold.partial(), engine.conversation
     reported = _possible(engine.context, reported)
-    usage = _spend_partial(engine, message, ahead, reported)
+    usage = _spend_partial(engine, message, plan, reported)
     if message.content:
         value = {"text": message.content, "step": engine.step, "why": why}
         conversation.log.record_memo(Memo(CUT, conversation.now(), conversation.last, value))
@@ -263,15 +266,15 @@ def _keep_cut(
     return _ReplyCutError(why, message.content)
 
 
-def _spend_partial(engine: Engine, message: Message, began: Outlook | None, reported: Usage | None = None) -> Usage:
+def _spend_partial(engine: Engine, message: Message, began: RequestPlan | None, reported: Usage | None = None) -> Usage:
     """Account for a request with the partial reply `message`; its usage is zero unless the reply `began`."""
     engine.partial_reply = message.content
     usage = with_cost(Usage(), engine.model.info)
     if began:
-        usage = reported or _estimate_usage(engine.context, engine.window_request(), message)
+        usage = reported or _estimate_usage(engine.context, began, message)
     engine.spending.add(usage)
     if began:
-        record_use(engine.context, engine.cache, began, reported or Usage())
+        record_use(engine.context, began.outlook, reported or Usage())
     return usage
 
 

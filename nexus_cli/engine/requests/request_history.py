@@ -1,6 +1,6 @@
 """Read the requests of a session from the ledger: its own, and those of the session it was forked from.
 
-A resumed session loads its cache history from them; reports show them with their cache hits and misses.
+A resumed session loads from them what may still be cached; reports show them with their cache hits and misses.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from nexus_cli.conversation.fingerprints import Difference, Fingerprint, fingerp
 from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.sent_requests import (
     MOST_EPOCHS,
-    CacheHistory,
     SentRequest,
+    SentRequests,
     cache_life_of,
     compare_requests,
     prefix_hash,
@@ -129,7 +129,7 @@ class ConversationRequests:
             try:
                 if prefix_hash(self.epoch(row.manifest.epoch)) == begins:
                     sent = self.sent(row)
-                    return sent.tokens, sent.fixed + sum(item.tokens for item in sent.items)
+                    return sent.tokens, sent.epoch.fixed + sum(item.tokens for item in sent.items)
             except NexusError:
                 continue
         return 0, 0
@@ -206,9 +206,9 @@ def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Se
 
 def load_history(
     context: ContextManager, clock: Clock, ledger: Ledger, log: LaneLog, settings: Settings
-) -> CacheHistory:
-    """Load the cache history of a lane: its newest request, and that of each recent epoch, perhaps still cached."""
-    history = CacheHistory()
+) -> SentRequests:
+    """Load what a conversation has sent: its newest request, and that of each recent epoch, perhaps still cached."""
+    history = SentRequests()
     try:
         before = read_requests(ledger, log.session_id, "notable")
     except NexusError:

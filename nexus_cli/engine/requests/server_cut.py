@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.request_plan import NextRequest
-from nexus_cli.conversation.tokens.estimator import FAR, LEAST
+from nexus_cli.conversation.request_plan import RequestPlan
+from nexus_cli.conversation.tokens.estimate import FAR, LEAST
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.provider.model_table import window_command
@@ -15,14 +15,11 @@ SERVER_CUT = "server_cut"
 """Kind of the memo with what the model is `told` with its next request."""
 
 
-def report_cut(
-    context: ContextManager, control: Control, step: int, request: NextRequest, repeated: int, reported: int
-) -> str:
+def report_cut(context: ContextManager, control: Control, step: int, request: RequestPlan, reported: int) -> str:
     """Record a drop, tell the person and return the line for the model, once a run, if the server read far fewer tokens
-    of the sent `request` than it has; else return "". Of its tokens `repeated` were in earlier requests, by our count;
-    `reported` is the server's own count."""
+    of the sent `request` than it has; else return "". `reported` is the server's own count."""
     conversation = context.conversation
-    if context.cut_run == conversation.run or not _is_cut(request, repeated, reported):
+    if context.cut_run == conversation.run or not _is_cut(request, reported):
         return ""
     context.cut_run = conversation.run
     conversation, left = conversation, request.tokens - reported
@@ -39,12 +36,12 @@ def report_cut(
     return f"The server cut about {left:,} tokens out of the last request, usually at its beginning: drop {drop.id}"
 
 
-def _is_cut(request: NextRequest, repeated: int, reported: int) -> bool:
+def _is_cut(request: RequestPlan, reported: int) -> bool:
     """True if a report is too small for the text of the request, and too large or too small for what no cache had of
     it, which is all that some servers count."""
     # Images and the thinking of earlier turns are charged in other ways by each provider.
     unsure = sum(item.tokens for item in request.items if item.message.parts or item.message.opaque)
     sure = (request.counted.total - unsure) * min(1.0, request.scale)
-    fresh = request.tokens - repeated
-    is_fresh_alone = repeated > 0 and fresh / FAR <= reported <= fresh * FAR
+    fresh = request.tokens - request.repeated
+    is_fresh_alone = request.repeated > 0 and fresh / FAR <= reported <= fresh * FAR
     return LEAST_READ <= reported < LEAST * sure and not is_fresh_alone

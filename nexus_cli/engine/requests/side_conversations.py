@@ -8,8 +8,8 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.memory_log import MemoryLog
-from nexus_cli.conversation.sent_requests import CacheHistory
-from nexus_cli.conversation.tokens.estimator import TokenEstimator
+from nexus_cli.conversation.sent_requests import SentRequests
+from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.message import Message, Role
@@ -24,9 +24,9 @@ from nexus_cli.provider.wire_rules import rules_for
 def forked(engine: Engine, agent: str, instruction: str) -> Engine:
     """Fork the lane and append one instruction.
 
-    Shared with the parent: spending, control, clock, settings, prompt, calibrations. Copied: model, budget, token
-    estimate, cache history, event sections. Everything else is new. Of the session's limits only those of `spending`
-    apply.
+    Shared with the parent: spending, control, clock, settings, prompt, calibrations, the token estimate but for its
+    anchor. Copied: model, budget, anchor, sent requests, event sections. Everything else is new. Of the session's
+    limits only those of `spending` apply.
     """
     conversation = engine.conversation
     context = engine.context.fork(conversation.fork(_open_log(conversation, agent, conversation.last)))
@@ -40,7 +40,6 @@ def forked(engine: Engine, agent: str, instruction: str) -> Engine:
         engine.settings,
         engine.prompt,
         event_sections=engine.event_sections,
-        cache=replace(engine.cache, last_usage=None),
     )
 
 
@@ -50,16 +49,17 @@ def separate(engine: Engine, agent: str, model: Model, text: str = "") -> Engine
     Shared with `engine`: spending, control, clock, settings, prompt, cache use times, and calibrations unless
     `model` is the session's own, whose calibration other contents must not change. Everything else is new.
     """
-    budget, estimator = sized(engine.context, model)
+    budget, estimate = sized(engine.context, model)
     log = _open_log(engine.conversation, agent, None)
     context = ContextManager(logger=log, token_counter=engine.context.counter)
+    context.conversation.sent = SentRequests(uses=engine.conversation.sent.uses)
     rules = rules_for(model.info.provider, model.info.name).dumps()
     context.reframe(replace(context.frame(), model=model.info.name, rules=rules))
     context.conversation.begin()
     if text:
         context.conversation.append(Kind.USER, Message(Role.USER, text), "nexus")
     same = model.info.served_name == engine.model.info.served_name
-    context.use_model(model, budget, estimator, None if same else engine.context.calibrations)
+    context.use_model(model, budget, estimate, None if same else engine.context.calibrations)
     return Engine(
         context,
         engine.provider,
@@ -68,7 +68,6 @@ def separate(engine: Engine, agent: str, model: Model, text: str = "") -> Engine
         engine.clock,
         engine.settings,
         engine.prompt,
-        cache=CacheHistory(uses=engine.cache.uses),
     )
 
 
@@ -81,12 +80,12 @@ def other_model(context: ContextManager, settings: Settings, name: str) -> Model
     return replace(context.model, info=info, effort="")
 
 
-def sized(context: ContextManager, model: Model) -> tuple[TokenBudget, TokenEstimator]:
-    """Return the budget of a lane for `model`, and an estimator with the model's calibration."""
+def sized(context: ContextManager, model: Model) -> tuple[TokenBudget, Estimate]:
+    """Return the budget of a lane for `model`, and an estimate by the model's calibration."""
     name = model.info.served_name
     known = context.calibrations.calibration(name) if context.calibrations else None
     budget = TokenBudget.of(model.info.window, model.info.max_output)
-    return budget, TokenEstimator(context.estimator.calibration if name == context.model.info.served_name else known)
+    return budget, Estimate.of(context.estimate.calibration if name == context.model.info.served_name else known)
 
 
 def _open_log(conversation: Conversation, agent: str, at_entry: int | None) -> Log:

@@ -199,9 +199,9 @@ def _like(context: ContextManager, text: str) -> ByKind:
 
 def input_cap(context: ContextManager, text: str) -> int:
     """Return the most tokens of the person's message `text` that one request takes, by our own count."""
-    epoch = context.conversation.epoch
-    most = context.estimator.countable(context.budget.available, _like(context, text))
-    return max(LEAST_CAP, int((most - epoch.system_tokens - epoch.tools_tokens) * REQUEST_SHARE))
+    contents = context.conversation.contents()
+    most = context.estimate.countable(context.budget.available, contents, _like(context, text))
+    return max(LEAST_CAP, int((most - contents.epoch.fixed) * REQUEST_SHARE))
 
 
 async def record_user_message(

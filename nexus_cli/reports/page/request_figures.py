@@ -14,9 +14,9 @@ from itertools import accumulate, groupby
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.conversation import item_of
-from nexus_cli.conversation.request_plan import PLAN, used_tokens
+from nexus_cli.conversation.request_plan import PLAN
 from nexus_cli.conversation.section_rows import scale_sections
-from nexus_cli.conversation.tokens.estimator import TokenEstimator, apportion
+from nexus_cli.conversation.tokens.estimate import Estimate, apportion
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm
 from nexus_cli.engine.requests.drop_list import returned_drops
@@ -81,8 +81,8 @@ def list_request_figures(
     drop_places = [drop.after for drop in drops]
 
     @cache
-    def make_estimator(model: str) -> TokenEstimator:
-        return TokenEstimator(log.calibration(load_model_info(ledger, model, settings).served_name))
+    def estimate(model: str) -> Estimate:
+        return Estimate.of(log.calibration(load_model_info(ledger, model, settings).served_name))
 
     before = 0
     for epoch_id, several in groupby(rows, key=lambda row: row.manifest.epoch):
@@ -104,7 +104,7 @@ def list_request_figures(
             messages = head_tokens + sums[last] - sums[epoch.base]
             counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
             model = str(row.manifest.arguments.get("model", "")) or epoch.model
-            used = used_tokens(make_estimator(model), counted, _size(row))
+            used = estimate(model).layers(counted, _size(row))
             since = HeldPart(epoch.base + 1, last, ItemForm.FULL, sums[last] - sums[epoch.base])
             held = (*head, *([since] if last > epoch.base else ()))
             sizes = apportion(used.history + used.event, [part.tokens for part in held])

@@ -12,7 +12,7 @@ from nexus_cli.conversation.compaction.pin import split_fitting_pins
 from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.groups import Dispatch
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.undo import UNDO, compaction_in_force, restored_head
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
@@ -94,7 +94,7 @@ def uncompaction() -> Act:
     return act
 
 
-def _refuse_if_too_large(request: NextRequest) -> None:
+def _refuse_if_too_large(request: RequestPlan) -> None:
     """Raise `NexusError("overflow", ...)` if the request with the former window does not fit."""
     if not request.fits:
         why = f"it would take {request.most:,} of {request.room:,} tokens"

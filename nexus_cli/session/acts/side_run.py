@@ -13,7 +13,7 @@ from typing import Any, assert_never
 from nexus_cli.context.manager import Model
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import TOLD
@@ -141,10 +141,10 @@ async def _request(side: Engine, recipe: Recipe) -> None:
     if not needs.fits:
         why = f"it needs about {needs.most} of {needs.room} tokens"
         raise NexusError("overflow", f"{recipe.name} was not done", why, "/compact makes room")
-    await call_model(side, side.answer_cap(), main=False)
+    await call_model(side, needs, main=False)
 
 
-def _dispatcher(conversation: Conversation, request: NextRequest, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
+def _dispatcher(conversation: Conversation, request: RequestPlan, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
     """Return a dispatcher like the session's, with the recipe's limits and separate records."""
     log = conversation.log
     return replace(

@@ -35,7 +35,7 @@ class ColdRequestWatch:
         state = session.state
         if not is_looping() or session.busy or not state.engine.conversation.is_recorded:
             return
-        if state.engine.cache.last is None:
+        if state.engine.conversation.sent.last is None:
             if self._read != session.id and state.resumed:
                 self._read = session.id
                 self._background(self._load(session))

@@ -97,7 +97,7 @@ def test_a_window_that_fitted_a_moment_ago_fits_again_also_in_another_process(tm
         try:
             number = 0
             engine = session.engine
-            while engine.context.estimator.countable(engine.context.room) > engine.conversation.counted:
+            while engine.context.countable(engine.context.room) > engine.conversation.counted:
                 number += 1
                 engine.settings = replace(engine.settings, compact=CompactSettings(at=2.0, prune=False))
                 await lived(session, f"TURN{number} make a list")
@@ -239,8 +239,9 @@ def test_a_lane_of_its_own_begins_without_what_the_main_lane_sent(tmp_path: Path
             await lived(session, *TURNS[:2])
             engine = session.engine
             side = separate(engine, "goals", engine.model)
-            assert engine.cache.last is not None and engine.cache.earlier
-            assert side.cache.last is None and not side.event_sections and not side.cache.earlier
+            assert engine.conversation.sent.last is not None and engine.conversation.sent.earlier
+            sent = side.conversation.sent
+            assert sent.last is None and not side.event_sections and not sent.earlier
         finally:
             await session.aclose()
 

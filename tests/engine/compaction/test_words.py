@@ -95,11 +95,7 @@ def test_a_cut_says_the_persons_words_again_and_the_next_summary_too(tmp_path: P
             refused = compactions(cut)[-1]
             assert not refused.ok and refused.cut and "Nothing was changed" not in describe_compaction_end(refused)
             assert f"> {RULES[0]}" in markers(session)[0] and all(rule in window_text(session) for rule in RULES)
-            assert (
-                0.4
-                < engine.context.estimator.estimate(engine.conversation.counted) / engine.context.budget.available
-                < 0.75
-            )
+            assert 0.4 < engine.window_request().tokens / engine.context.budget.available < 0.75
             for number in range(8):
                 await turn(session, f"and on {number}")
             assert all(f"> {rule}" in window_text(session) for rule in RULES), "also after the next cut"

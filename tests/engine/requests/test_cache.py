@@ -271,7 +271,7 @@ def test_a_fork_expects_what_its_parent_sent(tmp_path: Path) -> None:
             await lived(session, FIRST)
             engine = session.engine
             side = forked(engine, "reflect", "what was learned?")
-            return engine.cache.last, side.cache.last
+            return engine.conversation.sent.last, side.conversation.sent.last
         finally:
             await session.aclose()
 

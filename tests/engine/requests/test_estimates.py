@@ -1,5 +1,5 @@
 """Estimates against a provider with a tokenizer of its own: the first request of an epoch and of a session, and what is
-shown of them. The estimator by itself is `conversation/tokens/test_estimator.py`."""
+shown of them. An estimate by itself is `conversation/tokens/test_estimate.py`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from session.summed import SUMMARY, asks_for_summary
 
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
-from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.event import CompactionDone, ContextPlan, Event, StepEnd
 from nexus_cli.core.limits import Limits
+from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.usage import Usage
+from nexus_cli.engine.requests.side_conversations import forked
 from nexus_cli.reports.context import context_report
 from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.acts.compaction import preview
@@ -269,3 +271,21 @@ def test_a_preview_says_what_the_request_for_the_summary_will_take(server: str, 
 
     told, took = asyncio.run(live())
     assert abs(told["cached"] + told["fresh"] - took) <= 0.03 * took
+
+
+def test_a_fork_and_its_parent_learn_from_each_other_and_keep_their_own_reports(tmp_path: Path) -> None:
+    session = open_session(Options(tmp_path, MODEL), Settings(), approver=None, provider=Tokenizing(listing))
+    engine = session.engine
+    engine.conversation.begin()
+    engine.conversation.append(Kind.USER, Message(Role.USER, "words " * 900), "person")
+    side = forked(engine, "reflect", "what was learned?")
+    for teacher, pupil in ((side, engine), (engine, side)):
+        counted = teacher.conversation.counted
+        teacher.context.learn(counted, round(1.4 * counted))
+        assert pupil.context.estimate.calibration is teacher.context.estimate.calibration
+        assert teacher.window_request().tokens == round(1.4 * counted)
+    assert engine.conversation.anchor != side.conversation.anchor
+    before = side.conversation.anchor
+    engine.conversation.rewrite(engine.conversation.items, "reload", ())
+    assert engine.conversation.anchor is None and side.conversation.anchor is before
+    asyncio.run(session.aclose())

@@ -66,10 +66,16 @@ def warnings(events: list[Event]) -> list[str]:
     return [one.text for one in events if isinstance(one, event.Notice) and "reports a context window" in one.text]
 
 
+def estimated(session: Session) -> int:
+    """The estimate of a request of 2,300 tokens by our count."""
+    context = session.engine.context
+    return context.estimate.expected(2_300, context.conversation.contents())
+
+
 def test_a_count_that_is_far_from_ours_leaves_the_session_usable_and_is_told(tmp_path: Path) -> None:
     provider = Refusing((9_021, 8_192), (9_021, 8_192), (9_021, 8_192))
     session = open_at(tmp_path, provider)
-    estimate = session.engine.context.estimator.estimate(2_300)
+    estimate = estimated(session)
     events, ends = talk(session, "one", "two", "three")
     assert [end.ok for end in ends] == [False, True, True] and provider.figures == []
     assert warnings(events)[0].endswith("a context window of 8,192 tokens: using that in this session only")
@@ -77,7 +83,7 @@ def test_a_count_that_is_far_from_ours_leaves_the_session_usable_and_is_told(tmp
         assert ledger.calibration(MODEL).window == 0, "what was invented is not remembered"
     again = open_at(tmp_path, Played(lambda request: "done"))
     assert again.state.engine.model.info.window == 128_000
-    assert again.state.engine.context.estimator.estimate(2_300) <= 1.05 * estimate
+    assert estimated(again) <= 1.05 * estimate
     asyncio.run(again.aclose())
 
 
@@ -127,14 +133,14 @@ def test_after_any_refusals_the_next_request_is_sent_and_answered(tmp_path: Path
     provider = Refusing(*figures)
     provider.usage = Usage(2_300, 10)
     session = open_at(tmp_path, provider)
-    before = session.engine.context.estimator.estimate(2_300)
+    before = estimated(session)
     turns = [f"words of turn {number}" for number in range(len(figures) + 2)]
     _, ends = talk(session, *turns)
     assert not provider.figures, "each request was sent"
     assert ends[-1].ok and ends[-2].ok
     assert turns[-1] in str(provider.seen[-1][-1]["content"])
     later = open_at(tmp_path, Played(lambda request: "done"))
-    assert later.state.engine.context.estimator.estimate(2_300) <= 1.6 * before
+    assert estimated(later) <= 1.6 * before
     asyncio.run(later.aclose())
 
 

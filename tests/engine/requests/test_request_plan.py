@@ -21,7 +21,7 @@ from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import asks_for_summary, done, turn
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.request_plan import NextRequest
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import (
@@ -231,7 +231,7 @@ def test_a_compaction_and_its_undo_say_what_every_place_says_also_after_a_restar
 def test_a_request_says_later_what_it_said_when_it_was_made(tmp_path: Path) -> None:
     """What it says first, once the session has gone on in a new epoch, is what an equal one said at once."""
 
-    def said(request: NextRequest) -> tuple[object, ...]:
+    def said(request: RequestPlan) -> tuple[object, ...]:
         ahead = request.outlook
         cached = request.cached, request.sent_anew, request.repeated, ahead.tokens, ahead.shared, ahead.messages
         return request.tokens, request.most, request.fits, request.sections, cached, request.arranged

@@ -16,7 +16,7 @@ from session.played import Played, the_ledger
 from session.summed import FORK, TRANSCRIPT, Summariser, live, living, turn
 
 from nexus_cli.config.paths import project_root
-from nexus_cli.conversation.request_plan import PLAN
+from nexus_cli.conversation.request_plan import PLAN, RequestPlan
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.memory import MemorySlot
@@ -145,10 +145,10 @@ def test_after_an_end_between_the_rewrite_and_its_request_the_next_process_tells
     provider = Played(Summariser(work=lambda request: "listed " * 900))
     exchange = vars(loop)["call_model"]
 
-    async def ending(engine: Engine, cap: int) -> Any:
+    async def ending(engine: Engine, plan: RequestPlan) -> Any:
         if engine.conversation.epoch.cause == "compaction":
             raise NexusError("internal", "the process", "it ended here")
-        return await exchange(engine, cap)
+        return await exchange(engine, plan)
 
     async def run(again: str = "") -> str:
         words = () if again else tuple(f"TURN{number} make a list, every answer" for number in range(8))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 import pytest
+from conversation.tokens.held_estimate import HeldEstimate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from server.meter import Meter as ServerMeter
@@ -17,13 +18,14 @@ from nexus_cli.context import ContextManager
 from nexus_cli.conversation.tokens.content_kinds import (
     EMPTY,
     ContentKind,
+    KindSums,
     WindowContents,
     kind_of,
     slot_by_kind,
     slots_by_kind,
 )
 from nexus_cli.conversation.tokens.counter import OVERHEAD_PER_MESSAGE, TiktokenCounter, count_message
-from nexus_cli.conversation.tokens.estimator import (
+from nexus_cli.conversation.tokens.estimate import (
     FAR,
     KEPT,
     LEAST,
@@ -31,7 +33,6 @@ from nexus_cli.conversation.tokens.estimator import (
     MOST,
     MOST_RATIO,
     Ratios,
-    TokenEstimator,
     apportion,
 )
 from nexus_cli.core.budget import UsedTokens
@@ -78,10 +79,10 @@ class Conversation:
         self.last = 0
         self.reported = fixed
         self.epoch = Epoch(0, None, "start", "", "", (), "", (), 0, system_tokens=SYSTEM)
-        self.meter = TokenEstimator(contents=self.contents())
+        self.meter = HeldEstimate(window=self.window)
 
-    def contents(self) -> WindowContents:
-        return WindowContents(lambda: (self.epoch, self.items))
+    def window(self) -> tuple[Epoch, Sequence[WindowItem]]:
+        return self.epoch, self.items
 
     @property
     def counted(self) -> int:
@@ -138,7 +139,7 @@ def test_after_five_reports_any_request_is_known_within_twelve_per_cent(
     talk.begin_anew(kept)
     assert talk.step(seed + 1) <= 0.12, "the window was cut"
     after = Conversation(seed + 1, rates, round(fixed * SYSTEM))
-    after.meter = TokenEstimator(talk.meter.calibration, after.contents())
+    after.meter = HeldEstimate(talk.meter.calibration, after.window)
     assert after.step(seed + 2) <= 0.12, "another session"
 
 
@@ -185,7 +186,7 @@ def test_a_new_session_knows_the_system_text_and_does_not_mistake_it_for_message
     for number in range(12):
         before.step(number)
     talk = Conversation(2, OWN, HEAVY)
-    talk.meter = TokenEstimator(before.meter.calibration, talk.contents())
+    talk.meter = HeldEstimate(before.meter.calibration, talk.window)
     assert abs(talk.meter.estimate(talk.counted) - HEAVY) <= 0.03 * HEAVY
     assert talk.meter.countable(HEAVY) <= 1.03 * SYSTEM < talk.meter.countable(HEAVY * 2)
     talk.add(Role.USER, "prose")
@@ -216,7 +217,7 @@ def test_layers_come_to_the_whole_and_what_is_countable_fits(
 ) -> None:
     epoch = Epoch(0, None, "start", "", "", (), "", (), 0, system_tokens=counts[0], tools_tokens=counts[1])
     items: list[WindowItem] = []
-    meter = TokenEstimator(contents=WindowContents(lambda: (epoch, items)))
+    meter = HeldEstimate(window=lambda: (epoch, items))
     for number, (counted, said) in enumerate(reports):
         items.append(WindowItem(number, ItemForm.FULL, Message(Role.TOOL, "word " * counted), tokens=counted))
         meter.learn(number, counts[0] + counts[1] + sum(item.tokens for item in items), said)
@@ -235,8 +236,8 @@ TOKENS = st.integers(0, 200_000)
 REPORTS = st.lists(st.tuples(st.integers(1, 200_000), st.integers(0, 400_000)), max_size=12)
 
 
-def taught(reports: list[tuple[int, int]]) -> TokenEstimator:
-    meter = TokenEstimator()
+def taught(reports: list[tuple[int, int]]) -> HeldEstimate:
+    meter = HeldEstimate()
     for number, (counted, reported) in enumerate(reports):
         meter.learn(number, counted, reported)
     return meter
@@ -326,14 +327,14 @@ def test_what_two_reports_agree_on_is_believed_and_outlived_when_it_was_wrong(od
 
 
 def test_a_request_with_images_teaches_nothing_beyond_itself() -> None:
-    meter = TokenEstimator()
+    meter = HeldEstimate()
     assert meter.learn(1, 10_000, 6000, teaches=False) is None
     assert meter.calibration == Calibration()
     assert meter.estimate(10_100) == 6100
 
 
 def test_the_error_is_ten_per_cent_until_five_reports_then_the_largest_seen() -> None:
-    meter = TokenEstimator()
+    meter = HeldEstimate()
     for number in range(4):
         meter.learn(number, 1000 * (number + 1), 1030 * (number + 1))
     assert meter.error == 0.10
@@ -351,14 +352,14 @@ def test_the_error_is_ten_per_cent_until_five_reports_then_the_largest_seen() ->
 
 
 def test_small_and_empty_reports_teach_nothing() -> None:
-    meter = TokenEstimator()
+    meter = HeldEstimate()
     assert meter.learn(1, 100, 180) is None
     assert meter.learn(2, 1000, 0) is None
     assert meter.calibration == Calibration()
 
 
 def test_an_old_report_does_not_anchor_for_ever() -> None:
-    meter = TokenEstimator()
+    meter = HeldEstimate()
     meter.learn(1, 1000, 1000)
     for number in range(2):
         assert meter.learn(2 + number, 2000, 100) is None
@@ -371,7 +372,7 @@ def test_an_old_report_does_not_anchor_for_ever() -> None:
     ("reported", "limit", "low", "high"), [(15_000, None, 1.5, 1.5), (None, 12_000, 1.2, 1.4), (None, None, 1.2, 1.4)]
 )
 def test_an_overflow_raises_the_estimate(reported: int | None, limit: int | None, low: float, high: float) -> None:
-    meter = TokenEstimator()
+    meter = HeldEstimate()
     meter.learn_from_overflow(10_000, reported, limit)
     assert low * 10_000 <= meter.estimate(10_000) <= high * 10_000
 
@@ -408,7 +409,7 @@ def test_a_report_ends_what_refusals_said(
 
 
 def test_a_refusal_that_a_report_agrees_with_is_believed() -> None:
-    meter = TokenEstimator()
+    meter = HeldEstimate()
     meter.learn_from_overflow(10_000, 15_000, None)
     meter.learn(1, 10_000, 14_800)
     meter.forget()
@@ -470,7 +471,7 @@ def test_a_window_that_grows_and_is_cut_is_what_its_messages_are(steps: list[tup
     manager = ContextManager()
     lane = manager.conversation
     shown = list(lane.items)
-    contents = WindowContents(lambda: (lane.epoch, shown))
+    counts = KindSums()
     for what, number in steps:
         if what == "say":
             manager.add_user_message(f"{number} words " * number + '{"a": 1}')
@@ -479,6 +480,7 @@ def test_a_window_that_grows_and_is_cut_is_what_its_messages_are(steps: list[tup
             del shown[: min(number, len(shown))]
         elif shown:
             shown[max(0, len(shown) - 1 - number % 3)] = lane.items[-1]
+        contents = WindowContents(lane.epoch, tuple(shown), counts=counts)
         assert contents.messages() == pytest.approx(slots_by_kind(shown))
         later = [item for item in shown if item.entry > number]
         if [item.entry for item in shown] == sorted(item.entry for item in shown):

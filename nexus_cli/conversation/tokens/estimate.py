@@ -1,0 +1,351 @@
+"""Estimate the tokens of a request: the last reported figure, plus one ratio per kind of content.
+
+Our counter is not the provider's tokenizer. The number of provider tokens per counted token depends on the kind of
+content, so each kind has a ratio, learned per model from reports and stored. Only content that no report of the epoch
+covers is estimated. `upper` adds the known error (law 2): 10 % until five reports of a model, then the largest miss of
+the kept reports. The figures of a refusal are not a report: they change the estimate by at most `FAR` until a report
+agrees, and are not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from operator import mul
+
+from nexus_cli.conversation.tokens.content_kinds import EMPTY, PLAIN, ByKind, ContentKind, WindowContents, plus, times
+from nexus_cli.core.budget import UsedTokens
+from nexus_cli.core.services import Calibration
+
+KNOWN_ERROR = 0.10
+"""Assumed error until `ENOUGH` reports."""
+ENOUGH = 5
+KEPT = 50
+"""Reports whose misses are kept."""
+ROUNDING = 2
+"""Tokens that rounding may add to an estimate."""
+LEAST, MOST = 0.5, 2.5
+"""Reports outside these multiples of our count are not believed."""
+LEAST_RATIO, MOST_RATIO = 0.25, 4.0
+"""Bounds of one kind's ratio: wider, as a request mixes kinds."""
+FAR = 1.5
+"""A report further than this factor from the estimate is believed when it comes twice."""
+DISTRUST = 3
+"""Consecutive implausible reports after which an earlier one is no longer the anchor."""
+NONE = 0.05
+"""Share of our count below which a report is ignored: some servers report 0 or 1 for any request."""
+SMALL = 200
+"""Counts below this are not learned from: the fixed overhead dominates the ratio."""
+
+
+START, LEARNED, MOST_WEIGHT, FIRM = 60.0, 2_000.0, 8_000.0, 100_000.0
+"""Weight of a ratio in counted tokens: before any report, from an earlier session, at most (so that the newest reports
+matter), and for a fixed part that was reported nearly alone."""
+ALONE = 0.8
+"""Least share of the fixed part in a request to count as nearly alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratios:
+    """Provider tokens per counted token by kind: the mean of its reports."""
+
+    values: ByKind
+    weights: ByKind
+    """Weight of each ratio in counted tokens."""
+
+    @classmethod
+    def start(cls, factor: float, learned: Sequence[float] = ()) -> Ratios:
+        """Return the ratios of an earlier session, else `factor` for every kind."""
+        if len(learned) == len(ContentKind):
+            return cls(_bounded_ratios(learned), _each(LEARNED))
+        return cls(_bounded_ratios(_each(factor)), _each(START))
+
+    def tokens(self, counted: ByKind) -> float:
+        """Return the provider tokens of some content."""
+        return float(sum(map(mul, self.values, counted)))
+
+    def observe(self, counted: ByKind, reported: float) -> Ratios:
+        """Return the ratios after the provider counted `reported` tokens for some content.
+
+        The difference to the expectation is shared among the kinds in the content, most to those with few reports so
+        far. The first time that the fixed part is nearly alone, it gets all of the difference.
+        """
+        miss, fixed = reported - self.tokens(counted), counted[ContentKind.FIXED]
+        if fixed > ALONE * sum(counted) and self.weights[ContentKind.FIXED] < FIRM:
+            first = self.values[ContentKind.FIXED] + miss / fixed
+            return Ratios(_bounded_ratios((first, *self.values[1:])), (FIRM, *self.weights[1:]))
+        parts = list(zip(self.values, self.weights, counted, strict=True))
+        unsure = [part * part / (weight + part) if part else 0.0 for _, weight, part in parts]
+        miss /= sum(unsure) or 1.0
+        moved = [miss * one / (weight + part or 1.0) for one, (_, weight, part) in zip(unsure, parts, strict=True)]
+        weights = (max(weight, min(MOST_WEIGHT, weight + part)) for _, weight, part in parts)
+        return Ratios(_bounded_ratios(plus(self.values, moved)), tuple(weights))
+
+    def scaled(self, factor: float) -> Ratios:
+        """Return every ratio times `factor`, with the weight of an earlier session's ratios."""
+        return Ratios(_bounded_ratios(times(self.values, factor)), _each(LEARNED))
+
+    def doubted(self) -> Ratios:
+        """Return the same ratios with almost no weight, so that the next observation decides."""
+        return Ratios(self.values, _each(1.0))
+
+
+def _each(value: float) -> ByKind:
+    return (value,) * len(ContentKind)
+
+
+def _bounded_ratios(values: Iterable[float]) -> ByKind:
+    return tuple(min(MOST_RATIO, max(LEAST_RATIO, value)) for value in values)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Converts between our count of a request and provider tokens: a line with a bend after the fixed part."""
+
+    ratio: float
+    """Provider tokens per counted token of the messages."""
+    fixed: float = 0.0
+    """Our count of system text and schemas."""
+    expected: float = 0.0
+    """Expected tokens of system text and schemas."""
+
+    def tokens(self, counted: float) -> float:
+        """Return the provider tokens of a request with `counted` tokens by our count."""
+        if counted < self.fixed:
+            return self.expected * counted / self.fixed
+        return self.expected + (counted - self.fixed) * self.ratio
+
+    def counted(self, tokens: float) -> float:
+        """Convert provider tokens to our count."""
+        if tokens < self.expected:
+            return self.fixed * tokens / self.expected
+        return self.fixed + (tokens - self.expected) / self.ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The provider's report for a request that ended with entry `last`."""
+
+    last: int
+    reported: int
+    counted: int
+    """Our count of the same request."""
+    exact: bool = True
+    """True if the provider counted exactly this request; else it is the rest of such a count, which is not learned
+    from."""
+    doubts: int = field(default=0, compare=False)
+    """Number of reports since that were not plausible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What is known of how a model's provider counts, and its last report on a window.
+
+    Methods take the window that they are about; without one, all of a count is treated as prose.
+    """
+
+    calibration: Calibration
+    """The learned ratios in the stored form."""
+    ratios: Ratios
+    doubt: float = 0.0
+    """The miss of the newest report, if it is not believed yet."""
+    unrefused: Ratios | None = None
+    """The ratios before refusals changed them, until a report comes."""
+    refused: float = 1.0
+    """The factor by which refusals changed them."""
+    anchor: Anchor | None = None
+    """None before the first plausible report of an epoch."""
+
+    @classmethod
+    def of(cls, calibration: Calibration | None = None) -> Estimate:
+        """Return the estimate of a model with the stored `calibration`, if there is one."""
+        known = calibration or Calibration()
+        return cls(known, Ratios.start(known.factor, known.ratios))
+
+    @property
+    def unanchored(self) -> Estimate:
+        """The estimate of a window without a report."""
+        return replace(self, anchor=None)
+
+    @property
+    def basis(self) -> str:
+        """`reported+estimate` with an anchor, else `estimate`."""
+        return "reported+estimate" if self.anchor else "estimate"
+
+    @property
+    def error(self) -> float:
+        """The known error as a share of the estimated part."""
+        known = self.calibration.worst if self.calibration.reports >= ENOUGH else KNOWN_ERROR
+        return max(known, self.doubt)
+
+    # -- the size of a request -----------------------------------------------------------------------------------
+
+    def expected(self, counted: int, contents: WindowContents | None = None) -> int:
+        """Return the expected tokens of a request with `counted` tokens by our count."""
+        scale, anchor = self.scale(contents), self.anchor
+        if anchor is None:
+            return round(scale.tokens(counted))
+        added = counted - anchor.counted
+        shown = contents.since(anchor.last) if contents and added > 0 else EMPTY
+        if sum(shown) > added + 1:  # more than rounding: this is not about the window
+            return max(0, anchor.reported + round(scale.ratio * added))
+        return max(0, anchor.reported + round(self.ratios.tokens(shown) + scale.ratio * (added - sum(shown))))
+
+    def upper(self, expected: int) -> int:
+        """Return the `expected` tokens of a request plus their known error, which have to fit."""
+        reported = self.anchor.reported if self.anchor else 0
+        return reported + round((expected - reported) * (1 + self.error)) if expected > reported else expected
+
+    def countable(self, tokens: int, contents: WindowContents | None = None, like: ByKind | None = None) -> int:
+        """Return the counted tokens that certainly fit into `tokens`, including system text and schemas; the messages
+        are like those of the window, or like `like`."""
+        return int(self.scale(contents, like).counted(max(0, tokens - ROUNDING) / (1 + self.error)))
+
+    def scale(self, contents: WindowContents | None = None, like: ByKind | None = None) -> Scale:
+        """Return the scale of a window, or of one with messages like `like`."""
+        counted = contents.epoch.fixed if contents else 0
+        expected = self.ratios.values[ContentKind.FIXED] * counted
+        if like is None and contents and self.anchor and self.anchor.counted - counted >= SMALL:
+            ratio = (self.anchor.reported - expected) / (self.anchor.counted - counted)
+            return Scale(min(MOST_RATIO, max(LEAST_RATIO, ratio)), counted, expected)
+        messages = like or (contents.messages() if contents else EMPTY)
+        known = sum(messages)
+        ratio = self.ratios.tokens(messages) / known if known else self.ratios.values[ContentKind.PROSE]
+        return Scale(ratio, counted, expected)
+
+    def layers(self, counted: UsedTokens, total: int) -> UsedTokens:
+        """Convert our counts to tokens by layer that sum to `total`, each by its own ratio."""
+        ratio, messages = self.ratios.values[ContentKind.FIXED], counted.history + counted.event
+        fixed = round(ratio * counted.system), round(ratio * counted.tools)
+        rest = min(MOST_RATIO * messages, max(LEAST_RATIO * messages, total - sum(fixed)))
+        rest = total if not sum(fixed) else min(total, round(rest))
+        return UsedTokens(*apportion(total - rest, fixed), *apportion(rest, (counted.history, counted.event)))
+
+    # -- what is known next --------------------------------------------------------------------------------------
+
+    def anchored(self, report: Anchor | None, contents: WindowContents | None = None) -> Estimate:
+        """Return the estimate that continues from a `report`, if there is one, perhaps of an earlier process.
+
+        One that is not plausible is not taken; after `DISTRUST` in a row the anchor goes, because the window has grown
+        since it was valid.
+        """
+        if report is None:
+            return self
+        counted = report.counted
+        fixed = min(counted, contents.epoch.fixed) if contents else 0
+        most = MOST_RATIO * fixed + MOST * (counted - fixed)  # the wording of schemas may be most of a small request
+        if report.reported > 0 and LEAST * counted <= report.reported <= most:
+            return replace(self, anchor=report)
+        if self.anchor is None or self.anchor.doubts + 1 >= DISTRUST:
+            return self.unanchored
+        return replace(self, anchor=replace(self.anchor, doubts=self.anchor.doubts + 1))
+
+    def after_report(self, report: Anchor, contents: WindowContents | None = None, *, teaches: bool = True) -> Estimate:
+        """Return the estimate after a reported input; its calibration is the same one if nothing was learned.
+
+        An implausible report changes nothing. One that is far from the estimate becomes the anchor, but ratios change
+        only if the next one agrees. Without `teaches` (the request has images) it only anchors this epoch. The window
+        that a refusal once named goes once a larger request was answered.
+        """
+        after = self.anchored(report, contents)
+        if 0 < self.calibration.window < report.reported:
+            after = replace(after, calibration=replace(self.calibration, window=0))
+        if after.anchor is not report or report.counted < SMALL or not teaches:
+            return after
+        return after._review_refusals(report, contents)._learn(report, self.anchor, contents)
+
+    def _learn(self, report: Anchor, before: Anchor | None, contents: WindowContents | None) -> Estimate:
+        """Return the estimate with the ratios of a plausible report; `before` is the one that it follows."""
+        expected, reported = self.unanchored.scale(contents).tokens(report.counted), report.reported
+        old = self.calibration
+        miss = min(1.0, abs(reported - expected) / reported) if old.reports else 0.0
+        far = old.reports >= ENOUGH and not expected / FAR <= reported <= expected * FAR
+        if far and not self.doubt:
+            return replace(self, doubt=miss)
+        ratios = self.ratios.doubted() if far else self.ratios
+        ratios = _observe_report(ratios, report, None if self.doubt else before, contents)
+        calibration = replace(
+            old,
+            factor=_clamp(reported / report.counted),
+            reports=old.reports + 1,
+            ratios=ratios.values,
+            misses=(*old.misses, round(miss, 4))[-KEPT:],
+        )
+        return replace(self, calibration=calibration, ratios=ratios, doubt=0.0)
+
+    def _review_refusals(self, report: Anchor, contents: WindowContents | None) -> Estimate:
+        """Return the estimate without the effect of refusals if a report is nearer to the earlier expectation."""
+        if self.unrefused is None:
+            return self
+        before = replace(self, ratios=self.unrefused, unrefused=None, refused=1.0)
+        told, expected = (
+            abs(one.unanchored.scale(contents).tokens(report.counted) - report.reported) for one in (self, before)
+        )
+        return replace(before, ratios=self.ratios) if told < expected else before
+
+    def after_refusal(
+        self, counted: int, reported: int | None, limit: int | None, contents: WindowContents | None = None
+    ) -> Estimate:
+        """Return the estimate after a refusal (`reported` tokens, perhaps `limit`); until a report agrees, refusals
+        change it at most by `FAR` in all."""
+        old, expected, counted = self.calibration, self.unanchored.scale(contents).tokens(counted), max(1, counted)
+        tokens = float(reported or (max(expected * 1.1, 1.05 * limit) if limit else expected * 1.3))
+        tokens = counted * _clamp(tokens / counted)
+        misses = (*old.misses, KNOWN_ERROR)[-KEPT:]
+        after = replace(self.unanchored, calibration=replace(old, window=limit or old.window, misses=misses))
+        if expected <= 0:
+            return after
+        unrefused = self.unrefused or self.ratios
+        refused = min(FAR, max(1 / FAR, self.refused * tokens / expected))
+        return replace(after, ratios=unrefused.scaled(refused), unrefused=unrefused, refused=refused)
+
+
+@dataclass(slots=True)
+class SharedEstimate:
+    """The newest estimate of a conversation and its forks, which learn from the reports of each other."""
+
+    newest: Estimate
+    """Its anchor is not for all: each conversation has its own."""
+
+
+def is_possible_report(counted: int, reported: int, window: int) -> bool:
+    """True if a report can belong to a request with `counted` tokens by our count; otherwise it is ignored.
+
+    A possible report that is far off is still the amount that the provider charges; `Estimate.after_report` decides its
+    effect.
+    """
+    return counted * NONE <= reported <= window
+
+
+def _observe_report(ratios: Ratios, report: Anchor, before: Anchor | None, contents: WindowContents | None) -> Ratios:
+    """Return the ratios after the content added since the report `before`, else after the whole window."""
+    if before is None or not before.exact or contents is None:
+        return ratios.observe(_whole(report.counted, contents), report.reported)
+    added = plus(contents.since(before.last), times(contents.since(report.last), -1.0))
+    if sum(added) > 0 and report.reported > before.reported:
+        return ratios.observe(added, report.reported - before.reported)
+    return ratios
+
+
+def _whole(counted: int, contents: WindowContents | None) -> ByKind:
+    """Return a count of `counted` by kind: like the window, the rest as prose."""
+    shown = (contents.epoch.fixed, *contents.messages()[1:]) if contents else EMPTY
+    if sum(shown) > counted:
+        return times(shown, counted / sum(shown))
+    return plus(shown, times(PLAIN, counted - sum(shown)))
+
+
+def _clamp(factor: float) -> float:
+    return min(MOST, max(LEAST, factor))
+
+
+def apportion(total: int, weights: Sequence[int]) -> list[int]:
+    """Share `total` in whole numbers in proportion to `weights`, by largest remainder; all 0 if these are."""
+    whole = sum(weights)
+    if whole <= 0 or total <= 0:
+        return [0] * len(weights)
+    parts = [total * weight // whole for weight in weights]
+    rest = sorted(range(len(weights)), key=lambda place: (-(total * weights[place] % whole), place))
+    for place in rest[: total - sum(parts)]:
+        parts[place] += 1
+    return parts
