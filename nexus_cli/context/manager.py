@@ -327,10 +327,6 @@ class ContextManager:
             preamble=preamble,
         )
 
-    def unreported_tokens(self) -> int:
-        """Estimate the window's tokens without any report on it, to compare it with one that was just rewritten."""
-        return round(self.estimator.estimate_without_anchor(self.conversation.counted))
-
     def most_with(self, added: int) -> int:
         """Return the upper bound for the window's tokens with one more message of `added` counted tokens."""
         return self.estimator.upper(self.conversation.counted + added)
@@ -507,7 +503,8 @@ class ContextManager:
         request = next((index for index in reversed(range(len(groups))) if is_request(groups[index])), -1)
         for index in {request, -1} if groups else ():
             groups[index] = tuple(map(self._whole, groups[index]))
-        self.truncator.truncate(self.conversation, self.available, groups=groups)
+        head, drops = self.truncator.cut(self.conversation, self.available, groups)
+        self.conversation.rewrite(head, "truncation", drops)
 
     def _whole(self, item: WindowItem) -> WindowItem:
         """Return the original of an elided item, so that a second cut starts from it."""
