@@ -75,7 +75,7 @@ class Conversation:
 
     def __init__(self, log: Log, clock: Clock, measure: Measure, frame: EpochHeader | None = None) -> None:
         self.log = log
-        self._clock = clock
+        self.clock = clock
         self._measure = measure
         self.epoch = _epoch(frame or EpochHeader(), 0, None, "start", (), self.last)
         self.tail: list[WindowItem] = []
@@ -113,7 +113,7 @@ class Conversation:
     def fork(self, log: Log) -> Conversation:
         """Return a conversation that begins with this one's lines; `log` continues after this one's last entry."""
         self._head_open = False  # the fork may send it
-        other = Conversation(log, self._clock, self._measure)
+        other = Conversation(log, self.clock, self._measure)
         other._changed_preambles = set(self._changed_preambles)
         other.epoch, other.cursor, other.tail = self.epoch, self.cursor, list(self.tail)
         other._wire = self._wire.fork() if self._wire else None
@@ -142,7 +142,7 @@ class Conversation:
 
     def now(self) -> str:
         """Return the current time in the form that the ledger stores."""
-        return format_utc(self._clock())
+        return format_utc(self.clock())
 
     # -- the window ----------------------------------------------------------------------------------------------
 

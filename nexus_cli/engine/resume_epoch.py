@@ -68,7 +68,7 @@ async def begin_resume_epoch(engine: Engine, subjects: Mapping[str, str], came: 
         drops,
         lambda _: [rewrite_memo(engine, before), (RECAP, {"epoch": conversation.epoch.id, "drop": drop_id})],
     )
-    engine.pending_cause = ""
+    engine.readings.epoch_cause = ""
 
 
 def _recap_in_force(conversation: Conversation) -> str:

@@ -162,7 +162,7 @@ def _warn_of_refusal(engine: Engine, choice: SummarySource, cap: int) -> None:
         return
     steps, why = refused
     ago = f"{steps} step{'' if steps == 1 else 's'} ago" if steps else "since the last step"
-    price = price_summary(choice, cap, warm=is_warm(engine.context, engine.cache, engine.clock()))
+    price = price_summary(choice, cap, warm=is_warm(engine.context, engine.cache))
     cost = "The price of another one is unknown" if price is None else f"Another one costs up to ${price:,.4f}"
     engine.emit(event.Notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}"))
 
@@ -234,7 +234,7 @@ async def _accept(
         rules.shown,
         cut_drop,
     )
-    items = head(plan, summary, drop_id, clock=engine.clock, measure=engine.context.measure, more=more)
+    items = head(plan, summary, drop_id, clock=engine.conversation.clock, measure=engine.context.measure, more=more)
     _require_smaller(items, engine.window_request(), conversation.epoch.system_tokens + conversation.epoch.tools_tokens)
     planned = await engine.prompt.draft_epoch(engine.context)
     _require_smaller(items, engine.window_request(), planned.fixed)

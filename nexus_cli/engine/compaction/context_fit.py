@@ -66,7 +66,7 @@ def prune_if_due(engine: Engine) -> None:
 def find_due_batch(engine: Engine) -> Batch | None:
     """Return the stale tool results that will be pruned before the next request. Searches for them only if there may
     be enough."""
-    warm = is_warm(engine.context, engine.cache, engine.clock())
+    warm = is_warm(engine.context, engine.cache)
     prunes = engine.settings.compact.prune and can_recall(engine.conversation, engine.spending)
     if not prunes or (warm and engine.step % LOOK_EVERY) or was_undone(engine.conversation, engine.step):
         return None
@@ -115,7 +115,7 @@ def notice_narrow_window(engine: Engine) -> None:
     room, was_narrow = int(threshold) - engine.window_request().tokens, engine.is_narrow
     engine.is_narrow = room <= engine.context.budget.output_cap
     if engine.is_narrow and not was_narrow and room > 0:
-        engine.model_notices.append(NARROW.format(room))
+        engine.tell_model(NARROW.format(room))
 
 
 async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> None:
@@ -233,9 +233,9 @@ async def replan_sections(engine: Engine) -> bool:
             conversation.memo(WINDOW, {"epoch": epoch.id, "window": engine.context.budget.window})
         return False
     before = engine.context.unreported_tokens()
-    head, cause = flatten(conversation.groups()), engine.pending_cause or WINDOW
+    head, cause = flatten(conversation.groups()), engine.readings.epoch_cause or WINDOW
     engine.begin_epoch(head, cause, planned, notes=lambda _: [rewrite_memo(engine, before)])
-    engine.pending_cause = ""
+    engine.readings.epoch_cause = ""
     return True
 
 

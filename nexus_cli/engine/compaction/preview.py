@@ -164,7 +164,7 @@ def _cost_value(engine: Engine, plan: planning.CompactionPlan, choice: SummarySo
     before, used = request.tokens, request.budget.used
     then = min(_afterwards(engine.context, plan, after).tokens, before)
     fixed = used.system + used.tools
-    still_warm = is_warm(engine.context, engine.cache, engine.clock())
+    still_warm = is_warm(engine.context, engine.cache)
     rewrite = price_rewrite(
         info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=still_warm
     )

@@ -79,7 +79,7 @@ def prune_instead(engine: Engine) -> bool:
     groups = engine.conversation.groups()
     found = _without_pinned(engine.conversation, find_stale(groups, find_tool))
     order = _tokens_from_each(groups, engine.conversation.cursor)
-    share = INSTEAD if is_warm(engine.context, engine.cache, engine.clock()) else math.inf
+    share = INSTEAD if is_warm(engine.context, engine.cache) else math.inf
     most = (engine.settings.compact.at - MARGIN) * engine.context.budget.available
     best, saved, request = 0, 0, engine.window_request()
     for start in reversed(range(len(found))):

@@ -77,7 +77,7 @@ def choose_source(
         if tokens * FRAMED > room:
             why = f"{here.why}; the messages behind the earlier summary do not fit one request of {room:,} tokens"
             return replace(here, why=why)
-    cached = here.cached if is_warm(engine.context, engine.cache, engine.clock()) else 0
+    cached = here.cached if is_warm(engine.context, engine.cache) else 0
     beside = (here.model, here.fresh + here.cached - cached, cached)
     fresh = _transcript_tokens(engine.context, plan, model, tokens + words)
     times = _price_ratio((model, fresh, 0), beside, plan.summary_cap)

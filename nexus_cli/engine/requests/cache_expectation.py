@@ -70,10 +70,10 @@ def record_use(context: ContextManager, cache: CacheHistory, ahead: Outlook, usa
     return replace(result, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
 
 
-def is_warm(context: ContextManager, cache: CacheHistory, now: datetime, *, any_model: bool = False) -> bool:
+def is_warm(context: ContextManager, cache: CacheHistory, *, any_model: bool = False) -> bool:
     """True if the lane's last request may still be cached, or its cache lifetime is unknown. A request to another
     model than the epoch's counts only with `any_model`."""
-    last = cache.last
+    last, now = cache.last, context.conversation.clock()
     same = last is None or any_model or last.epoch.model == context.conversation.epoch.model
     return same and (last is None or _may_be_cached(cache, last, context.model.info, now))
 
@@ -112,8 +112,8 @@ def _rewrite(conversation: Conversation, priced: RewritePrice) -> tuple[str, dic
 def _priced(engine: Engine, before: int, after: int) -> RewritePrice:
     """Price a rewrite from estimates of the whole window `before` and `after` it, in tokens."""
     conversation = engine.conversation
-    cache, info, now = engine.cache, engine.model.info, engine.clock()
-    still_warm = is_warm(engine.context, cache, now, any_model=conversation.epoch.cause == "model")
+    cache, info, now = engine.cache, engine.model.info, conversation.clock()
+    still_warm = is_warm(engine.context, cache, any_model=conversation.epoch.cause == "model")
     earlier = cache.earlier_requests(info, now).requests if still_warm else ()
     held = (one for one, _ in earlier if _may_be_cached(cache, one, info, now))
     shared = max((one.common(conversation.epoch, conversation.items) for one in held), default=0)

@@ -1,13 +1,13 @@
-"""The state of one lane: its window, what waits for its next request, its cache history, what the session shares.
+"""The state of one lane: its conversation, what waits for its next request, its cache history, what the session shares.
 
 `factory` builds it; `side_conversations` opens side lanes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
@@ -16,43 +16,16 @@ from nexus_cli.conversation.conversation import Conversation, Notes
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.groups import is_request
 from nexus_cli.conversation.request_plan import NextRequest
-from nexus_cli.conversation.section_rows import Sections
-from nexus_cli.conversation.sent_requests import CacheHistory
+from nexus_cli.conversation.sent_requests import CacheHistory, EarlierRequests
 from nexus_cli.core.budget import left_over
-from nexus_cli.core.clock import Clock
-from nexus_cli.core.entry import Drop, Epoch, Kind, WindowItem
+from nexus_cli.core.entry import Drop, Kind, WindowItem
 from nexus_cli.core.event import Event, Notice
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.engine.requests.control import Control
+from nexus_cli.engine.requests.readings import NextEpoch, Preamble, Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import describe_left_out
 from nexus_cli.tools.registry import find_tool
-
-
-@dataclass(frozen=True, eq=False)
-class NextEpoch:
-    """A draft of the epoch that the next request will begin; not recorded yet."""
-
-    epoch: Epoch
-    drops: tuple[Drop, ...] = ()
-    """Drops of its system text, without their texts."""
-    notices: tuple[str, ...] = ()
-    """Lines about skipped contributors and unusual files."""
-
-
-@dataclass(frozen=True, slots=True)
-class Preamble:
-    """Text to add to the next request."""
-
-    text: str
-    settle: Callable[[], None]
-    """Call this once the text is in the window, so that it is not sent again."""
-    sections: Sections = ()
-    """The event sections in it."""
-    facts: Sequence[Mapping[str, Any]] = ()
-    """The remembered facts in them: `id`, `slot` and `text` of each."""
-    arrived: Sequence[str] = ()
-    """The sections of the system text that have finished loading since the epoch began."""
 
 
 class PromptAssembler(Protocol):
@@ -76,11 +49,14 @@ class Engine:
     the objects shared with the session."""
 
     context: ContextManager
+    """The conversation, and its model, budget and token estimate."""
     provider: Provider
     spending: Spending
+    """What the turn has used of its limits; each turn has a new one."""
     control: Control
-    clock: Clock
+    """The connection to the front end."""
     settings: Settings
+    """The settings of the session."""
     prompt: PromptAssembler
     before_summary: Callable[[Engine, str, str], Awaitable[None]] | None = None
     """Called before a summary is requested: extracts facts if that is enabled."""
@@ -92,18 +68,10 @@ class Engine:
     """Returns the facts of a model whose server had not answered when the session was opened, and a notice or ""."""
     step: int = 0
     """Number of the lane's newest request."""
-    pending_cause: str = ""
-    """Cause of the new epoch that the next request must begin (`model`, `reload`), or ""."""
-    drafted: NextEpoch | None = None
-    """The newest draft of an epoch; `next_epoch` is the draft that still holds."""
-    model_notices: list[str] = field(default_factory=list)
-    """Lines for the model that wait for the next request."""
+    readings: Readings = field(default_factory=Readings)
+    """What waits for the next request."""
     is_narrow: bool = False
     """True if the window had little room left after the last step."""
-    event_sections: Sections = ()
-    """Event sections of the next request, until it is sent."""
-    told_facts: Sequence[Mapping[str, Any]] = ()
-    """The remembered facts in them, see `Preamble`."""
     partial_reply: str = ""
     """The text received so far for the newest request, without the marks added in the window."""
     response_format: str = ""
@@ -124,29 +92,31 @@ class Engine:
 
     def window_request(self) -> NextRequest:
         """Return the request of the present window, which a turn would send now."""
-        earlier = self.cache.earlier_requests(self.model.info, self.clock())
-        return self.context.project(earlier, told=self.event_sections)
+        return self.context.project(self._earlier_requests(), told=self.readings.preamble.sections)
 
     def next_request(self) -> NextRequest:
         """Return the next request: the window, with the texts waiting for the person's next message, under the drafted
         epoch if it begins one."""
-        earlier = self.cache.earlier_requests(self.model.info, self.clock())
+        earlier = self._earlier_requests()
         draft, texts = self.next_epoch, self.control.waiting_texts()
         if draft is not None:
             return self.context.project(earlier, epoch=draft.epoch, texts=texts)
-        return self.context.project(earlier, told=self.event_sections, texts=texts)
+        return self.context.project(earlier, told=self.readings.preamble.sections, texts=texts)
+
+    def _earlier_requests(self) -> EarlierRequests:
+        return self.cache.earlier_requests(self.model.info, self.conversation.clock())
 
     @property
     def begins_epoch(self) -> bool:
         """True if the next request begins a new epoch, for another model or effort or a reload."""
         epoch, model = self.conversation.epoch, self.model
         asked = model.info.name, model.effort or epoch.effort
-        return bool(self.pending_cause) or (epoch.model, epoch.effort) != asked
+        return bool(self.readings.epoch_cause) or (epoch.model, epoch.effort) != asked
 
     @property
     def next_epoch(self) -> NextEpoch | None:
         """The epoch that the next request begins; None if it begins none, or one that is not drafted yet."""
-        draft = self.drafted
+        draft = self.readings.drafted
         is_due = draft is not None and draft.epoch.parent == self.conversation.epoch.id and self.begins_epoch
         return draft if is_due else None
 
@@ -193,11 +163,15 @@ class Engine:
         before, info = self.conversation.epoch.tools, self.context.model.info
         every = (*planned.drops, *drops)
         self.context.begin_epoch(head, cause, planned, every, notes)
-        self.drafted = None
+        self.readings.drafted = None
         self.emit_drops(every)
         line = describe_left_out(info.window, self.conversation.epoch.tools)
         if line and line != describe_left_out(info.window, before):
             self.emit(Notice(line))
+
+    def tell_model(self, *lines: str) -> None:
+        """Send lines to the model with the next request, without the empty ones."""
+        self.readings.notices.extend(filter(None, lines))
 
     def emit(self, event: Event) -> None:
         """Send an event to the front end."""

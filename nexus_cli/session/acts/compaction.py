@@ -96,7 +96,7 @@ def uncompaction() -> Act:
         engine.begin_epoch(head, UNDO, planned, notes=notes)
         if anchor is not None:
             engine.context.estimator.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
-        engine.pending_cause = ""
+        engine.readings.epoch_cause = ""
         line = f"compaction undone: {shown:,} -> {engine.next_request().tokens:,} tokens"
         engine.emit(Notice(line, warning=False))
         if is_older:
@@ -138,7 +138,7 @@ def pin(what: str) -> Act:
             said += "; too long to be sent at once: the model gets it word for word with the next summary"
         engine.emit(Notice(said, warning=bool(crowded)))
         if new and len(made.text) <= TOLD:
-            engine.model_notices.append(f"the person pinned this, it holds from now on: {made.text}")
+            engine.tell_model(f"the person pinned this, it holds from now on: {made.text}")
 
     return act
 

@@ -240,7 +240,7 @@ def test_a_lane_of_its_own_begins_without_what_the_main_lane_sent(tmp_path: Path
             engine = session.state.engine
             side = separate(engine, "goals", engine.model)
             assert engine.cache.last is not None and engine.cache.earlier
-            assert side.cache.last is None and not side.event_sections and not side.cache.earlier
+            assert side.cache.last is None and not side.readings.preamble.text and not side.cache.earlier
         finally:
             await session.aclose()
 
