@@ -243,8 +243,8 @@ async def draft_compaction(
     if cut:
         what = "the end of a summary, for which the window had no room"
         drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, conversation.now(), text=cut))
-    new = ((pin, name) for pin, name in crowded if pin.pin not in known)
-    drops += [pin_drop(pin, name, Cause.COMPACTION, conversation.now(), count) for pin, name in new]
+    now = conversation.now()
+    drops += [pin_drop(pin, name, Cause.COMPACTION, now, count) for pin, name in crowded if pin.pin not in known]
     ids, anchor = [drop.id for drop in drops], conversation.anchor
     epoch = conversation.make_epoch(items, "overflow" if cause == "overflow" else "compaction", planned.frame)
     note = note_made(engine.step, epoch.id, cause, ids, anchor, rules.to_json())

@@ -9,7 +9,8 @@ from nexus_cli.conversation.compaction.backoff import may_compact, refused_for_n
 from nexus_cli.conversation.compaction.compaction_plan import PINS_SHARE, RECORD_SHARE, own_words_room
 from nexus_cli.conversation.compaction.pinned_marker import MarkerTexts, PinningTruncator, near
 from nexus_cli.conversation.compaction.summary_head import quote_rules
-from nexus_cli.conversation.compaction.work_record import WorkRecord, fit_record
+from nexus_cli.conversation.compaction.work_record import WorkLog, WorkRecord, fit_record
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.window_truncation import MARKER_ROOM
 from nexus_cli.engine.compaction.compact import LONGEST_MISSING, compact, draft_plan
@@ -48,8 +49,14 @@ async def make_room_after_overflow(engine: Engine) -> None:
     """Compact to a lower target than usual, else truncate: the provider refused the request as too long."""
     may = may_compact(engine.conversation, engine.step, fits=False)
     if not may or not await compact(engine, "overflow", engine.settings.compact.overflow_to):
-        await _truncate(engine)
+        engine.begin_epoch(draft_truncation(engine, await _look_at_work(engine.conversation, engine.work)))
     await _truncate_until_fits(engine)
+
+
+async def _look_at_work(conversation: Conversation, work: WorkLog) -> WorkRecord:
+    """Return the present record of the work, for the marker of a truncation."""
+    await read_log_in_pieces(conversation, work)
+    return await look_at_files(make_record(conversation, work), conversation)
 
 
 async def _truncate_until_fits(engine: Engine) -> None:
@@ -58,16 +65,9 @@ async def _truncate_until_fits(engine: Engine) -> None:
         before = engine.conversation.counted
         if engine.window_request().fits:
             return
-        await _truncate(engine)
+        engine.begin_epoch(draft_truncation(engine, await _look_at_work(engine.conversation, engine.work)))
         if engine.conversation.counted >= before:
             return
-
-
-async def _truncate(engine: Engine) -> None:
-    """Truncate the window once, with the present record of the work in the marker."""
-    await read_log_in_pieces(engine.conversation, engine.work)
-    work = await look_at_files(make_record(engine.conversation, engine.work), engine.conversation)
-    engine.begin_epoch(draft_truncation(engine, work))
 
 
 def draft_truncation(engine: Engine, work: WorkRecord) -> Rewrite:
@@ -77,7 +77,6 @@ def draft_truncation(engine: Engine, work: WorkRecord) -> Rewrite:
     event sections that must be sent again.
     """
     conversation = engine.conversation
-    count = engine.context.count
     available = engine.context.countable(engine.context.room)
     keeps = MarkerTexts(
         list_pins(conversation),
@@ -87,7 +86,7 @@ def draft_truncation(engine: Engine, work: WorkRecord) -> Rewrite:
         can_recall(engine.conversation, engine.spending),
         lambda entries: find_others(conversation, entries),
         quote_rules(earlier_rules(conversation)),
-        fit_record(work, int(available * RECORD_SHARE), count, LONGEST_MISSING),
+        fit_record(work, int(available * RECORD_SHARE), engine.context.count, LONGEST_MISSING),
     )
     truncator = PinningTruncator(**vars(engine.context.truncator), keeps=keeps)
     available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * engine.context.budget.window))
