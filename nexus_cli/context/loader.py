@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,11 +17,10 @@ from typing import Any, Literal
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.context.prompt_loader import (
-    FilePromptSource,
+    FirstPrompt,
+    PromptLoader,
+    first_prompt,
     foreign_sources,
-    personal_sources,
-    project_sources,
-    trim_text,
 )
 from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.context.text_file import read_text
@@ -180,7 +179,7 @@ def load_layers(cwd: Path | None, *, for_session: bool = False, gate: UnaskedFil
     (`FOREIGN_FILES`), with a notice that names them.
     """
     config = places().config
-    layers = [_layer("global", config, personal_sources(), skip=for_session)]
+    layers = [_layer("global", config, PromptLoader(skips=for_session).load_personal())]
     if cwd is None:
         return layers
     local = Path(cwd).absolute().resolve()
@@ -189,16 +188,15 @@ def load_layers(cwd: Path | None, *, for_session: bool = False, gate: UnaskedFil
     gate = gate or UnaskedFiles(root)
     for folder in (one for one in (*outer, local) if one not in seen):
         name: Name = "local" if folder == local else "ancestor"
-        sources = project_sources(folder, gate)
-        layers.append(load_folder(folder, gate, name) if for_session else _layer(name, folder, sources, skip=False))
+        layers.append(load_folder(folder, gate, name, for_session=for_session))
     return layers
 
 
-def load_folder(folder: Path, gate: UnaskedFiles, name: Name = "local") -> ContextLayer:
-    """Return the layer of one folder of a project, for a session (see `load_layers`)."""
-    layer = _layer(name, folder, project_sources(folder, gate), skip=True)
-    if not layer.text and (foreign := foreign_sources(folder, gate)):
-        layer = _with_file_notice(_layer(name, folder, foreign, skip=True))
+def load_folder(folder: Path, gate: UnaskedFiles, name: Name = "local", *, for_session: bool = True) -> ContextLayer:
+    """Return the layer of one folder of a project (see `load_layers`)."""
+    layer = _layer(name, folder, PromptLoader(folder=folder, gate=gate, skips=for_session).load_project())
+    if for_session and not layer.text and (foreign := foreign_sources(folder, gate)):
+        layer = _with_file_notice(_layer(name, folder, first_prompt(foreign)))
     return layer
 
 
@@ -219,27 +217,13 @@ def _home() -> Path | None:
         return None
 
 
-def _layer(name: Name, folder: Path, sources: Sequence[FilePromptSource], skip: bool) -> ContextLayer:
-    """Return the first of `sources` with text. Those that the gate of the project refuses are ignored (law 7)."""
-    notices: list[str] = []
-    ignored: list[Path] = []
-    for source in sources:
-        path = source.path
-        assert path is not None, "every source of a layer is a file"
-        try:
-            text = trim_text(source.load() or "")
-        except NexusError as error:
-            if not skip:
-                raise
-            notices.append(f"{one_line(error.message)}; it is left out")
-            continue
-        if text:
-            notice = "; ".join([*notices, *([source.notice] if source.notice else [])])
-            home = path.parent if name == "global" else folder
-            return ContextLayer(name, home, path, text, notice, ignored=tuple(ignored), beyond=source.beyond)
-        notices += [source.notice] if source.notice else []
-        ignored += [path] if source.is_refused else []
-    return ContextLayer(name, folder, notice="; ".join(notices), ignored=tuple(ignored))
+def _layer(name: Name, folder: Path, found: FirstPrompt) -> ContextLayer:
+    """Return the layer with a prompt. Files that the gate of the project refused are ignored (law 7)."""
+    text, path, files = found
+    home = path.parent if path is not None and name == "global" else folder
+    notice = "; ".join(file.notice for file in files if file.notice)
+    ignored = tuple(file.path for file in files if file.is_refused)
+    return ContextLayer(name, home, path, text, notice, ignored=ignored, beyond=files[-1].beyond if text else 0)
 
 
 def _add_configuration(layer: ContextLayer, *, trusted: bool) -> ContextLayer:

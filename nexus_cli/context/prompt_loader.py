@@ -1,7 +1,7 @@
-"""Seed A's two-layer convenience: one personal and one project instruction file, and the environment.
+"""Seed A's loader of two layers: one personal and one project instruction file, and the environment.
 
-The form with many layers is `nexus_cli.context.loader`; both read through `FilePromptSource`. Sessions use only the
-layers, through the `instructions` contributor.
+It is the only reader of instruction files. `nexus_cli.context.loader` asks it for each of its many layers, also in a
+session, through the `instructions` contributor.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.context.text_file import FileText, odd_file, read_text, read_unasked
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 
 __all__ = ["FilePromptSource", "LoadedPrompt", "PromptLoader", "PromptSource", "first_prompt", "get_system_info"]
@@ -44,10 +45,12 @@ class PromptSource(Protocol):
 class FilePromptSource:
     """A prompt in a file, in any encoding (see `nexus_cli.context.text_file`)."""
 
-    def __init__(self, path: Path, gate: UnaskedFiles | None = None) -> None:
-        """Initialize; a file of a project is read through the `gate` of that project."""
+    def __init__(self, path: Path, gate: UnaskedFiles | None = None, *, skips: bool = False) -> None:
+        """Initialize; a file of a project is read through the `gate` of that project. If it `skips`, an unreadable file
+        counts as absent, with a notice."""
         self._path = Path(path)
         self._gate = gate
+        self._skips = skips
         self.notice = ""
         """After `load`: one line for the person about the encoding, a cut, or a path that is not read; else ""."""
         self.is_refused = False
@@ -56,7 +59,7 @@ class FilePromptSource:
         """After `load`: bytes of the file that were not read."""
 
     @property
-    def path(self) -> Path | None:
+    def path(self) -> Path:
         """The file's path, even if it does not exist."""
         return self._path
 
@@ -69,11 +72,20 @@ class FilePromptSource:
             self.is_refused = True
             self.notice = f"{one_line(replace_surrogates(str(self._path)))} {refused}: it is left out"
             return None
+        except NexusError as error:
+            if not self._skips:
+                raise
+            self.notice = f"{one_line(error.message)}; it is left out"
+            return None
         self.notice, self.beyond = (found.notice, found.beyond) if found else (one_line(odd_file(self._path)), 0)
         return found.text if found else None
 
     def _read(self) -> FileText | None:
         return read_unasked(self._gate, self._path, by_name=True) if self._gate else read_text(self._path)
+
+
+FirstPrompt: TypeAlias = tuple[str, Path | None, list[FilePromptSource]]
+"""See `first_prompt`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +109,28 @@ class PromptLoader:
         self,
         personal_sources: Sequence[PromptSource] | None = None,
         project_source: PromptSource | None = None,
+        *,
+        folder: Path | None = None,
+        gate: UnaskedFiles | None = None,
+        skips: bool = False,
     ) -> None:
         """Initialize; the default personal sources are `config/NEXUS.md` and the package's own, the default project
-        source is `NEXUS.md`, else `AGENTS.md`, of the current folder."""
-        self._folder = working_folder()
+        source is `NEXUS.md`, else `AGENTS.md`, of `folder` (the current one), which pass the `gate` of its project.
+
+        If it `skips`, an unreadable file is left out with a notice.
+        """
+        self._folder = folder or working_folder()
+        self._gate = gate
+        self._skips = skips
         self._personal = personal_sources
-        self._project: Sequence[PromptSource] = project_sources(self._folder)
-        if project_source is not None:
-            self._project = [project_source]
+        self._project = project_source
 
     def load(self, is_repl: bool = True) -> LoadedPrompt:
         """Read everything again. Raises `NexusError("config", ...)` with the name of an unreadable file."""
-        sources = personal_sources() if self._personal is None else self._personal
-        personal, personal_path = first_prompt(sources)
-        project, project_path = first_prompt(self._project)
-        files = [one for one in (*sources, *self._project) if isinstance(one, FilePromptSource)]
-        notices = tuple(one.notice for one in files if one.notice and not os.path.isdir(one.path or ""))
+        personal, personal_path, files = self.load_personal()
+        project, project_path, project_files = self.load_project()
+        read = (*files, *project_files)
+        notices = tuple(one.notice for one in read if one.notice and not os.path.isdir(one.path))
         sections = {
             "# Personal Configuration": personal,
             "# Project Configuration": project,
@@ -121,35 +139,48 @@ class PromptLoader:
         content = "\n\n".join(f"{header}\n{text}" for header, text in sections.items() if text)
         return LoadedPrompt(content, personal_path, project_path, notices)
 
+    def load_personal(self) -> FirstPrompt:
+        """Read the personal prompt."""
+        return first_prompt(personal_sources(self._skips) if self._personal is None else self._personal)
 
-def personal_sources() -> list[FilePromptSource]:
+    def load_project(self) -> FirstPrompt:
+        """Read the project prompt."""
+        if self._project is not None:
+            return first_prompt([self._project])
+        return first_prompt(project_sources(self._folder, self._gate, skips=self._skips))
+
+
+def personal_sources(skips: bool) -> list[FilePromptSource]:
     """Return the person's own file, then the one that comes with the package."""
-    return [FilePromptSource(places().config / "NEXUS.md"), FilePromptSource(defaults_dir() / "NEXUS.md")]
+    return [FilePromptSource(folder / "NEXUS.md", skips=skips) for folder in (places().config, defaults_dir())]
 
 
-def project_sources(folder: Path | None, gate: UnaskedFiles | None = None) -> list[FilePromptSource]:
+def project_sources(folder: Path | None, gate: UnaskedFiles | None, *, skips: bool) -> list[FilePromptSource]:
     """Return the instruction files of one folder, in the order of lookup; by default through the gate of its
     project."""
     if folder is None:
         return []
     gate = gate or UnaskedFiles(project_root(folder))
-    return [FilePromptSource(folder / name, gate) for name in INSTRUCTION_FILES]
+    return [FilePromptSource(folder / name, gate, skips=skips) for name in INSTRUCTION_FILES]
 
 
 def foreign_sources(folder: Path, gate: UnaskedFiles) -> list[FilePromptSource]:
     """Return instruction files for other agents; none if the folder has one for us, even a blank one."""
     if any(os.path.lexists(folder / name) for name in INSTRUCTION_FILES):
         return []
-    return [FilePromptSource(folder / name, gate) for name in FOREIGN_FILES]
+    return [FilePromptSource(folder / name, gate, skips=True) for name in FOREIGN_FILES]
 
 
-def first_prompt(sources: Sequence[PromptSource]) -> tuple[str, Path | None]:
-    """Return the first text that is not blank, trimmed, and its file; `("", None)` if there is none."""
+def first_prompt(sources: Sequence[PromptSource]) -> FirstPrompt:
+    """Return the first text that is not blank, trimmed, and its file; `""` and None if there is none. The last value
+    has the files that were read for it."""
+    files: list[FilePromptSource] = []
     for source in sources:
         text = trim_text(source.load() or "")
+        files += [source] if isinstance(source, FilePromptSource) else []
         if text:
-            return text, source.path
-    return "", None
+            return text, source.path, files
+    return "", None, files
 
 
 def trim_text(text: str) -> str:
