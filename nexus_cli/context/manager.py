@@ -340,10 +340,6 @@ class ContextManager:
             added=added,
         )
 
-    def unreported_tokens(self) -> int:
-        """Estimate the window's tokens without any report on it, to compare it with one that was just rewritten."""
-        return self.project(epoch=self.conversation.epoch).tokens
-
     def countable(self, tokens: int) -> int:
         """Return the counted tokens that certainly fit into `tokens`, if messages are like those of the window."""
         return self.estimate.countable(tokens, self.conversation.contents())
@@ -510,7 +506,8 @@ class ContextManager:
         request = next((index for index in reversed(range(len(groups))) if is_request(groups[index])), -1)
         for index in {request, -1} if groups else ():
             groups[index] = tuple(map(self._whole, groups[index]))
-        self.truncator.truncate(self.conversation, self.available, groups=groups)
+        head, drops = self.truncator.cut(self.conversation, self.available, groups)
+        self.conversation.rewrite(head, "truncation", drops)
 
     def _whole(self, item: WindowItem) -> WindowItem:
         """Return the original of an elided item, so that a second cut starts from it."""

@@ -93,8 +93,6 @@ def _all(hole: Hole, went: Sequence[WindowItem], before: Sequence[EntryRange]) -
     return HolePart(what, hole.tokens, (hole.first, hole.last))
 
 
-TRUNCATION = "truncation"
-"""Cause of the epoch."""
 MARKER_ROOM = 128
 """Tokens reserved for the marker lines of a truncation."""
 
@@ -110,14 +108,6 @@ class WindowTruncator:
     markers: bool = False
     """True to put a line where groups were removed, and to record drops."""
     measure: Callable[[Message, str], int] = field(kw_only=True)
-
-    def truncate(
-        self, conversation: Conversation, available: int, *, groups: Sequence[Group] | None = None
-    ) -> list[Drop]:
-        """Begin an epoch that fits `available` counted tokens; returns the drops that it recorded."""
-        head, drops = self.cut(conversation, available, groups)
-        conversation.rewrite(head, TRUNCATION, drops)
-        return drops
 
     def cut(
         self, conversation: Conversation, available: int, groups: Sequence[Group] | None = None

@@ -291,7 +291,7 @@ class PlanService(Plans):
 
     @property
     def _settings(self) -> RunSettings:
-        return self._session.state.engine.settings.runs
+        return self._session.engine.settings.runs
 
     def _new_plan(self, call_id: str, words: Mapping[str, str]) -> NewPlan:
         """Return the plan that a call requests, with at most the rights of the session."""

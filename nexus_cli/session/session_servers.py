@@ -122,7 +122,7 @@ class SessionServers(ServerTools):
             return ToolResult(error=describe_error(server, error))
         if entry.sha256 not in self._asked and entry.sha256 not in self._tasks:
             self._tasks[entry.sha256] = asyncio.create_task(self._list(entry))
-        engine = self._session.state.engine
+        engine = self._session.engine
         parts, lines = choose_images(answer.images, takes_images=engine.model.info.images)
         if parts:
             engine.control.images.append((f"[Images in the result of {name_tool(server, tool)}]", tuple(parts)))
@@ -181,7 +181,7 @@ class SessionServers(ServerTools):
         """Announce the servers that were added since the last turn, and those that the model's schemas do not have."""
         if not self._has_epoch():
             return
-        tools = self._session.state.engine.conversation.epoch.tools
+        tools = self._session.engine.conversation.epoch.tools
         sent = {one["function"]["name"]: str(one["function"]["description"]) for one in tools}
         for name, sha256 in (self._known or {}).items():
             is_new = before is not None and before.get(name) != sha256
@@ -210,11 +210,11 @@ class SessionServers(ServerTools):
         names = self._names(server)
         now = f"now has the tools {name_first(names, MOST_NAMED)}"
         now = now if server in self._catalogue.entries else "was removed"
-        self._session.state.engine.model_notices.append(f"the MCP server {server} {now}")
+        self._session.engine.model_notices.append(f"the MCP server {server} {now}")
 
     def _offer(self) -> None:
         """Register the tools as they are known now. Their schemas change with the next epoch."""
-        registry, options = self._session.state.dispatcher.registry, self._session.state.options
+        registry, options = self._session.dispatcher.registry, self._session.state.options
         if options is not None and not (options.no_tools and not registry.names()):
             registry.add(self._catalogue.tools())
             registry.starting = tuple(entry.name for entry in self._catalogue.unlisted)
@@ -224,7 +224,7 @@ class SessionServers(ServerTools):
         if line in self._told:
             return
         self._told.add(line)
-        engine = self._session.state.engine
+        engine = self._session.engine
         if engine.control.running:
             engine.emit(Notice(line))
         else:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from context.conversation import Letters
+from conversation.cut import truncate
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,7 +42,7 @@ def cuts(sizes: list[int], every: int) -> Iterator[tuple[ContextManager, list[Dr
         lane.append(Kind.USER if person else Kind.ASSISTANT, message, "person" if person else "agent")
         if number % every == 0:
             before = {one.entry: one.tokens for one in lane.items if one.form is ItemForm.FULL}
-            yield context, context.truncator.truncate(lane, WINDOW), before
+            yield context, truncate(context.truncator, lane, WINDOW), before
 
 
 @given(st.lists(st.integers(1, 900), min_size=6, max_size=90), st.integers(2, 7))

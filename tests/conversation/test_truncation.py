@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from context.conversation import MARK, Letters, assert_pairs, manager, texts, tokens, without_system
+from conversation.cut import truncate
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -396,8 +397,8 @@ def in_session(budget: int) -> ContextManager:
     return manager(budget, markers=True, low_water=0.5)
 
 
-def truncate(context: ContextManager) -> list[Drop]:
-    return context.truncator.truncate(context.conversation, context.available)
+def cut(context: ContextManager) -> list[Drop]:
+    return truncate(context.truncator, context.conversation, context.available)
 
 
 @given(st.lists(st.integers(1, 900), min_size=8, max_size=30), st.integers(4000, 8000))
@@ -406,7 +407,7 @@ def test_one_cut_goes_down_to_the_low_water_mark_and_leaves_a_line_in_each_hole(
     for number, size in enumerate(sizes):
         (context.add_user_message if number % 5 == 0 else context.add_assistant_message)("x" * size)
     before = context.conversation.items
-    drops = truncate(context)
+    drops = cut(context)
     after = context.conversation.items
     whole = sum(item.tokens for item in before)
     markers = [item for item in after if item.form is ItemForm.MARKER]
@@ -423,7 +424,7 @@ def test_a_request_in_a_session_keeps_a_quarter_of_the_budget_whatever_else_is_t
     context = in_session(4000)
     context.set_system_prompt("s" * 3500)
     context.add_user_message("u" * 3000)
-    drops = truncate(context)
+    drops = cut(context)
     assert 900 <= context.conversation.items[0].tokens <= 1000
     assert [drop.text for drop in drops] == ["u" * 3000]
 
@@ -433,7 +434,7 @@ def test_a_request_that_is_a_little_too_long_loses_a_little(over: int) -> None:
     context = in_session(4000)
     context.set_system_prompt("s" * 3500)
     context.add_user_message("u" * (1000 - 4 + over))
-    truncate(context)
+    cut(context)
     assert 900 <= context.conversation.items[0].tokens <= 1000
 
 
@@ -442,7 +443,7 @@ def test_an_elided_result_names_the_drop_and_the_range_that_holds_the_rest() -> 
     context.add_user_message("go")
     context.add_assistant_message("", [ToolCall("c1", "write", {"text": "t" * 4000})])
     context.add_tool_result("c1", "write", "".join(map(str, range(2000))))
-    call, result = truncate(context)
+    call, result = cut(context)
     window = context.conversation.items
     shown = window[2].message.content
     found = re.search(r'recall\("(d\d+)", "(\d+):(\d+)"\)', shown)
@@ -465,7 +466,7 @@ def test_a_summary_that_had_to_be_cut_is_still_a_summary() -> None:
     context.conversation.rewrite(
         [WindowItem(0, ItemForm.SUMMARY, summary, tokens=context.measure(summary, ""))], "compaction", ()
     )
-    truncate(context)
+    cut(context)
     item = context.conversation.items[0]
     assert (item.form, item.tokens <= 3000) == (ItemForm.SUMMARY, True)
     assert MARK not in item.message.content or item.message.content.startswith("[CONTEXT SUMMARY]")

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from context.conversation import Letters
+from conversation.cut import truncate
 
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.conversation.groups import Group
@@ -59,7 +60,7 @@ def recalled(*results: str) -> tuple[ContextManager, list[Drop]]:
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "", calls), "agent")
     for call, text in zip(calls, results, strict=True):
         lane.append(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=call.id), "tool:recall")
-    return context, context.truncator.truncate(lane, 3000)
+    return context, truncate(context.truncator, lane, 3000)
 
 
 def test_a_recalled_piece_that_is_elided_cites_its_drop_and_makes_no_new_one() -> None:

@@ -9,10 +9,9 @@ from nexus_cli.conversation.compaction.backoff import may_compact, refused_for_n
 from nexus_cli.conversation.compaction.compaction_plan import PINS_SHARE, RECORD_SHARE, own_words_room
 from nexus_cli.conversation.compaction.pinned_marker import MarkerTexts, PinningTruncator, near
 from nexus_cli.conversation.compaction.summary_head import quote_rules
-from nexus_cli.conversation.compaction.work_record import WorkLog, WorkRecord, fit_record
-from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.compaction.work_record import WorkRecord, fit_record
 from nexus_cli.conversation.epoch_draft import Rewrite
-from nexus_cli.conversation.window_truncation import MARKER_ROOM, TRUNCATION
+from nexus_cli.conversation.window_truncation import MARKER_ROOM
 from nexus_cli.engine.compaction.compact import LONGEST_MISSING, compact, draft_plan
 from nexus_cli.engine.compaction.pins import list_pins
 from nexus_cli.engine.compaction.prune import draft_pruning, find_cheaper_batch
@@ -23,6 +22,8 @@ from nexus_cli.engine.requests.tool_selection import can_recall
 from nexus_cli.engine.requests.user_messages import find_others, words_before
 from nexus_cli.sections.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
 
+TRUNCATION = "truncation"
+"""Cause of the epoch."""
 CUTS = 3
 """Most truncations before one request."""
 
@@ -39,7 +40,7 @@ async def make_room(engine: Engine, *, fits: bool) -> None:
         if stale := find_cheaper_batch(engine):
             engine.begin_epoch(draft_pruning(engine, stale))
         else:
-            await compact(engine, "window", engine.settings.compact.to)
+            await compact(engine, "window", target)
     await _truncate_until_fits(engine)
 
 
@@ -47,14 +48,8 @@ async def make_room_after_overflow(engine: Engine) -> None:
     """Compact to a lower target than usual, else truncate: the provider refused the request as too long."""
     may = may_compact(engine.conversation, engine.step, fits=False)
     if not may or not await compact(engine, "overflow", engine.settings.compact.overflow_to):
-        engine.begin_epoch(draft_truncation(engine, await _look_at_work(engine.conversation, engine.work)))
+        await _truncate(engine)
     await _truncate_until_fits(engine)
-
-
-async def _look_at_work(conversation: Conversation, work: WorkLog) -> WorkRecord:
-    """Return the present record of the work, for the marker of a truncation."""
-    await read_log_in_pieces(conversation, work)
-    return await look_at_files(make_record(conversation, work), conversation)
 
 
 async def _truncate_until_fits(engine: Engine) -> None:
@@ -63,9 +58,16 @@ async def _truncate_until_fits(engine: Engine) -> None:
         before = engine.conversation.counted
         if engine.window_request().fits:
             return
-        engine.begin_epoch(draft_truncation(engine, await _look_at_work(engine.conversation, engine.work)))
+        await _truncate(engine)
         if engine.conversation.counted >= before:
             return
+
+
+async def _truncate(engine: Engine) -> None:
+    """Truncate the window once, with the present record of the work in the marker."""
+    await read_log_in_pieces(engine.conversation, engine.work)
+    work = await look_at_files(make_record(engine.conversation, engine.work), engine.conversation)
+    engine.begin_epoch(draft_truncation(engine, work))
 
 
 def draft_truncation(engine: Engine, work: WorkRecord) -> Rewrite:

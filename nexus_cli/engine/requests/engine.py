@@ -197,7 +197,7 @@ class Engine:
     def draft_replanned(self, planned: EpochDraft, cause: str) -> Rewrite:
         """Return the rewrite that sends the present window under the system text and tools of `planned`."""
         epoch = self.conversation.make_epoch(flatten(self.conversation.groups()), cause, planned.frame)
-        return self.draft_rewrite(epoch, planned, before=self.context.unreported_tokens())
+        return self.draft_rewrite(epoch, planned, before=self.context.project(epoch=self.conversation.epoch).tokens)
 
     def price_epoch(
         self, epoch: Epoch, before: int | None = None, anchor: Anchor | None = None, report: Anchor | None = None

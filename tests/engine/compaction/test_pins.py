@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conversation.cut import truncate
 from session.played import Played, the_ledger
 from session.summed import SUMMARY, Summariser, done, ended, living, noted, summary_of, turn
 
@@ -294,7 +295,7 @@ def test_a_pinned_message_that_is_cut_short_is_stated_anew_where_no_other_messag
     keeps = MarkerTexts((made,), 1500, lambda shown: (), 0)
     plain = WindowTruncator(counted, keep_newest, 0.9, True, measure=lambda message, preamble: len(message.content))
     truncator = PinningTruncator(**vars(plain), keeps=keeps)
-    drops = truncator.truncate(lane, 900)
+    drops = truncate(truncator, lane, 900)
     forms = [(item.form, item.message.role) for item in lane.items]
     assert forms[0] == (ItemForm.MARKER, Role.USER) and (ItemForm.ELIDED, Role.USER) in forms
     text = lane.items[0].message.content
@@ -302,6 +303,6 @@ def test_a_pinned_message_that_is_cut_short_is_stated_anew_where_no_other_messag
     assert len(drops) == 2, "of the request and of the result: the pin needs none"
     tight = PinningTruncator(**vars(plain), keeps=MarkerTexts((made,), 300, lambda shown: (), 0))
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "c" * 900), "agent")
-    drops = tight.truncate(lane, 1700)
+    drops = truncate(tight, lane, 1700)
     text = next(item.message.content for item in lane.items if item.form is ItemForm.MARKER)
     assert made.labelled in text or 'p1: recall("' in text
