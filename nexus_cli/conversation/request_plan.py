@@ -1,8 +1,7 @@
 """`RequestPlan`: the content, size and expected cache hits of one request, a pure value.
 
 `project` makes it of the window of a conversation; reports make it of the ledger, also for requests that were sent.
-The tests allow few other files to ask an `Estimate` for the size of a request (see
-`engine/requests/README.md`).
+The tests allow no other file to ask an `Estimate` for the size of a request (see `engine/requests/README.md`).
 """
 
 from __future__ import annotations
