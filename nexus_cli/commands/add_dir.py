@@ -7,7 +7,8 @@ from pathlib import Path
 
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.config.added_folders import check_folder
-from nexus_cli.core.entry import ADDED_MEMO, Memo
+from nexus_cli.core.entry import Memo
+from nexus_cli.core.memo_kinds import ADDED_MEMO
 
 NOT_UNDONE = "/undo takes back edits there, not what commands change"
 

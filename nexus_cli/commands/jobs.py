@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nexus_cli.commands.command import Command, CommandContext, always, usage_error
+from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.services import Jobs
-from nexus_cli.session.running_workers import JOB
 
 STOP, OPEN = "stop", "open"
 

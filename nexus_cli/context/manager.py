@@ -1,7 +1,7 @@
 """`ContextManager`: seed A's coordinator of system prompt, history, token budget and truncation.
 
 Alone it keeps its history in memory and builds message lists. A session passes it a log, a low-water mark and markers,
-and drives its `lane`. It prints nothing and asks no model.
+and drives its `conversation`. It prints nothing and asks no model.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.conversation.strategies import STRATEGIES, Strategy
 from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_token_counter
 from nexus_cli.conversation.tokens.estimate import Anchor, Estimate, SharedEstimate
-from nexus_cli.conversation.tokens.refusal import REFUSED_WINDOW, is_believable
+from nexus_cli.conversation.tokens.refusal import is_believable
 from nexus_cli.core.budget import LEAST_OUTPUT, REQUEST_FLOOR, TokenBudget, left_over
 from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import Epoch, ItemForm, Kind, WindowItem
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Notice
+from nexus_cli.core.memo_kinds import REFUSED_WINDOW
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, replace_surrogates
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Calibrations, Log
@@ -494,7 +495,7 @@ class ContextManager:
 
     @property
     def truncator(self) -> WindowTruncator:
-        """The truncator of lanes for the current configuration."""
+        """The truncator of conversations for the current configuration."""
         from nexus_cli.conversation.window_truncation import WindowTruncator  # noqa: PLC0415  (the window is too full)
 
         strategy = _strategy(self.config.truncation_strategy)

@@ -53,7 +53,7 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class CacheFacts:
-    """Figures of an answered request and of its predecessor in the lane, and their first difference."""
+    """Figures of an answered request and of its predecessor in the conversation, and their first difference."""
 
     life: CacheLife | None
     """Cache lifetime of its model."""

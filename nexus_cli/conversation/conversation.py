@@ -267,7 +267,7 @@ class Conversation:
             self.begin()
         if self._wire is None:
             self._wire, lines, _ = self._render_sent()
-            # Also if it was sent before: a resumed lane does not know if that was under this epoch.
+            # Also if it was sent before: a resumed conversation does not know if that was under this epoch.
             head_lines = tuple(lines)
             changed_head = tuple(self._changed_head_lines(lines))
             self._sent_messages = len(self._wire.messages) if self._head_sent else 0
@@ -335,7 +335,7 @@ class Conversation:
         self.changes += 1
 
     def begin(self, drops: Sequence[Drop] = (), notes: Iterable[Note] = ()) -> None:
-        """Record the first epoch of a new lane with the drops of its system text."""
+        """Record the first epoch of a new conversation with the drops of its system text."""
         self._record(replace(self.epoch, id=self.log.next_epoch()), drops, notes)
 
     def _record(self, epoch: Epoch, drops: Sequence[Drop], notes: Iterable[Note]) -> None:

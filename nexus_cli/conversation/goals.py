@@ -9,17 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.core.memo_kinds import GOAL, UNTIL
 from nexus_cli.core.services import Goal
-
-KIND = "goal"
-UNTIL = "until"
-"""Memo of a command that a `session` works for: `command` ("" ends the work), `goal` (id, may be "")."""
 
 
 def list_goals(conversation: Conversation) -> tuple[Goal, ...]:
     """Return the goals and steps that were not dropped; each goal is followed by its steps."""
     found: dict[str, Goal] = {}
-    for memo in conversation.memos(KIND):
+    for memo in conversation.memos(GOAL):
         value = memo.value
         for one in value.get("goals", ()):
             found[one["id"]] = Goal(one["id"], one["text"], parent=one.get("parent", ""))
@@ -34,11 +31,11 @@ def list_goals(conversation: Conversation) -> tuple[Goal, ...]:
 
 def set_goal(conversation: Conversation, text: str, steps: Sequence[str]) -> Goal:
     """Record a goal with its steps. Ids are never reused."""
-    number = sum(len(memo.value.get("goals", ())) for memo in conversation.memos(KIND)) + 1
+    number = sum(len(memo.value.get("goals", ())) for memo in conversation.memos(GOAL)) + 1
     goal = Goal(f"g{number}", text)
     made = [{"id": goal.id, "text": text}]
     made += [{"id": f"g{number + place}", "text": step, "parent": goal.id} for place, step in enumerate(steps, 1)]
-    conversation.memo(KIND, {"goals": made})
+    conversation.memo(GOAL, {"goals": made})
     return goal
 
 
@@ -52,7 +49,7 @@ def finish_goal(conversation: Conversation, name: str) -> tuple[Goal, ...]:
         steps = [goal for goal in now if parent and goal.parent == parent.id]
         if parent and not parent.done and all(step.done or step.id in these for step in steps):
             these[parent.id] = parent
-        conversation.memo(KIND, {"done": list(these)})
+        conversation.memo(GOAL, {"done": list(these)})
     return tuple(these.values())
 
 
@@ -60,7 +57,7 @@ def drop_goal(conversation: Conversation, name: str) -> tuple[Goal, ...]:
     """Drop a goal with its steps, or one step. Returns the dropped ones, () for an unknown id."""
     these = tuple(goal for goal in list_goals(conversation) if name in (goal.id, goal.parent))
     if these:
-        conversation.memo(KIND, {"dropped": [goal.id for goal in these]})
+        conversation.memo(GOAL, {"dropped": [goal.id for goal in these]})
     return these
 
 

@@ -11,11 +11,9 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import EntryRange, join_ranges, subtract_ranges
 from nexus_cli.core.elide import ElidedText
 from nexus_cli.core.entry import Memo
+from nexus_cli.core.memo_kinds import LINES_READ
 from nexus_cli.core.message import FileEdit, FilePart, ToolResult
 
-READ = "read"
-"""Kind of the memo of a result that shows or edits a `file` (absolute path): the spans of `lines` sent, out of `total`;
-`edits` as in `FileEdit.changes`, after which `lines` are those that the model wrote; further parts are in `also`."""
 NAMED = 4
 """Most spans of lines that are listed; of more only the number of lines is shown."""
 
@@ -73,7 +71,7 @@ def read_note(result: ToolResult, clipped: ElidedText) -> dict[str, Mapping[str,
         hole = start, start + result.output.count("\n", clipped.start, max(clipped.start, clipped.end - 1))
     notes = [_describe_part(part, hole) for part in result.parts or alone]
     notes += [_describe_edit(edit) for edit in result.edits]
-    return {READ: {**notes[0], **({"also": notes[1:]} if notes[1:] else {})}} if notes else {}
+    return {LINES_READ: {**notes[0], **({"also": notes[1:]} if notes[1:] else {})}} if notes else {}
 
 
 def _describe_part(part: FilePart, hole: tuple[int, int] | None) -> dict[str, Any]:
@@ -119,7 +117,7 @@ def _move(spans: Iterable[EntryRange], edits: Iterable[Sequence[int]]) -> list[E
 
 def count_unread(conversation: Conversation, path: str, total: int) -> int:
     """Return how many of the `total` lines of a file were neither sent nor written; 0 if nothing is known about it."""
-    known = read_lines(conversation.memos(READ)).get(path)
+    known = read_lines(conversation.memos(LINES_READ)).get(path)
     if known is None:
         return 0
     return total - _count((first, min(last, total)) for first, last in known.spans if first <= total)

@@ -22,10 +22,6 @@ from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import TokenBudget, UsedTokens
 from nexus_cli.core.entry import Epoch, WindowItem
 
-PLAN = "plan"
-"""Kind of the memo of a request that sent event sections: `epoch`, `told` (section id to the hash of its whole text),
-`pool`, `raised` and `sections` as in `nexus docs json`. Its entry is the newest one in the request."""
-
 
 @dataclass(frozen=True, slots=True)
 class Outlook:

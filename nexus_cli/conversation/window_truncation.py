@@ -1,4 +1,4 @@
-"""Truncation of a lane: the cut, its drops and the line that marks the hole for the model (laws 2, 4 and 5)."""
+"""Truncation of a conversation: the cut, its drops and the line that marks the hole for the model (laws 2, 4 and 5)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ MARKER_ROOM = 128
 
 @dataclass
 class WindowTruncator:
-    """Truncates lanes to their budget."""
+    """Truncates conversations to their budget."""
 
     count: Callable[[str], int]
     strategy: Strategy

@@ -189,10 +189,6 @@ class Drop:
         return self.cause not in (Cause.OUTPUT_CAP, Cause.PRUNED)
 
 
-ADDED_MEMO = "added_folders"
-"""Kind of the memo of a session's added folders: `folders`, their real paths. The newest memo counts."""
-
-
 @dataclass(frozen=True, slots=True)
 class Memo:
     """A record about a lane that is not an entry: a pin, a goal, the plan of a request, the price of a rewrite.

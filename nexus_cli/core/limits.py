@@ -32,9 +32,6 @@ MAX_INT = 2**53
 """The largest integer of a setting or an option, which every JSON reader can represent."""
 CATEGORIES = ("none", "read", "edit", "run")
 """Effects of a tool, see `nexus_cli.core.tool.Effect`."""
-LIMITS_MEMO = "limits"
-"""Memo: `recipe`, its `section_budget`, `limits` as in `nexus docs json`, and the model's `window` and `max_output` in
-tokens as known then. Valid for all requests until the next such memo."""
 
 
 def parse_level(word: str) -> str:

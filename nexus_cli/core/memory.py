@@ -18,8 +18,6 @@ LONGEST = 2_000
 """Most characters of a fact."""
 COLLEAGUE = " (colleague)"
 """End of the actor of a fact that somebody else stored in a shared ledger."""
-TOLD = "facts"
-"""Memo: `ids` of the facts that its entry, or a drop named in it, contains."""
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-TODO_MEMO = "todo"
-"""Kind of the memo of a list: `items`, each with `text` and `state`. The newest memo is the list."""
 MOST_ITEMS = 50
 LONGEST_TEXT = 500
 """Most items of a list, and most characters of an item."""

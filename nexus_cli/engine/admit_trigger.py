@@ -10,14 +10,13 @@ from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import SERVER_CUT, TRIGGER, UNDONE_FILES, WAIT
 from nexus_cli.core.message import Role
 from nexus_cli.engine.calls.dispatch import PERSON, Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import GO_ON, ends_unfinished
-from nexus_cli.engine.requests.server_cut import SERVER_CUT
-from nexus_cli.engine.requests.user_input import TRIGGER, UNDONE_FILES, record_user_message
-from nexus_cli.ledger import WAIT
+from nexus_cli.engine.requests.user_input import record_user_message
 from nexus_cli.text.untrusted_text import cut_arrows
 
 RESUME = "resume"

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.request_plan import PLAN, RequestPlan
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.context_contract import ContextContract
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.memo_kinds import CLIPPED, PLAN
 from nexus_cli.engine.compaction.context_fit import compaction_threshold
 from nexus_cli.engine.requests.drop_list import returned_drops
-from nexus_cli.engine.requests.user_input import CLIPPED, input_cap
+from nexus_cli.engine.requests.user_input import input_cap
 from nexus_cli.sections.contributor import contributor_names
 
 NAMED = 2

@@ -21,6 +21,7 @@ from nexus_cli.conversation.compaction.work_record import WorkLog, fit_record
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import SUMMED
 from nexus_cli.core.entry import PERSON, Cause, Drop, Entry, ItemForm, WindowItem
+from nexus_cli.core.memo_kinds import HISTORY, RECAP, TRIGGER
 from nexus_cli.core.message import Message, Role
 from nexus_cli.engine.compaction.compact import LONGEST_MISSING, countable
 from nexus_cli.engine.compaction.pins import list_pins
@@ -29,13 +30,10 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.recap import INTRODUCTION, SHARE, SLACK, OwnForms, make_recap, quote_words, resume_lines
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import can_recall
-from nexus_cli.engine.requests.user_input import HISTORY, TRIGGER
 from nexus_cli.engine.requests.user_messages import read_backwards, read_sources, words_before
 
 RESUME = "resume"
 """Cause of the epoch."""
-RECAP = "recap"
-"""Memo: `drop` (id) with what the head of the `epoch` (id) tells again."""
 
 NAMES = {"client": "Client", "agent": "Manager", "stdin": "Standard input"}
 """Speaker names for user messages that the person did not type, by source of the message."""

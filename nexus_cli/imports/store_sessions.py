@@ -17,6 +17,7 @@ from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import drop_marker, elide_text
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind, Memo
+from nexus_cli.core.memo_kinds import IMPORTED
 from nexus_cli.core.progress import track
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
@@ -24,7 +25,6 @@ from nexus_cli.imports.claude_sessions import find_claude_sessions, read_claude_
 from nexus_cli.imports.codex_sessions import find_codex_sessions, read_codex_session
 from nexus_cli.imports.foreign_session import ForeignSession
 from nexus_cli.ledger import LaneLog, Ledger, TransactionLog, sessions
-from nexus_cli.ledger.sessions import IMPORTED
 from nexus_cli.provider.model_table import encoding_of
 from nexus_cli.session.options import CHAT
 

@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterator
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memory import TOLD, Fact
+from nexus_cli.core.memo_kinds import TOLD
+from nexus_cli.core.memory import Fact
 from nexus_cli.ledger import blobs
 from nexus_cli.ledger.database import Database
 

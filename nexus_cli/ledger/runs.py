@@ -17,6 +17,7 @@ from typing import Any
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import AGENT_NAME, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import WAIT
 from nexus_cli.core.run import (
     AGENT,
     APPROVAL,
@@ -41,7 +42,6 @@ from nexus_cli.core.run import (
 )
 from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.sessions import WAIT
 from nexus_cli.ledger.signals import (
     OPEN,
     add_signal,

@@ -31,16 +31,6 @@ SIDE_WORK = ("sleep_consolidate",)
 """Recipes of nexus's own work, which runs in a session of its own, in lanes beside an empty main lane."""
 RUN = "ask"
 """Front of a session that only `nexus ask` used."""
-SHOWN = "shown"
-"""Memo: the `text` that people are shown instead of the entry's message, which is ours."""
-WAIT = "wait"
-"""Memo of the tool result after which the session's run waits: `wait` (see `core.run.Wait`), and for a session without
-a run `type`, `title`, `trigger`, `options`, `entity` (if any) of its new run."""
-TAKEN = "run"
-"""Memo of the first entry after a claim: `run`, and `signals`, the keys of the signals that this entry shows."""
-IMPORTED = "imported"
-"""Memo of a session that another program made: `from`, `id`, `file`, `stamp`, `entries`, `digest`, `usage` by model,
-`left_out`."""
 _ID_LENGTH = 26
 SHOWN_ID = 6
 """Characters at the end of an id that people are shown: its beginning is the time, the same for a quarter of an hour.

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from nexus_cli.rules.decide import CommandDecision
     from nexus_cli.rules.rule_set import Decision
 
-DECISION = "decision"
-"""Memo with the decision on a call and the person's answer (`reports/decisions.py`). A call without this memo was
-granted by the level alone, or could not run."""
 SAID_NO = "person"
 """`CallDecision.limit`: the person declined the call."""
 SAID_NOTHING = "unanswered"

@@ -1,7 +1,7 @@
 """Report each request's use of the provider's cache, and the causes of misses.
 
-Reads only the ledger: compares each request with the one before it in its lane whose usage the provider reported. The
-verdicts are those of `nexus_cli.conversation.cache_diagnosis`.
+Reads only the ledger: compares each request with the one before it in its conversation whose usage the provider
+reported. The verdicts are those of `nexus_cli.conversation.cache_diagnosis`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ LEAVES = ("written", "expected", "input")
 
 
 def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheReport:
-    """Return a row per request, the main lane first, and the sums; raise `NexusError("usage", ...)` for an unknown
-    session."""
+    """Return a row per request, the main conversation first, and the sums; raise `NexusError("usage", ...)` for an
+    unknown session."""
     lanes = read_lanes(ledger, session, settings)
     rows = [_row(lane, asked, lane.facts(asked)) for lane in lanes for asked in lane.requests]
     return {

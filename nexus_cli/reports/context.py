@@ -16,10 +16,10 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.section_rows import scale_sections
 from nexus_cli.conversation.tokens.estimate import apportion
 from nexus_cli.core.entry import ItemForm
+from nexus_cli.core.memo_kinds import ATTACHMENTS
 from nexus_cli.core.wire import canonical
 from nexus_cli.engine.requests.drop_list import UNIT, window_drops
 from nexus_cli.engine.requests.tool_selection import describe_left_out
-from nexus_cli.engine.requests.user_input import ATTACHMENTS
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.drops import asked_again, describe_drop
 from nexus_cli.reports.request_view import (

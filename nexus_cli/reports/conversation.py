@@ -13,14 +13,12 @@ from typing import Any
 from nexus_cli.core import event
 from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.event import Event
+from nexus_cli.core.memo_kinds import CUT, RESULT, SHOWN
 from nexus_cli.core.message import ToolCall, restore_result
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.engine.calls.dispatch import RESULT
 from nexus_cli.engine.calls.waiting import waiting_entry
-from nexus_cli.engine.requests.model_call import CUT
 from nexus_cli.engine.requests.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog
-from nexus_cli.ledger.sessions import SHOWN
 from nexus_cli.session.session import Session
 
 PERSON = "person"

@@ -19,7 +19,7 @@ from nexus_cli.reports.usage import count_requests, price_hint, usage_lines, usa
 TURNS = 10
 WORDS = 80
 KINDS = {"main": "conversation", "compact": "compaction"}
-"""Kinds of requests by the agent of their lane; others are named after the agent."""
+"""Kinds of requests by the agent of their conversation; others are named after the agent."""
 WORKERS = "workers"
 """Kind of the requests of all workers."""
 BARS = 60
@@ -86,13 +86,13 @@ def _series(rows: Sequence[RequestRow]) -> list[dict[str, Any]]:
 def _turns(
     main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]], workers: Sequence[RequestRow]
 ) -> list[dict[str, Any]]:
-    """Return the newest turns, oldest first, each with the requests of every lane and of `workers` that were sent
-    during it."""
+    """Return the newest turns, oldest first, each with the requests of every conversation and of `workers` that were
+    sent during it."""
     begun = _turn_starts(main)
     starts, times = [entry.id for entry in begun], [entry.at for entry in begun]
     sent: list[list[RequestRow]] = [[] for _ in begun]
     for lane, several in rows.items():
-        forked = several[0].manifest.last - 1 if several else 0  # a side lane begins with one instruction
+        forked = several[0].manifest.last - 1 if several else 0  # a side conversation begins with one instruction
         for row in several:
             entry = row.manifest.last if lane == main.lane else forked
             place = (bisect_right(starts, entry) if entry else bisect_right(times, row.manifest.at)) - 1

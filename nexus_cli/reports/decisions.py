@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LIMITS_MEMO
+from nexus_cli.core.memo_kinds import DECISION, LIMITS_MEMO, RESULT
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
-from nexus_cli.engine.calls.dispatch import RESULT
 from nexus_cli.ledger import LaneLog
-from nexus_cli.permission.call_decision import DECISION
 from nexus_cli.reports.text.lines import CONFINED, Value, cut_line, filled, name_origin, table, when
 from nexus_cli.session.limits_record import LEVEL_LAYER
 from nexus_cli.text.cells import one_line

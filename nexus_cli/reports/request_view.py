@@ -13,7 +13,7 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import group_tool_calls
-from nexus_cli.conversation.request_plan import PLAN, RequestPlan, project
+from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.conversation.sent_requests import EarlierRequests, SentRequest, cache_life_of
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
@@ -23,7 +23,7 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LIMITS_MEMO
+from nexus_cli.core.memo_kinds import LIMITS_MEMO, PLAN
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.engine.requests.estimate_anchor import anchor_on, anchor_on_newest
@@ -60,7 +60,7 @@ class RequestView:
     recipe: Recipe
     cursor: int
     entries: int
-    """Number of the lane's entries at that time."""
+    """Number of the conversation's entries at that time."""
     drops: Sequence[Drop]
     bounds: Sequence[Mapping[str, Any]]
     """The limits at that time, described; none for a request older than their record."""
@@ -71,7 +71,7 @@ class RequestView:
     """For the next request of a session: the event sections that were sent last."""
     notices: tuple[str, ...] = ()
     memos: Memos = lambda kind: ()
-    """Returns the memos of its lane of one kind, as of that time."""
+    """Returns the memos of its conversation of one kind, as of that time."""
 
 
 def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int) -> RequestView:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.rewrite_cost import break_even, saving_per_request
 from nexus_cli.core.entry import Cause, Memo
+from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.core.usage import Usage, round_dollars
-from nexus_cli.engine.requests.engine import REWRITE
 from nexus_cli.engine.requests.model_facts import load_model_info
 from nexus_cli.engine.requests.request_history import reported_tokens, was_answered
 from nexus_cli.ledger import Ledger, RequestRow
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nexus_cli.core.json_types.cache_report import RewriteRow
 
 SUMMARY = "compact"
-"""Agent of the lanes that request summaries."""
+"""Agent of the conversations that request summaries."""
 LISTED = 5
 """Most rewrites that the text lists."""
 

@@ -14,11 +14,12 @@ from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import Dispatch, Done, next_step
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import IMPORTED
 from nexus_cli.core.message import ToolCall
 from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.engine.requests.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
-from nexus_cli.ledger.sessions import IMPORTED, makers_of
+from nexus_cli.ledger.sessions import makers_of
 from nexus_cli.reports.text.lines import Value, cut_line, filled, folded, number, plural, table, when
 from nexus_cli.reports.workers import recorded_workers, worker_lines
 from nexus_cli.session.session import Session
@@ -103,7 +104,7 @@ def short_id(ledger: Ledger | None, session: str) -> str:
 
 
 def show_session(ledger: Ledger, session: str) -> SessionReport:
-    """Return one session with its workers and every entry of its main lane."""
+    """Return one session with its workers and every entry of its main conversation."""
     info, log = ledger.session(session), ledger.log(session)
     entries = log.read(1, log.last_id())
     workers = recorded_workers(ledger, session)

@@ -9,26 +9,33 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from nexus_cli.conversation.compaction.backoff import TRIED
-from nexus_cli.conversation.goals import KIND as GOAL
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
+from nexus_cli.core.memo_kinds import (
+    ATTACHMENTS,
+    DECISION,
+    GOAL,
+    HISTORY,
+    HOOK,
+    PIN,
+    RECALLED,
+    RESULT,
+    REWRITE,
+    SHOWN,
+    TAKEN,
+    TRIED,
+    TRIGGER,
+    WAIT,
+    WORKER,
+)
 from nexus_cli.core.message import ToolResult, restore_result
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.calls.dispatch import RESULT
 from nexus_cli.engine.calls.waiting import waiting_entry
-from nexus_cli.engine.compaction.pins import KIND as PIN
-from nexus_cli.engine.requests.engine import REWRITE
-from nexus_cli.engine.requests.user_input import ATTACHMENTS, HISTORY, RECALLED, TRIGGER
-from nexus_cli.engine.requests.work_notes import HOOK
 from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
-from nexus_cli.ledger.sessions import SHOWN, TAKEN, WAIT
-from nexus_cli.permission.call_decision import DECISION
 from nexus_cli.reports.workers import recorded_workers
-from nexus_cli.session.running_workers import WORKER
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.timeline_report import TimelineCall, TimelineRow
@@ -164,7 +171,7 @@ NEXUS, AGENT, PERSON = _actor("nexus"), _actor("agent"), _actor("person")
 
 
 class ReadEntries:
-    """The entries `first` to `newest` of a main lane with their notes."""
+    """The entries `first` to `newest` of a main conversation with their notes."""
 
     def __init__(self, log: LaneLog, info: SessionInfo, subjects: Mapping[str, str], first: int, newest: int) -> None:
         self.first, self.cursor = first, log.cursor()
@@ -302,7 +309,7 @@ def _start_events(info: SessionInfo, log: LaneLog) -> Iterator[Event]:
 
 
 def _request_events(rows: Sequence[RequestRow], read: ReadEntries) -> Iterator[Event]:
-    """Yield an event for each request of the main lane."""
+    """Yield an event for each request of the main conversation."""
     for row, after in zip(rows, [*rows[1:], None], strict=False):
         repeated = after is not None and after.manifest.last == row.manifest.last
         yield Event(row.manifest.last, row.manifest.at, partial(_request_row, row, read, replied=not repeated))
@@ -462,7 +469,7 @@ def _worker_row(at: str, worker: Mapping[str, Any]) -> Row:
 
 
 def _lane_event(log: LaneLog, rows: Sequence[RequestRow], read: ReadEntries) -> Event:
-    """Return the event of a side lane at its beginning."""
+    """Return the event of a side conversation at its beginning."""
     forked = log.forked_at
     first = log.read(forked + 1, forked + 1)
     at = rows[0].manifest.at if rows else first[0].at if first else ""

@@ -11,11 +11,9 @@ from itertools import groupby
 from typing import Any
 
 from nexus_cli.core.entry import Entry, members_of
+from nexus_cli.core.memo_kinds import CLIPPED, CUT, SHOWN
 from nexus_cli.engine.calls.waiting import waiting_entry
-from nexus_cli.engine.requests.model_call import CUT
-from nexus_cli.engine.requests.user_input import CLIPPED
 from nexus_cli.ledger import LaneLog, SessionInfo
-from nexus_cli.ledger.sessions import SHOWN
 from nexus_cli.reports.conversation import CONTINUED, in_call_order
 from nexus_cli.reports.sessions import entry_value, session_value
 from nexus_cli.reports.text.lines import Value, cut_line, folded, plural, when, wrapped
@@ -36,8 +34,8 @@ def session_transcript(session: Session) -> dict[str, Any]:
 
 
 def transcript_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
-    """Return the session with every entry of its main lane, and with answers that broke off and were requested again
-    (`cut`). `subjects` are the names of the tools' main arguments."""
+    """Return the session with every entry of its main conversation, and with answers that broke off and were requested
+    again (`cut`). `subjects` are the names of the tools' main arguments."""
     clipped = {memo.entry: memo.value for memo in record.memos(CLIPPED)}
     shown = {memo.entry: str(memo.value["text"]) for memo in record.memos(SHOWN)}
     return {

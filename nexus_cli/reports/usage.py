@@ -9,9 +9,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, assert_never, cast
 
 from nexus_cli.core.clock import format_utc
+from nexus_cli.core.memo_kinds import IMPORTED
 from nexus_cli.core.usage import UsageSum, round_dollars
 from nexus_cli.ledger import Ledger
-from nexus_cli.ledger.sessions import IMPORTED, list_memos
+from nexus_cli.ledger.sessions import list_memos
 from nexus_cli.ledger.usage_totals import UsageTotal, list_totals, names_of_sessions
 from nexus_cli.provider.model_names import split_key_name, split_model_name
 from nexus_cli.provider.model_table import is_covered, price_command

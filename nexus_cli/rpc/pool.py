@@ -105,7 +105,7 @@ class Agent:
 
     @property
     def context(self) -> ContextManager:
-        """The context of its main lane."""
+        """The context of its main conversation."""
         return self.session.context
 
     @property
@@ -305,4 +305,5 @@ class AgentPool:
 
 
 async def _do_nothing(state: SessionState) -> None:
-    """Begin the main lane, as every act of a session does, so that the context has the beginning of a request."""
+    """Begin the main conversation, as every act of a session does, so that the context has the beginning of a
+    request."""

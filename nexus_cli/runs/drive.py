@@ -37,6 +37,7 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, StepEnd, TurnEnd
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
+from nexus_cli.core.memo_kinds import DECISION, TAKEN
 from nexus_cli.core.request import Provider
 from nexus_cli.core.run import (
     APPROVAL,
@@ -58,8 +59,7 @@ from nexus_cli.core.services import RunFacts, Spaces
 from nexus_cli.engine.calls.waiting import WAITING
 from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.engine.requests.spending import BUDGET, describe_budget
-from nexus_cli.ledger import RUN, TAKEN, Ledger
-from nexus_cli.permission.call_decision import DECISION
+from nexus_cli.ledger import RUN, Ledger
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_approvals import RunApprover, answers_of

@@ -11,9 +11,9 @@ from nexus_cli.conversation.groups import Dispatch
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.duration import format_duration
+from nexus_cli.core.memo_kinds import WAIT
 from nexus_cli.core.run import MISSED, Run, Signal, Wait
 from nexus_cli.engine.requests.recap import resume_lines, stamp
-from nexus_cli.ledger import WAIT
 from nexus_cli.runs.service_triggers import payload_block
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState

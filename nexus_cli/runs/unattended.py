@@ -14,8 +14,8 @@ from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.limits import LEVELS, SETS, Limits
+from nexus_cli.core.memo_kinds import RESULT
 from nexus_cli.core.run import PLAIN, RUNNING, UNATTENDED, Run
-from nexus_cli.engine.calls.dispatch import RESULT
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.acts.memory import reflection
 from nexus_cli.session.session import Session

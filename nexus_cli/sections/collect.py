@@ -85,7 +85,7 @@ class ChangedSections:
 
 @dataclass
 class SectionCollector:
-    """Collects the sections of one lane."""
+    """Collects the sections of one conversation."""
 
     contributors: Mapping[str, Contributor]
     reader: SectionReader
@@ -208,7 +208,7 @@ class SectionCollector:
         self._missed.update(changed.missed)
 
     def load_sent(self, preambles: Iterable[str], last: Mapping[str, str]) -> None:
-        """Begin an epoch, or resume a lane, whose window has `preambles`.
+        """Begin an epoch, or resume a conversation, whose window has `preambles`.
 
         `last` has the hash of the last sent text of each section: an older text that is still in the window does not
         count.

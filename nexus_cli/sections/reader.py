@@ -34,7 +34,7 @@ Read: TypeAlias = tuple[Value, tuple[str, ...]]
 
 @dataclass
 class SectionReader:
-    """Reads one lane's contributors; keeps the last values of the required ones."""
+    """Reads one conversation's contributors; keeps the last values of the required ones."""
 
     sources: Sources
     is_news: Callable[[str, str], bool] = lambda name, text: True

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.conversation.compaction.work_record import read_run
+from nexus_cli.core.memo_kinds import ATTACHED, COMMAND, RECALLED
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.user_input import ATTACHED, COMMAND, RECALLED
 from nexus_cli.engine.requests.work_notes import command_values
 
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.conversation.request_plan import PLAN
 from nexus_cli.conversation.section_rows import scale_sections
+from nexus_cli.core.memo_kinds import PLAN
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import LaneLog
 from nexus_cli.sections.collect import SectionCollector

@@ -27,10 +27,11 @@ from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.context_contract import ContextContract
-from nexus_cli.core.entry import ADDED_MEMO, Drop, Memo
+from nexus_cli.core.entry import Drop, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import UNASKED, Bound, Limits, compose_limits
+from nexus_cli.core.memo_kinds import ADDED_MEMO
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import RunFacts
 from nexus_cli.core.session_services import SessionServices
@@ -262,7 +263,7 @@ def _with_folders(options: Options, kept: list[str], notices: list[str]) -> Opti
 
 
 def _anchor_estimate(context: ContextManager, log: SessionLog) -> None:
-    """Anchor the token estimate of a resumed lane, unless its record is damaged or that of another model."""
+    """Anchor the token estimate of a resumed conversation, unless its record is damaged or that of another model."""
     if not context.conversation.is_recorded or context.conversation.epoch.model != context.model.info.name:
         return
     from nexus_cli.engine.requests.estimate_anchor import anchor_on_newest  # noqa: PLC0415  (a session is resumed)

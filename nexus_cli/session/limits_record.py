@@ -1,4 +1,4 @@
-"""Read back the limits and the window of each request, which a memo of the lane holds once per change.
+"""Read back the limits and the window of each request, which a memo of the conversation holds once per change.
 
 Also changes the permission level of an open session, and finds the limits of the next request of a session that does
 not run here. A report on an old request reads the memo, because settings and recipes may have changed since. If signals
@@ -15,7 +15,8 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LIMITS_MEMO, PLAN, SETS, Bound, Limits, compose_limits, name_level
+from nexus_cli.core.limits import PLAN, SETS, Bound, Limits, compose_limits, name_level
+from nexus_cli.core.memo_kinds import LIMITS_MEMO
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.permission.run_limits import SIGNALS, Signals, tighten_by_signals

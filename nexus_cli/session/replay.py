@@ -22,8 +22,8 @@ AT_ONCE = 500
 def check(ledger: Ledger, session: str, step: int | None = None) -> Answer:
     """Return `ok`, the number of `requests` checked, and `first_difference` in one line or None.
 
-    Without `step` checks the requests of every lane and the rest of the session, with it one request of the main lane.
-    Raises `NexusError("usage", ...)` if that does not exist.
+    Without `step` checks the requests of every conversation and the rest of the session, with it one request of the
+    main conversation. Raises `NexusError("usage", ...)` if that does not exist.
     """
     info = ledger.session(session)
     logs = [ledger.log(session)] if step is not None else ledger.logs(session)
@@ -68,7 +68,7 @@ def _look_at(log: LaneLog, epoch: int) -> None:
 
 
 def _check_lane(log: LaneLog, rows: list[RequestRow]) -> tuple[str, int]:
-    """Return the first difference in the requests of one lane, and the number of requests compared."""
+    """Return the first difference in the requests of one conversation, and the number of requests compared."""
     epoch: Epoch | None = None
     wire: Wire | None = None
     reached = 0

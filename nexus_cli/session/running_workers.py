@@ -12,8 +12,6 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Jobs, Workers
 
 H_contra = TypeVar("H_contra", contravariant=True)
-WORKER = "worker"
-"""Memo with the state of a worker, written before it starts, when it gets its session, and when it ends."""
 WAITING, RUNNING, ASKING, FINISHED, FAILED, STOPPED, UNKNOWN = (
     "waiting",
     "running",
@@ -26,8 +24,6 @@ WAITING, RUNNING, ASKING, FINISHED, FAILED, STOPPED, UNKNOWN = (
 """States of a worker. `unknown`: its process ended before it did."""
 AT_WORK = (WAITING, RUNNING, ASKING)
 """States of a worker that has not ended."""
-JOB = "job"
-"""Memo with the state of a job, written when it starts and when it ends."""
 ENDED, CLOSED = "ended", "closed"
 """States of a job, besides `running` and `stopped`. `closed`: it ended with its session, and the model was not told."""
 

@@ -30,12 +30,12 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, ItemForm, Kind, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import ATTACHMENTS, TRIGGER
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Footprint, Log, SeenFile
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.core.tool import Effect
 from nexus_cli.engine.requests.engine import newest_words
-from nexus_cli.engine.requests.user_input import ATTACHMENTS, TRIGGER
 from nexus_cli.sections.collect import SectionCollector
 from nexus_cli.sections.contributor import Contributor, Sources, View, discover
 from nexus_cli.sections.identity_files import read_identity_files
@@ -396,7 +396,7 @@ def make_collector(
     misses: Callable[[], Misses] = dict,
     **seams: Any,
 ) -> SectionCollector:
-    """Build the section collector of one lane.
+    """Build the section collector of one conversation.
 
     `tools` returns the names of the offered tools. `dropped` receives each new drop of a section. `runs` is true if
     commands may run or the person can be asked, `is_run` in a structured run. `misses` is that of the collector;

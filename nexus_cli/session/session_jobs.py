@@ -20,10 +20,11 @@ from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
+from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import CommandSandbox, ToolContext
 from nexus_cli.session.job_ports import JobPorts
-from nexus_cli.session.running_workers import CLOSED, ENDED, JOB, RUNNING, STOPPED, RunningJobs
+from nexus_cli.session.running_workers import CLOSED, ENDED, RUNNING, STOPPED, RunningJobs
 from nexus_cli.tools.background_process import AdoptedProcess, BackgroundProcess
 from nexus_cli.tools.listeners import is_own_address
 

@@ -42,7 +42,7 @@ class SessionState:
     notices: list[str] = field(default_factory=list)
     """Notices for the person from outside a turn."""
     record: SessionLog | None = None
-    """The log of the main lane; None for a bare session."""
+    """The log of the main conversation; None for a bare session."""
     ledger: Ledger | None = None
     options: Options | None = None
     """The options of the session; None for a bare session."""

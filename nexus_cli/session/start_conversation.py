@@ -1,6 +1,6 @@
-"""Prepare a turn: start the main lane before the first one of a process, and find what may follow the replies.
+"""Prepare a turn: start the main conversation before the first one of a process, and find what may follow the replies.
 
-The lane begins its first epoch, or resumes from its last request.
+The conversation begins its first epoch, or resumes from its last request.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.event import Notice
-from nexus_cli.core.limits import LIMITS_MEMO
+from nexus_cli.core.memo_kinds import JOB, LIMITS_MEMO, WORKER
 from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
 from nexus_cli.engine.admit_trigger import admit_trigger
 from nexus_cli.engine.compaction.context_fit import replan_sections
 from nexus_cli.engine.requests.spending import BUDGET
 from nexus_cli.session.continuation import Continuation, StopHooks, WorkerReports
 from nexus_cli.session.limits_record import describe_changed_limits
-from nexus_cli.session.running_workers import JOB, WORKER
 from nexus_cli.session.session_state import SessionState
 
 
 async def start_conversation(state: SessionState, words: str = "") -> None:
-    """Begin the main lane for a message, or resume it where a process left it; do nothing for a bare session."""
+    """Begin the main conversation for a message, or resume it where a process left it; do nothing for a bare
+    session."""
     if state.record is None:
         return
     if not state.engine.conversation.is_recorded:

@@ -16,7 +16,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.json_types.report_types import UndoReport
-from nexus_cli.engine.requests.user_input import UNDONE_FILES
+from nexus_cli.core.memo_kinds import UNDONE_FILES
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.tools.files import ToolError, read_real_file, sha256_hex
 from nexus_cli.undo.follow_changes import settle_killed

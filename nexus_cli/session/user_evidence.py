@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from heapq import merge
 
 from nexus_cli.core.entry import PERSON, members_of
+from nexus_cli.core.memo_kinds import PASTED
 from nexus_cli.core.typed_text import enclosing_words, typed_text
-from nexus_cli.engine.requests.user_input import PASTED
 from nexus_cli.engine.requests.user_messages import read_refusals, read_sources, without_pastes
 from nexus_cli.ledger import LaneLog
 
@@ -37,7 +37,8 @@ class Origin:
 
 
 def find_origin(log: LaneLog, quote: str) -> Origin:
-    """Return the newest entry in which the person typed `quote`, else another with it, else the last of the lane."""
+    """Return the newest entry in which the person typed `quote`, else another with it, else the last of the
+    conversation."""
     other = None
     sources = read_sources(log.memos)
     refusals = ((one.entry, one.text, one.source) for one in read_refusals(log.memos))

@@ -11,14 +11,12 @@ from typing import Any
 from nexus_cli.core.elide import cut_at_word
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import ACTIVE_SPACE, HISTORY
 from nexus_cli.core.memory import FactState
 from nexus_cli.core.run import DONE, FAILED, QUEUED, RUNNING, WAITING, Entity, Plan, Run, Space, fold_name
 from nexus_cli.core.services import RunFacts
-from nexus_cli.engine.requests.user_input import HISTORY
 from nexus_cli.ledger import Ledger
 
-ACTIVE = "active_space"
-"""Memo of a session: the key of the `space` that its agent has entered."""
 MOST = 40
 """Most spaces, plans and runs that are listed, of each."""
 COUNTED = 1000
@@ -50,7 +48,7 @@ def run_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
     """
     agent = None if run.entity is None else ledger.spaces.get_entity(run.entity)
     spaces = ledger.spaces.list_spaces(agent) if agent else []
-    active = _active_space(_memos(ledger, run, ACTIVE), run, spaces)
+    active = _active_space(_memos(ledger, run, ACTIVE_SPACE), run, spaces)
     names = {space.key: space.name for space in spaces}
     return {
         "about": str(run.trigger.get("message") or run.trigger.get("instruction") or run.title),

@@ -1,4 +1,4 @@
-"""SPACE HISTORY: the newest messages of a space as the first entries of the lane of a run.
+"""SPACE HISTORY: the newest messages of a space as the first entries of the conversation of a run.
 
 The agent's own messages are assistant entries. Messages of others in a row are one user entry. The message that started
 the run is the last one, recorded with its turn (`make_trigger`). When a run resumes that waited for a reply, the
@@ -19,13 +19,13 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
+from nexus_cli.core.memo_kinds import HISTORY
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK, Entity, Run, Space, SpaceMessage
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.engine.requests.clip_results import clip_with_drop
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.recap import space_header
-from nexus_cli.engine.requests.user_input import HISTORY
 from nexus_cli.ledger import Ledger
 from nexus_cli.sections.contributors.instructions import share
 from nexus_cli.session.session import Session
@@ -84,7 +84,7 @@ async def end_space_run(session: Session, run: Run, outcome: Outcome) -> None:
 
 
 async def load_history(engine: Engine, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage) -> None:
-    """Append the messages before `message` that the begun lane lacks; may raise `NexusError("ledger", ...)`."""
+    """Append the messages before `message` that the begun conversation lacks; may raise `NexusError("ledger", ...)`."""
     if message.key not in _recorded(engine.conversation, space):
         found = ledger.spaces.read(space, limit=MOST - 1, before=message.key)
         await _record(engine, ledger, space, agent, found)
@@ -93,8 +93,9 @@ async def load_history(engine: Engine, ledger: Ledger, space: Space, agent: Enti
 async def load_replies(
     engine: Engine, ledger: Ledger, space: Space, agent: Entity, question: int, reply: int | None
 ) -> None:
-    """Append the messages of `space` after the newest one in the lane, else after the question (key `question`).
-    Messages that the lane already has are skipped. `reply`, which the run waited for, is marked."""
+    """Append the messages of `space` after the newest one in the conversation, else after the question (key
+    `question`). Messages that the conversation already has are skipped. `reply`, which the run waited for, is
+    marked."""
     after = max(_recorded(engine.conversation, space), default=0) or question
     ends = [after, *([reply] if reply and reply > after else []), END]
     for first, last in pairwise(ends):
@@ -112,7 +113,7 @@ async def _record(
     question: int = 0,
     resolved: int | None = None,
 ) -> None:
-    """Append the messages after `after` that the lane lacks; its calls posted its own ones up to `question`."""
+    """Append the messages after `after` that the conversation lacks; its calls posted its own ones up to `question`."""
     recorded = _recorded(engine.conversation, space)
     shown = [one for one in found if one.sender.key != agent.key or one.key > question]
     if not shown:
@@ -138,8 +139,8 @@ def make_trigger(
     message: SpaceMessage,
     facts: Mapping[str, Any],
 ) -> Trigger:
-    """Return the trigger of the turn that `message` starts, the last entry of SPACE HISTORY. It has no text if the lane
-    has the message already."""
+    """Return the trigger of the turn that `message` starts, the last entry of SPACE HISTORY. It has no text if the
+    conversation has the message already."""
     recorded = _recorded(conversation, space)
     if message.key in recorded:
         return Trigger()
@@ -161,7 +162,7 @@ def neutral_text(text: str) -> str:
 
 
 def _recorded(conversation: Conversation, space: Space) -> set[int]:
-    """Return the keys of the messages in the lane; 0 is the header."""
+    """Return the keys of the messages in the conversation; 0 is the header."""
     memos = [memo.value for memo in conversation.memos(HISTORY)]
     return {key for value in memos if value["space"] == space.key for key in value["messages"] or (0,)}
 

@@ -16,6 +16,7 @@ from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import AGENT_NAME, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import ACTIVE_SPACE
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import (
     AGENT,
@@ -41,7 +42,6 @@ from nexus_cli.ledger import Ledger, SessionLog
 from nexus_cli.ledger.spaces import Posted
 from nexus_cli.session.session import Session
 from nexus_cli.spaces.agent_goals import add_goal
-from nexus_cli.spaces.run_facts import ACTIVE
 from nexus_cli.spaces.space_history import END, TimelineLines, neutral_text
 from nexus_cli.text.untrusted_text import neutralize
 
@@ -86,7 +86,7 @@ class SpaceService(Spaces):
 
         def work() -> ToolResult:
             found = self._find_space(space)
-            self.log.record_memo(Memo(ACTIVE, format_utc(self.clock()), self.log.last_id(), {"space": found.key}))
+            self.log.record_memo(Memo(ACTIVE_SPACE, format_utc(self.clock()), self.log.last_id(), {"space": found.key}))
             return ToolResult(f"{_named(found)} is active: {self._members(found)}.")
 
         return _answer(work)
@@ -212,7 +212,7 @@ class SpaceService(Spaces):
 
     def active_space(self) -> Space | None:
         """Return the space that was entered last, else the trigger's; None if the agent is a member of neither."""
-        entered, run = self.log.memos(ACTIVE), self._run()
+        entered, run = self.log.memos(ACTIVE_SPACE), self._run()
         key = entered[-1].value["space"] if entered else run.space if run else None
         return next((space for space in self._own_spaces() if space.key == key), None)
 

@@ -1,8 +1,8 @@
 """Run the workers of one session in parallel, each in a session of its own in the same ledger.
 
 A worker's requests begin with the bytes of its parent's: system text and tools are those of the parent's epoch, what
-the task forbids is refused at dispatch (`nexus docs recipes`). Its task and results are memos in the parent's lane, for
-a process that resumes the session.
+the task forbids is refused at dispatch (`nexus docs recipes`). Its task and results are memos in the parent's
+conversation, for a process that resumes the session.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, ToolResultEvent, WorkerState
 from nexus_cli.core.limits import Limits, require_level
+from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import WorkerTask
 from nexus_cli.core.shield import run_shielded
@@ -39,7 +40,7 @@ from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import recipe_for
-from nexus_cli.session.running_workers import FAILED, FINISHED, STOPPED, UNKNOWN, WAITING, WORKER, RunningWorkers
+from nexus_cli.session.running_workers import FAILED, FINISHED, STOPPED, UNKNOWN, WAITING, RunningWorkers
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
 from nexus_cli.tools.files import ToolError

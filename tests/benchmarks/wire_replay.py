@@ -22,7 +22,7 @@ from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.render import Wire
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.core.limits import LIMITS_MEMO
+from nexus_cli.core.memo_kinds import LIMITS_MEMO
 from nexus_cli.core.request import ModelInfo, Provider, Request
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request
 from nexus_cli.provider.litellm_backend import LitellmBackend

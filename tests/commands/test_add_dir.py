@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from commands.conftest import FakeContext
 
-from nexus_cli.core.entry import ADDED_MEMO
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import ADDED_MEMO
 from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.tools.registry import discover_tools
 

@@ -15,10 +15,10 @@ from ledger.postgres import Server, sharing
 
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import WAIT
 from nexus_cli.core.run import AGENT, APPROVAL, HUMAN, QUEUED, WAITING, Run, Wait
 from nexus_cli.ledger import Ledger, schema
 from nexus_cli.ledger.copying import copy_ledger
-from nexus_cli.ledger.sessions import WAIT
 
 PROJECT = "/team/app"
 OPTIONS = {"folder": PROJECT, "allow": "read"}

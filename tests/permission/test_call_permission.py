@@ -26,10 +26,11 @@ from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ApprovalRequest, Event, Notice, ToolResultEvent
 from nexus_cli.core.limits import PLAN
+from nexus_cli.core.memo_kinds import DECISION
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import LaneLog
-from nexus_cli.permission.call_decision import DECISION, CheckedCall
+from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.reports.decisions import decision_report, decision_text
 from nexus_cli.rules import rule_set

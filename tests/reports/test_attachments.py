@@ -10,8 +10,8 @@ from typing import Any
 from session.played import Played, opened, the_ledger
 
 from nexus_cli.core.attachment import AttachedFile, Part, Trigger
+from nexus_cli.core.memo_kinds import ATTACHMENTS
 from nexus_cli.core.request import Request
-from nexus_cli.engine.requests.user_input import ATTACHMENTS
 from nexus_cli.reports.context import context_text
 from nexus_cli.reports.context_summary import context_summary, context_summary_text
 from nexus_cli.reports.timeline import session_timeline, timeline_text

@@ -11,10 +11,9 @@ from ledger.conftest import on
 from session.played import the_ledger
 from session.summed import Summariser, done, ended, live, living, turn
 
-from nexus_cli.conversation.compaction.backoff import TRIED, UNDONE
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import REWRITE, TRIED, UNDONE
 from nexus_cli.core.request import Request
-from nexus_cli.engine.requests.engine import REWRITE
 from nexus_cli.ledger import LaneLog, Ledger, database
 from nexus_cli.session.acts.compaction import uncompaction
 

@@ -26,6 +26,7 @@ from nexus_cli.core.approval import Allow, Question
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice, ToolOutput, ToolResultEvent
+from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
 from nexus_cli.engine.calls.call_changes import CallChanges
@@ -33,7 +34,6 @@ from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.jobs import jobs_text
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.running_workers import JOB
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_jobs import SessionJobs
 from nexus_cli.undo.journal import read_steps

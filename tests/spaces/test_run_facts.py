@@ -15,13 +15,14 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
+from nexus_cli.core.memo_kinds import ACTIVE_SPACE
 from nexus_cli.core.run import HUMAN, TRIGGER_MARK, Run, Wait
 from nexus_cli.core.services import RunFacts
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
-from nexus_cli.spaces.run_facts import ACTIVE, MEMBERS, LedgerRunFacts, run_facts
+from nexus_cli.spaces.run_facts import MEMBERS, LedgerRunFacts, run_facts
 from nexus_cli.spaces.space_history import begin_space_run
 
 PLAN = {
@@ -80,7 +81,7 @@ def test_a_space_that_was_entered_is_the_active_one_and_one_that_was_left_is_non
     session = team.ledger.create_session(folder="/p", project="/p", model="m", recipe="ask", at=at).id
     team.ledger.runs.attach(run, session)
     run = team.ledger.runs.get(run.key)
-    team.ledger.log(session).record_memo(Memo(ACTIVE, f"{DAY}10:00:00.000Z", 0, {"space": daily.key}))
+    team.ledger.log(session).record_memo(Memo(ACTIVE_SPACE, f"{DAY}10:00:00.000Z", 0, {"space": daily.key}))
     assert run_facts(team.ledger, run)["space"] == {"id": daily.id, "name": "Daily Reports", "auto": False}
     team.ledger.spaces.leave(daily, team.analyst)
     assert run_facts(team.ledger, run)["space"] is None

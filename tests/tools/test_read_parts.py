@@ -8,9 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.conversation.read_lines import READ, read_lines, read_note
+from nexus_cli.conversation.read_lines import read_lines, read_note
 from nexus_cli.core.elide import drop_marker, elide_text
 from nexus_cli.core.entry import Memo
+from nexus_cli.core.memo_kinds import LINES_READ
 
 TOTAL = 60
 ranges = st.tuples(st.sampled_from(["a", "b"]), st.integers(1, TOTAL), st.integers(1, 30))
@@ -34,4 +35,4 @@ def test_exactly_the_lines_that_were_sent_are_recorded(
         told = {n for first, last in (lines.spans if lines else ()) for n in range(first, last + 1)}
         assert told == {n for n in range(1, TOTAL + 1) if f"<{name} {n}>" in sent}
         assert not lines or lines.total == TOTAL
-    assert [memo.kind for memo in memos] == [READ]
+    assert [memo.kind for memo in memos] == [LINES_READ]

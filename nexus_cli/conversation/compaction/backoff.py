@@ -1,4 +1,4 @@
-"""Record compactions of a lane that were made, failed or undone, as memos that survive a restart.
+"""Record compactions of a conversation that were made, failed or undone, as memos that survive a restart.
 
 The memos decide when the next compaction may be paid for. They also hold the usage reported for the replaced window and
 the drops that an undo restored.
@@ -12,17 +12,12 @@ from typing import Any
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.entry import Memo
+from nexus_cli.core.memo_kinds import TRIED, UNDONE
 
 Memos = Callable[[str], Sequence[Memo]]
-"""Reads the memos of one kind from a lane, oldest first."""
+"""Reads the memos of one kind from a conversation, oldest first."""
 Note = tuple[str, dict[str, Any]]
 """A memo to record: kind and value."""
-TRIED = "compaction"
-"""Kind of the memo about a compaction or an undo: its `step`, the `epoch` that it began (None: it failed) and `why`.
-A failed one has `paid` (a summary was requested) and `over` (the window did not fit). A successful one has `drops`,
-`rules` (entry and text of each standing rule) and `anchor`: the last report on the replaced window."""
-UNDONE = "undone"
-"""Kind of the memo about an undo: the `epoch` of the undone compaction, and the `drops` that it restored."""
 AGAIN_AFTER = 10
 """Steps to wait after a compaction, a paid failure or an undo. The wait doubles with each further paid failure in a
 row. If the window overflows, only paid failures count, and only those made in an overflow double the wait."""

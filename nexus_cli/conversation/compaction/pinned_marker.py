@@ -41,7 +41,7 @@ class MarkerTexts:
     pins_room: int = 0
     """Tokens for the pins."""
     said: Callable[[Collection[int]], Iterable[tuple[int, str]]] = lambda shown: ()
-    """Entry and text of the person's messages in the lane, newest first, without the given entries."""
+    """Entry and text of the person's messages in the conversation, newest first, without the given entries."""
     words_room: int = 0
     """Tokens for their words."""
     recalls: bool = True

@@ -1,7 +1,7 @@
 """The record of a session's work: files, commands and goals, from calls and their results (law 6).
 
-Nothing is taken from prose or depends on a summarizer. `WorkLog` folds the entries of a lane, `fit_record` builds the
-text below a summary. `nexus_cli.engine.compaction.record_sources` reads files and goals from their stores.
+Nothing is taken from prose or depends on a summarizer. `WorkLog` folds the entries of a conversation, `fit_record`
+builds the text below a summary. `nexus_cli.engine.compaction.record_sources` reads files and goals from their stores.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class CommandRun:
 
 @dataclass
 class WorkLog:
-    """Commands, words and answers of a lane, folded from its entries, each read once and in order."""
+    """Commands, words and answers of a conversation, folded from its entries, each read once and in order."""
 
     find_tool: Callable[[str], Tool | None]
     """Returns the definition of a tool by its name."""

@@ -13,10 +13,6 @@ from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import ModelInfo
 
-REFUSED_WINDOW = "refused_window"
-"""Kind of the memo of a `window` from an overflow error that only this session uses (0: no longer), with the served
-name of the `model` and the window `listed` for it at that time."""
-
 
 def is_believable(error: ProviderError, counted: int) -> bool:
     """True if the figures of an overflow error are plausible for a request of `counted` tokens by our count.

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nexus_cli.config.paths import places
-from nexus_cli.core.memory import TOLD
+from nexus_cli.core.memo_kinds import CLIPPED, TOLD, WORK
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext, describe_subject
-from nexus_cli.engine.requests.user_input import CLIPPED
-from nexus_cli.engine.requests.work_notes import COMMAND_DID, WORK, work_note
+from nexus_cli.engine.requests.work_notes import COMMAND_DID, work_note
 from nexus_cli.permission.call_decision import CallDecision
 from nexus_cli.permission.run_limits import CHANGES
 

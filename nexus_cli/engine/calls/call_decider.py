@@ -20,7 +20,8 @@ from nexus_cli.conversation.read_lines import count_unread
 from nexus_cli.core import event
 from nexus_cli.core.approval import SAY_INSTEAD, Allow, Answer, Approver, Deny, Question
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, LIMITS_MEMO, PLAN, Bound, Limits, compose_limits, name_level
+from nexus_cli.core.limits import LEVELS, PLAN, Bound, Limits, compose_limits, name_level
+from nexus_cli.core.memo_kinds import LIMITS_MEMO
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import StartLog
 from nexus_cli.core.session_services import SessionServices
@@ -166,7 +167,7 @@ class CallDecider:
     # -- limits ------------------------------------------------------------------------------------------------
 
     def run_limits(self, engine: Engine) -> RunLimits:
-        """Return the limits on the next step of the lane, including those of signals and assessment."""
+        """Return the limits on the next step of the conversation, including those of signals and assessment."""
         conversation = engine.conversation
         started = self.starts.was_started
         bound = self.turn_limits
@@ -191,8 +192,8 @@ class CallDecider:
         return tighten_by_signals(self.bounds, self.run_limits(engine).now)
 
     def record_limits(self, engine: Engine) -> None:
-        """Record recipe, limits and window of the next request in a memo of the lane, if they differ from the last
-        one."""
+        """Record recipe, limits and window of the next request in a memo of the conversation, if they differ from the
+        last one."""
         if not self.bounds:
             return
         info, conversation = engine.model.info, engine.conversation

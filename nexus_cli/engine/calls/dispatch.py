@@ -20,6 +20,7 @@ from nexus_cli.core import event
 from nexus_cli.core.elide import ElidedText
 from nexus_cli.core.entry import Drop, Kind
 from nexus_cli.core.limits import UNASKED
+from nexus_cli.core.memo_kinds import DECISION, FAILED_EDIT, RESULT, WAIT
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
 from nexus_cli.core.services import Jobs
 from nexus_cli.core.tool import Effect, Tool, describe_subject
@@ -29,8 +30,7 @@ from nexus_cli.engine.requests.clip_results import clip_result, leave_out_repeat
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import LAST_REQUEST
-from nexus_cli.ledger import WAIT
-from nexus_cli.permission.call_decision import DECISION, refuse_by_limit
+from nexus_cli.permission.call_decision import refuse_by_limit
 from nexus_cli.permission.run_limits import BEHIND_EDIT
 
 NOT_RUN = "not run: the session ended before this call started. Ask for it again if it is still wanted."
@@ -40,10 +40,6 @@ PERSON = "the person stopped the turn"
 TIMEOUT = "the time limit was reached"
 AFTER_WAIT = "not run: this run waits until {}. Ask for it again after that if it is still wanted."
 REPEATED = "not run: the same call came too often, so the turn was stopped"
-RESULT = "result"
-"""Memo of a result's entry: its `result_note`, so that a resumed session shows it as it was."""
-FAILED_EDIT = "failed_edit"
-"""Memo of the result of an edit that failed: `behind`, the result of the commands behind it in its message."""
 WHAT = 80
 """Most characters of a call's main argument in the name of its drop."""
 ERRORS = 2
@@ -253,7 +249,7 @@ class Dispatcher(CallDecider):
         took: float = 0.0,
         drop: Drop | None = None,
     ) -> int:
-        """Append a result to the lane, and return its tokens."""
+        """Append a result to the conversation, and return its tokens."""
         message = Message(Role.TOOL, sent.text, tool_call_id=call.id)
         noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, took), **read_note(result, sent)}
         tool = self.registry.get(call.name)

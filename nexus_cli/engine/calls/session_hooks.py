@@ -1,7 +1,7 @@
 """Run the hooks of a session at its events, and apply what they answer (`nexus docs hooks`).
 
 A project's hook can refuse a call, have the person asked, or add text; only a personal one can allow a call or change
-its input. Each run is a memo of the lane (`HOOK`) for the timeline.
+its input. Each run is a memo of the conversation (`HOOK`) for the timeline.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import PLAN
+from nexus_cli.core.memo_kinds import HOOK
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.engine.requests.control import Control, SteeringWords
-from nexus_cli.engine.requests.work_notes import HOOK
 from nexus_cli.hooks.claude_lines import claude_lines
 from nexus_cli.hooks.hook_input import FAILED_EVENT, MOST_RESPONSE, HookedCall, encode_input
 from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, Hook, list_hooks, read_stamp
@@ -104,7 +104,7 @@ class SessionHooks:
     """Source of the start of a session that is not resumed."""
 
     def attach(self, context: ContextManager, control: Control) -> None:
-        """Use the lane of the session."""
+        """Use the conversation of the session."""
         self._window, self._control = context, control
 
     # -- events of the session ---------------------------------------------------------------------------------

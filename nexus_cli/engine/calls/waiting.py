@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import WAIT
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Waits
-from nexus_cli.ledger import WAIT, LaneLog, Ledger, SessionLog
+from nexus_cli.ledger import LaneLog, Ledger, SessionLog
 
 WAITING = "waiting"
 """Kind of the `NexusError` that ends the turn when its run begins to wait."""
@@ -32,7 +33,7 @@ def waiting_entry(ledger: Ledger, log: LaneLog) -> int:
 
 @dataclass
 class SessionWaits(Waits):
-    """Implements `Waits` for the main lane of one session."""
+    """Implements `Waits` for the main conversation of one session."""
 
     ledger: Ledger
     log: SessionLog

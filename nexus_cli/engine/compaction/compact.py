@@ -28,6 +28,7 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import RULES_ASKED
 from nexus_cli.engine.compaction.pins import list_pins
 from nexus_cli.engine.compaction.record_sources import (
     READ_AT_ONCE,
@@ -37,7 +38,7 @@ from nexus_cli.engine.compaction.record_sources import (
     read_log_in_pieces,
     read_texts,
 )
-from nexus_cli.engine.compaction.rules import ASKED, StandingRules, choose_rules, missed_rules, rules_tokens
+from nexus_cli.engine.compaction.rules import StandingRules, choose_rules, missed_rules, rules_tokens
 from nexus_cli.engine.compaction.summarise import (
     SummaryError,
     SummaryOverflow,
@@ -62,7 +63,8 @@ LEAST = 4000
 
 
 def draft_plan(context: ContextManager, work: WorkLog, cause: str, share: float) -> planning.CompactionPlan | None:
-    """Plan to compact the lane to `share` of its budget; None if too little would be removed. Changes nothing."""
+    """Plan to compact the conversation to `share` of its budget; None if too little would be removed. Changes
+    nothing."""
     available, count = countable(context, cause), context.count
     pinned = list_pins(context.conversation)
     budget, fixed = countable(context), context.conversation.epoch.fixed
@@ -104,7 +106,7 @@ def pins_room(context: ContextManager) -> int:
 
 
 async def compact(engine: Engine, cause: str, share: float, instructions: str = "") -> bool:
-    """Compact the lane to `share` of its budget; True if a smaller window was accepted."""
+    """Compact the conversation to `share` of its budget; True if a smaller window was accepted."""
     before, spent = engine.next_request().tokens, engine.spending.usage
     engine.emit(event.CompactionStart(cause, before))
     await read_log_in_pieces(engine.conversation, engine.work)
@@ -112,7 +114,7 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
     try:
         if plan is None:
             raise SummaryError(event.TOO_LITTLE)
-        if cause != "overflow":  # a fork of the lane would be refused too
+        if cause != "overflow":  # a fork of the conversation would be refused too
             await _run_before_summary(engine, cause, instructions)
         choice = choose_summary_source(engine, plan, cause)
         if cause == "command":
@@ -128,7 +130,7 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
         rewrite, kept = await draft_compaction(engine, plan, (summary, ends), choice, cause)
         engine.begin_epoch(rewrite)
         if missed:
-            engine.conversation.memo(ASKED, {"last": missed[0].entry})
+            engine.conversation.memo(RULES_ASKED, {"last": missed[0].entry})
     except SummaryError as reason:
         again = isinstance(reason, SummaryOverflow)
         cut = not again and (cause == "overflow" or (cause != "command" and not engine.window_request().fits))

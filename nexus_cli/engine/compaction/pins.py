@@ -1,7 +1,8 @@
 """Store the pins of a session: texts that every compaction keeps verbatim in the window.
 
-Pins are memos of the lane, so forks inherit them and nothing is overwritten: `{id, entry, text}` pins, `{id, off}`
-unpins. A pin is a `Quote` with its id: `conversation/compaction/pin.py` shows them, `summary_head.py` places them.
+Pins are memos of the conversation, so forks inherit them and nothing is overwritten: `{id, entry, text}` pins, `{id,
+off}` unpins. A pin is a `Quote` with its id: `conversation/compaction/pin.py` shows them, `summary_head.py` places
+them.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import clip_text, elide_text
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import PIN
 from nexus_cli.core.message import Role
 from nexus_cli.core.wire import canonical
 
-KIND = "pin"
 NUMBERED = re.compile(
     r"#?\s*[-+]?\d[\d\s.,:#-]*|#\s*[-+]?\w*\d\S*|(?:message|entry|no\.?|nr\.?)\s*#?\s*\d+", re.IGNORECASE
 )
@@ -33,7 +34,7 @@ RESULT_CAP = 1000
 def list_pins(conversation: Conversation) -> tuple[Quote, ...]:
     """Return the pins in force, oldest first."""
     found: dict[str, Quote] = {}
-    for memo in conversation.memos(KIND):
+    for memo in conversation.memos(PIN):
         name = str(memo.value["id"])
         if memo.value.get("off"):
             found.pop(name, None)
@@ -65,7 +66,7 @@ def add_pin(conversation: Conversation, what: str, count: Callable[[str], int], 
     if room is not None and (tokens := made.labelled_tokens(count)) > room:
         why = f"it takes {tokens:,} tokens, and all pins together have room for {room:,}"
         raise NexusError("usage", f"/pin {_short(what)}", why, SHORTER)
-    conversation.memo(KIND, {"id": made.pin, "entry": made.entry, "text": made.text})
+    conversation.memo(PIN, {"id": made.pin, "entry": made.entry, "text": made.text})
     return made
 
 
@@ -81,7 +82,7 @@ def remove_pin(conversation: Conversation, what: str) -> Quote:
         there = f"there are {ids}" if now else "nothing is pinned"
         why = f"{ids} match" if found else f"there is no such pin: {there}"
         raise NexusError("usage", f"/pin remove {_short(what)}".rstrip(), why, "/pin lists them")
-    conversation.memo(KIND, {"id": found[0].pin, "off": True})
+    conversation.memo(PIN, {"id": found[0].pin, "off": True})
     return found[0]
 
 
@@ -116,7 +117,7 @@ def _short(what: str) -> str:
 
 def _newest(conversation: Conversation) -> int:
     """Return the highest pin number ever used, removed pins included."""
-    return max((int(str(memo.value["id"])[1:]) for memo in conversation.memos(KIND)), default=0)
+    return max((int(str(memo.value["id"])[1:]) for memo in conversation.memos(PIN)), default=0)
 
 
 def _entry(conversation: Conversation, number: int) -> Entry:

@@ -1,4 +1,5 @@
-"""Read the sources of a compaction's work record: the lane's log, the ledger's list of files, the disk, the goals.
+"""Read the sources of a compaction's work record: the conversation's log, the ledger's list of files, the disk, the
+goals.
 
 `conversation/compaction/work_record.py` renders the record. Reading files is bounded in time and bytes; only regular
 files are read, others are just named.
@@ -26,17 +27,16 @@ from nexus_cli.conversation.compaction.work_record import (
 )
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.goals import list_goals
-from nexus_cli.conversation.read_lines import READ, ReadLines, read_lines
+from nexus_cli.conversation.read_lines import ReadLines, read_lines
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import COMMAND, DECISION, LINES_READ, TODO_MEMO, WORK
 from nexus_cli.core.real_files import read_regular
 from nexus_cli.core.services import Goal, SeenFile
-from nexus_cli.core.todo import MARKS, TODO_MEMO
-from nexus_cli.engine.requests.user_input import COMMAND
-from nexus_cli.engine.requests.work_notes import WORK, describe_changer
+from nexus_cli.core.todo import MARKS
+from nexus_cli.engine.requests.work_notes import describe_changer
 from nexus_cli.ledger import LaneLog
-from nexus_cli.permission.call_decision import DECISION
 
 SECONDS = 2.0
 """Time limit for checking all files; files not reached keep their state from the ledger."""
@@ -53,7 +53,7 @@ READ_AT_ONCE = 500
 
 
 def read_log(conversation: Conversation, log: WorkLog) -> Iterator[None]:
-    """Add the lane's new entries to `log`; yields after every `READ_AT_ONCE` entries."""
+    """Add the conversation's new entries to `log`; yields after every `READ_AT_ONCE` entries."""
     conversation = conversation
     while log.last < conversation.last:
         for entry in conversation.read(log.last + 1, min(conversation.last, log.last + READ_AT_ONCE)):
@@ -160,7 +160,7 @@ def _traces(conversation: Conversation) -> list[_Trace]:
             how = how if words in how else f"{how}, {words}" if how else words
             digest = file.digest if file and file.entry > memo.entry else ""  # valid only if a file tool used it since
             found[path] = _Trace(path, how, digest, used, at, name)
-    parts = read_lines(conversation.memos(READ))
+    parts = read_lines(conversation.memos(LINES_READ))
     traces = [_with_lines(trace, parts.get(trace.path, WHOLE)) for trace in found.values()]
     return sorted(traces, key=lambda trace: (-trace.used, trace.path))
 

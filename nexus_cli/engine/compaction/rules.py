@@ -10,16 +10,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from nexus_cli.conversation.compaction.backoff import TRIED
 from nexus_cli.conversation.compaction.compaction_plan import RULES_SHARE
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
 from nexus_cli.conversation.compaction.standing_rules import find_rules, fit_rules
 from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.core.memo_kinds import RULES_ASKED, TRIED
 from nexus_cli.core.typed_text import QuotedText
 from nexus_cli.engine.requests.user_messages import typed_messages
 
-ASKED = "rules_asked"
-"""Kind of the memo of the `last` entry up to which a summarizer was asked for rules once more."""
 MOST_ASKED = 30
 """Most sentences of one such request."""
 LONGEST_ASKED = 300
@@ -56,7 +54,7 @@ def missed_rules(
     found = [rule for rule in every if _STANDING.search(rule.text)]
     if not found or find_rules(quoted, said):
         return []
-    memos, known = conversation.memos(ASKED), "\n".join(rule.text for rule in earlier_rules(conversation))
+    memos, known = conversation.memos(RULES_ASKED), "\n".join(rule.text for rule in earlier_rules(conversation))
     first = int(memos[-1].value["last"]) if memos else 0
     new = (Quote(one.entry, one.text[:LONGEST_ASKED]) for one in found if one.entry > first and one.text not in known)
     return list(islice(new, MOST_ASKED))

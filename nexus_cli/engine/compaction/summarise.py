@@ -1,4 +1,5 @@
-"""Request a summary in a side lane: as a fork of the lane, or from a plain transcript, in pieces if it is long.
+"""Request a summary in a side conversation: as a fork of the conversation, or from a plain transcript, in pieces if it
+is long.
 
 A summary is checked only for its form: text under the requested headings, of any length. `summary_source` chooses the
 source, `summary_request` writes the request, `compact` cuts a summary that is too long.
@@ -125,8 +126,8 @@ def _ways(
 
 
 async def ask_for_rules(begin: Callable[[str], Engine], cap: int, sentences: Sequence[Quote]) -> str:
-    """Ask once more which sentences of the person are rules, in the side lane that `begin` makes of the request, and
-    return the answer, "" if it fails."""
+    """Ask once more which sentences of the person are rules, in the side conversation that `begin` makes of the
+    request, and return the answer, "" if it fails."""
     text = load_prompt("missed_rules", sentences="\n".join(f'"{one.text}"' for one in sentences))
     try:
         return await _answer(begin(text), cap, _Paid(), least=0)
@@ -135,8 +136,8 @@ async def ask_for_rules(begin: Callable[[str], Engine], cap: int, sentences: Seq
 
 
 async def _answer(side: Engine, cap: int, paid: _Paid, least: int = LEAST_HEADINGS) -> str:
-    """Request a summary in a side lane and check its form: at least so many headings. It may exceed `cap`. Raises
-    `SummaryError`."""
+    """Request a summary in a side conversation and check its form: at least so many headings. It may exceed `cap`.
+    Raises `SummaryError`."""
     seconds = side.settings.compact.seconds
     paid.requests += 1
     try:

@@ -36,7 +36,7 @@ def describe_kept(plan: CompactionPlan) -> str:
 
 
 def fork_instruction(plan: CompactionPlan, instructions: str) -> str:
-    """Return the instruction to append to a fork of the lane."""
+    """Return the instruction to append to a fork of the conversation."""
     kept = describe_kept(plan)
     return load_prompt("summarize", tokens=plan.asked, kept=kept, instructions=instructions).strip()
 

@@ -46,7 +46,7 @@ class SummarySource:
     """Uncached tokens of its first request, as the model counts them."""
     cached: int = 0
     forks: bool = False
-    """True if a fork of the lane is possible."""
+    """True if a fork of the conversation is possible."""
 
 
 def choose_source(
@@ -104,7 +104,7 @@ def _transcript_tokens(context: ContextManager, plan: CompactionPlan, model: Mod
 
 
 def fork_fits(context: ContextManager, plan: CompactionPlan, instructions: str) -> bool:
-    """True if a fork of the lane has room for a summary at its cap."""
+    """True if a fork of the conversation has room for a summary at its cap."""
     added = context.measure(Message(Role.USER, fork_instruction(plan, instructions)), "")
     least = max(plan.summary_cap, context.least_output)
     return left_over(context.model.info, context.project(added=added).most) >= least

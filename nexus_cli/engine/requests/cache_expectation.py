@@ -1,4 +1,4 @@
-"""Record the cache hits and misses of a running lane.
+"""Record the cache hits and misses of a running conversation.
 
 `nexus_cli.conversation.cache_diagnosis` explains misses, `nexus_cli.provider.prompt_cache` knows the lifetimes.
 """

@@ -33,7 +33,7 @@ class SteeringWords:
 
 @dataclass
 class Control:
-    """One per session, shared by all of its lanes."""
+    """One per session, shared by all of its conversations."""
 
     events: asyncio.Queue[Event | None] | None = None
     """The events of the newest turn or act; None before the first one, when events are discarded."""

@@ -9,19 +9,18 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from nexus_cli.conversation.compaction.backoff import UNDONE
 from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.entry_ranges import EntryRange
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
+from nexus_cli.core.memo_kinds import LEFT_OUT, UNDONE
 from nexus_cli.ledger import Ledger
-from nexus_cli.sections.section_drops import KIND as LEFT_OUT
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.ask_result import DropObject
     from nexus_cli.core.json_types.context_report import DropsReport
 
 Memos = Callable[[str], Iterable[Memo]]
-"""Reads the memos of one kind from a lane."""
+"""Reads the memos of one kind from a conversation."""
 NAMED = 8
 """Tokens by which the present size of a section's drop may differ from the recorded one, which is shown then."""
 UNIT = "counted"
@@ -57,8 +56,8 @@ def window_drops(
 ) -> DropsReport:
     """Return the drops of a session, oldest first, with the number still left out, and how many of these were recalled.
 
-    `items`, `memos` and `sections` are those of the window, its lane and its epoch, see `returned_drops`. Drops of
-    these sections have their present size.
+    `items`, `memos` and `sections` are those of the window, its conversation and its epoch, see `returned_drops`. Drops
+    of these sections have their present size.
     """
     returned, now = returned_drops(drops, items, memos, sections), _left_out_tokens(sections)
     drops = [

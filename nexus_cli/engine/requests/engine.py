@@ -1,6 +1,7 @@
-"""The state of one lane: its conversation, what waits for its next request, its cache history, what the session shares.
+"""The state of one conversation: its conversation, what waits for its next request, its cache history, what the session
+shares.
 
-`factory` builds it; `side_conversations` opens side lanes.
+`factory` builds it; `side_conversations` opens side conversations.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.entry import Drop, Epoch, Kind
 from nexus_cli.core.event import Event, Notice
+from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.readings import NextEpoch, Preamble, Readings
@@ -28,14 +30,12 @@ from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import describe_left_out
 from nexus_cli.tools.registry import find_tool
 
-REWRITE = "rewrite"
-"""Kind of the memo of a rewrite: its cause, epoch and price."""
 SWITCH = "model"
 """Cause of the epoch that another model begins."""
 
 
 class PromptAssembler(Protocol):
-    """Assembles the system text and the preambles of a lane."""
+    """Assembles the system text and the preambles of a conversation."""
 
     async def draft_epoch(self, context: ContextManager, words: str = "") -> EpochDraft:
         """Return the present system text and tools, for the next epoch. `words` is the first message of a
@@ -46,13 +46,13 @@ class PromptAssembler(Protocol):
         this epoch last sent them."""
 
     def resume(self, conversation: Conversation) -> None:
-        """Load the sections that the lane's epoch has already sent."""
+        """Load the sections that the conversation's epoch has already sent."""
 
 
 @dataclass
 class Engine:
-    """The state that the turns of one lane need: its window, what waits for the next request, and the objects shared
-    with the session."""
+    """The state that the turns of one conversation need: its window, what waits for the next request, and the objects
+    shared with the session."""
 
     context: ContextManager
     """The conversation, and its model, budget and token estimate."""
@@ -71,7 +71,7 @@ class Engine:
     load_facts: Callable[[], tuple[ModelInfo, str]] | None = None
     """Returns the facts of a model whose server had not answered when the session was opened, and a notice or ""."""
     step: int = 0
-    """Number of the lane's newest request."""
+    """Number of the conversation's newest request."""
     readings: Readings = field(default_factory=Readings)
     """What waits for the next request."""
     is_narrow: bool = False
@@ -81,7 +81,7 @@ class Engine:
     response_format: str = ""
     """The schema that the provider holds the answers of the running turn to, see `Request`."""
     work: WorkLog = field(default_factory=lambda: WorkLog(find_tool))
-    """Commands and turns found in the lane's log, up to the last entry read."""
+    """Commands and turns found in the conversation's log, up to the last entry read."""
 
     @property
     def conversation(self) -> Conversation:
@@ -238,7 +238,8 @@ def rewrite_note(epoch: Epoch, price: RewritePrice) -> Note:
 
 
 def newest_words(conversation: Conversation) -> str:
-    """Return the last request in the lane's window, "" if there is none: messages of nexus within a turn are none."""
+    """Return the last request in the conversation's window, "" if there is none: messages of nexus within a turn are
+    none."""
     for item in reversed(conversation.items):
         if is_request((item,)) and not any(
             one.kind is Kind.STEER and one.actor == "nexus" for one in conversation.read(item.entry, item.entry)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nexus_cli.conversation.compaction.backoff import UNDONE, anchor_before
+from nexus_cli.conversation.compaction.backoff import anchor_before
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.estimate import DISTRUST, Anchor, Estimate
 from nexus_cli.conversation.undo import UNDO
 from nexus_cli.core.entry import Epoch
+from nexus_cli.core.memo_kinds import UNDONE
 from nexus_cli.ledger import LaneLog, RequestRow
 
 

@@ -16,6 +16,7 @@ from nexus_cli.conversation.tokens.estimate import is_possible_report
 from nexus_cli.core import event
 from nexus_cli.core.entry import Entry, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.memo_kinds import CUT, SERVER_CUT
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import with_cost
 from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
@@ -24,7 +25,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.cache_expectation import record_use
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.readings import Preamble
-from nexus_cli.engine.requests.server_cut import SERVER_CUT, report_cut
+from nexus_cli.engine.requests.server_cut import report_cut
 from nexus_cli.provider.reply import Reply, ReplyFold
 
 INTERRUPTED = "[interrupted]"
@@ -32,8 +33,6 @@ BROKEN_OFF = "[the reply broke off here]"
 CUT_OFF = "[cut off: the output limit was reached]"
 COMPLETE = frozenset({"stop", "tool_calls", ""})
 """Finish reasons of a complete reply; "" if the ledger has none."""
-CUT = "cut"
-"""Kind of the memo with the `text` of an answer whose stream was cut, the `step` of its request, and `why`."""
 KEPT = "What arrived is kept"
 """Start of a hint that is true only if the session is saved."""
 ARGUMENTS = ("model", "max_output", "effort", "tool_choice", "cache_key", "previous_end")
@@ -46,8 +45,8 @@ async def call_model(engine: Engine, plan: RequestPlan, most: int | None = None,
     """Send the window, of which `plan` is the request, and record the reply of at most `most` tokens.
 
     Raises `ProviderError`, or `NexusError` of kind `provider`, `length` or `refused`, after recording partial text.
-    Without `main` (side lanes) no text is emitted, no step of the turn is counted, and a cut answer is not retried. A
-    retry belongs to the same step, and is not sent if it would exceed a limit.
+    Without `main` (side conversations) no text is emitted, no step of the turn is counted, and a cut answer is not
+    retried. A retry belongs to the same step, and is not sent if it would exceed a limit.
     """
     may_repeat = main and bool(getattr(engine.provider, "asks_again", False))
     cap = engine.answer_cap(plan)
@@ -121,7 +120,7 @@ async def _request_reply(
 
 
 def ends_unfinished(log: Log) -> bool:
-    """True if the newest entry of a lane is a reply that was cut off, interrupted or refused by a filter."""
+    """True if the newest entry of a conversation is a reply that was cut off, interrupted or refused by a filter."""
     last = log.last_id()
     newest = log.read(last, last) if last else ()
     return bool(newest) and newest[0].kind is Kind.ASSISTANT and log.finish_of(last) not in COMPLETE

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.tokens.refusal import REFUSED_WINDOW, with_session_window
+from nexus_cli.conversation.tokens.refusal import with_session_window
+from nexus_cli.core.memo_kinds import REFUSED_WINDOW
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Calibrations, Log
 from nexus_cli.provider.model_table import describe_unknown_window

@@ -1,4 +1,4 @@
-"""Assemble the text that we add to the requests of a lane: system text for an epoch, preambles for messages."""
+"""Assemble the text that we add to the requests of a conversation: system text for an epoch, preambles for messages."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation, EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
-from nexus_cli.conversation.request_plan import PLAN
-from nexus_cli.core.memory import TOLD
+from nexus_cli.core.memo_kinds import PLAN, TOLD
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.wire import canonical
 from nexus_cli.engine.requests.readings import Preamble
@@ -24,7 +23,7 @@ from nexus_cli.sections.section_drops import SectionDrops
 
 @dataclass
 class PromptAssembly:
-    """Implements `PromptAssembler` for one lane."""
+    """Implements `PromptAssembler` for one conversation."""
 
     collector: SectionCollector
     offer: ToolOffer
@@ -42,7 +41,7 @@ class PromptAssembly:
     """The notices of that request."""
 
     def drafting(self, notify: Callable[[str], None], left_out: SectionDrops) -> PromptAssembly:
-        """Return an assembly for drafts of the same sections, which do not change the state of the lane."""
+        """Return an assembly for drafts of the same sections, which do not change the state of the conversation."""
         collector = self.collector.drafting(notify, left_out)
         return PromptAssembly(collector, self.offer, self.rules, self.inherited)
 
@@ -106,7 +105,8 @@ class PromptAssembly:
         return Preamble(text, settle, sections, changed.facts(), arrived)
 
     def resume(self, conversation: Conversation) -> None:
-        """Load the sections that the lane's epoch has sent, and start reading those that were unread when it began."""
+        """Load the sections that the conversation's epoch has sent, and start reading those that were unread when it
+        began."""
         self._epoch, self._due = conversation.epoch.id, conversation.last_sent < 0
         self.collector.load_sent((item.preamble for item in conversation.items), last_section_hashes(conversation))
         rows = json.loads(conversation.epoch.sections)
@@ -118,7 +118,7 @@ class PromptAssembly:
 
 
 def last_section_hashes(conversation: Conversation) -> dict[str, str]:
-    """Return the hash of each event section as last sent by the lane, in any epoch."""
+    """Return the hash of each event section as last sent by the conversation, in any epoch."""
     last: dict[str, str] = {}
     for memo in conversation.memos(PLAN):
         last.update(memo.value["told"])

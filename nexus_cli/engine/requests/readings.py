@@ -1,4 +1,4 @@
-"""What was read for the next request of a lane, and what waits for it."""
+"""What was read for the next request of a conversation, and what waits for it."""
 
 from __future__ import annotations
 

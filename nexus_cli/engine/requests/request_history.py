@@ -37,9 +37,9 @@ class RequestHistory:
     """The requests of a session."""
 
     source: Sequence[RequestRow]
-    """Requests of the session it was forked from, which its main lane continues."""
+    """Requests of the session it was forked from, which its main conversation continues."""
     lanes: Mapping[int, Sequence[RequestRow]]
-    """Its own requests by lane, the main lane first; each oldest first."""
+    """Its own requests by conversation, the main conversation first; each oldest first."""
     used: Mapping[int, Sequence[str]]
     """Times of the requests of each epoch, those of the source included, oldest first."""
     proven: bool
@@ -78,12 +78,12 @@ class RequestPair:
     row: RequestRow
     before: RequestRow | None
     used: str
-    """Time of the last request in the epoch of `before`, in any lane; "" without `before`."""
+    """Time of the last request in the epoch of `before`, in any conversation; "" without `before`."""
 
 
 @dataclass
 class ConversationRequests:
-    """The requests of one lane, oldest first, with a cache of their epochs and models."""
+    """The requests of one conversation, oldest first, with a cache of their epochs and models."""
 
     ledger: Ledger
     settings: Settings
@@ -167,7 +167,7 @@ class ConversationRequests:
 
 
 def read_lanes(ledger: Ledger, session: str, settings: Settings) -> list[ConversationRequests]:
-    """Return the main lane of a session, then its other lanes that sent requests."""
+    """Return the main conversation of a session, then its other conversations that sent requests."""
     told = read_requests(ledger, session)
     main = [*told.source, *next(iter(told.lanes.values()))]
     made: list[ConversationRequests] = []
@@ -188,14 +188,16 @@ def _newest(rows: Sequence[RequestRow]) -> RequestRow | None:
 
 
 def _forked_from(row: RequestRow, main: Sequence[RequestRow]) -> RequestRow | None:
-    """Return the request of the main lane that the first request of a fork extends; None without a common epoch."""
+    """Return the request of the main conversation that the first request of a fork extends; None without a common
+    epoch."""
     epoch, last, at = row.manifest.epoch, row.manifest.last, row.manifest.at
     earlier = (one for one in main if one.manifest.epoch == epoch and one.manifest.last <= last)
     return _newest([one for one in earlier if one.manifest.at <= at])
 
 
 def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Sequence[str]]) -> str:
-    """Return the time of the last request in the epoch of `before`, in any lane, until `row`; "" if that is None."""
+    """Return the time of the last request in the epoch of `before`, in any conversation, until `row`; "" if that is
+    None."""
     if before is None:
         return ""
     used = times[before.manifest.epoch]

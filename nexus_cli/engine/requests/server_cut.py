@@ -11,8 +11,6 @@ from nexus_cli.provider.model_table import window_command
 
 LEAST_READ = 1_000
 """A smaller report is no count: some servers report a constant, and none has a window of this size."""
-SERVER_CUT = "server_cut"
-"""Kind of the memo with what the model is `told` with its next request."""
 
 
 def report_cut(context: ContextManager, control: Control, step: int, request: RequestPlan, reported: int) -> str:

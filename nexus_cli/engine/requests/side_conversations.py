@@ -1,4 +1,5 @@
-"""Open side lanes of a session: forks that share the lane's history, and separate, empty lanes."""
+"""Open side conversations of a session: forks that share the conversation's history, and separate, empty
+conversations."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from nexus_cli.provider.wire_rules import rules_for
 
 
 def forked(engine: Engine, agent: str, instruction: str) -> Engine:
-    """Fork the lane and append one instruction.
+    """Fork the conversation and append one instruction.
 
     Shared with the parent: spending, control, clock, settings, prompt, calibrations, the token estimate but for its
     anchor. Copied: model, budget, anchor, sent requests, event sections. Everything else is new. Of the session's
@@ -44,7 +45,7 @@ def forked(engine: Engine, agent: str, instruction: str) -> Engine:
 
 
 def separate(engine: Engine, agent: str, model: Model, text: str = "") -> Engine:
-    """Open a lane for `model`, without system text and tools, empty or with a message of this text.
+    """Open a conversation for `model`, without system text and tools, empty or with a message of this text.
 
     Shared with `engine`: spending, control, clock, settings, prompt, cache use times, and calibrations unless
     `model` is the session's own, whose calibration other contents must not change. Everything else is new.
@@ -81,7 +82,7 @@ def other_model(context: ContextManager, settings: Settings, name: str) -> Model
 
 
 def sized(context: ContextManager, model: Model) -> tuple[TokenBudget, Estimate]:
-    """Return the budget of a lane for `model`, and an estimate by the model's calibration."""
+    """Return the budget of a conversation for `model`, and an estimate by the model's calibration."""
     name = model.info.served_name
     known = context.calibrations.calibration(name) if context.calibrations else None
     budget = TokenBudget.of(model.info.window, model.info.max_output)
@@ -89,8 +90,8 @@ def sized(context: ContextManager, model: Model) -> tuple[TokenBudget, Estimate]
 
 
 def _open_log(conversation: Conversation, agent: str, at_entry: int | None) -> Log:
-    """Open the log of a side lane: a fork at `at_entry`, or (None) an empty one; in memory if the parent's log cannot
-    store lanes."""
+    """Open the log of a side conversation: a fork at `at_entry`, or (None) an empty one; in memory if the parent's log
+    cannot store conversations."""
     log = conversation.log
     if isinstance(log, LaneLog):
         return log.open_lane(agent, at_entry)

@@ -56,8 +56,8 @@ class ToolOffer:
     """Those of the newest epoch that began or was drafted."""
 
     def select(self, window: int, conversation: Conversation, words: str = "", asked: Collection[str] = ()) -> Schemas:
-        """Decide on the tools of the next epoch of a lane, in a window of so many tokens. `words` is the first message
-        of a session, `asked` what `called_for` returned."""
+        """Decide on the tools of the next epoch of a conversation, in a window of so many tokens. `words` is the first
+        message of a session, `asked` what `called_for` returned."""
         wanted, attended = {*asked}, self.attended
         for item in conversation.items:
             wanted.update(call.name for call in item.message.tool_calls)

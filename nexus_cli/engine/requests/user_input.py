@@ -22,11 +22,11 @@ from nexus_cli.core.elide import (
     one_line,
 )
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, WindowItem
+from nexus_cli.core.memo_kinds import ATTACHMENTS, CLIPPED, PASTED, SHOWN, SOURCE
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.engine.requests.clip_results import LARGE, clip_with_drop
 from nexus_cli.engine.requests.control import Control, SteeringWords
-from nexus_cli.ledger.sessions import SHOWN
 
 _OPENING = re.compile(
     r'^<(?:(?P<stdin>stdin)|file path="(?P<path>[^"\n]*)"(?: lines="(?P<line>\d+)-\d+"| pages="[\d-]+" of="\d+")?)>\n',
@@ -115,29 +115,6 @@ def _chunk_rows(text: str, low: int, high: int, chunks: int, first_line: int) ->
     return rows
 
 
-TRIGGER = "trigger"
-"""Memo of a turn that the person did not start by typing: the `source` of its trigger, `facts` (`Trigger.facts`)."""
-SOURCE = "source"
-"""Memo of a steering message that the person did not type: its `source`, `client` or `agent`."""
-PASTED = "pasted"
-"""Memo of a message with pasted text: `ranges`, the start and end offset of each paste in characters."""
-COMMAND = "command"
-"""Memo of a message that reports a command run by the person: `command`, `status`, `error`."""
-RECALLED = "recalled"
-"""Memo of a message that sends a part of a drop again: `drop` (id)."""
-CLIPPED = "clipped"
-"""Memo of a message that was recorded in part: `drop` (id), which holds its whole text, or `parts`: start and end of
-each clipped part in the message, and the id of the drop that holds it whole."""
-ATTACHED = "attached"
-"""Memo of `texts` waiting for the person's next message in `session`: `text`, `what` it is, and its memos by kind:
-`COMMAND` (None if it has none) and `RECALLED`."""
-ATTACHMENTS = "attachments"
-"""Memo of a message with attached `files`, each as `AttachedFile.to_json`."""
-HISTORY = "history"
-"""Memo of an entry with messages of a space: `space` (key), its `name`, `messages` (keys; none: the header alone),
-`parts`: offsets in the entry of each message's start, state and end."""
-UNDONE_FILES = "undone_files"
-"""Memo of an undo or redo of files by the person: the line that is `told` to the model with the next message."""
 REQUEST_SHARE = 0.6
 """Share of the budget without system text and tools that one message may use; a longer one is elided."""
 LEAST_CAP = 64

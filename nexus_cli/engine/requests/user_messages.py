@@ -1,4 +1,4 @@
-"""Read people's messages from a lane's log, for the parts that the window shows only as a summary or a marker.
+"""Read people's messages from a conversation's log, for the parts that the window shows only as a summary or a marker.
 
 Attachments are excluded: like tool results, they are not the person's words. The reason given for refusing a call is in
 its result. `find_others` finds messages that other parties wrote.
@@ -15,9 +15,8 @@ from typing import Any
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import PERSON, Entry, ItemForm, Kind, Memo
+from nexus_cli.core.memo_kinds import DECISION, PASTED, SOURCE, TRIGGER
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.engine.requests.user_input import PASTED, SOURCE, TRIGGER
-from nexus_cli.permission.call_decision import DECISION
 
 UNKNOWN = "unknown"
 AT_ONCE = 200

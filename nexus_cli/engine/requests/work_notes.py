@@ -1,7 +1,7 @@
 """Record file changes of calls, and outcomes of workers' commands, for the work record as they happen.
 
-Each is a memo `work` in the lane of the parent session, so that it survives a killed process, a deleted worker session
-and compactions.
+Each is a memo `work` in the conversation of the parent session, so that it survives a killed process, a deleted worker
+session and compactions.
 """
 
 from __future__ import annotations
@@ -15,16 +15,10 @@ from nexus_cli.conversation.compaction.work_record import CommandRun, read_run
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ToolResultEvent
+from nexus_cli.core.memo_kinds import WORK
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.permission.run_limits import CHANGES
 
-WORK = "work"
-"""Kind of the memo of a call's changes: `by` (`a command`, a worker such as `w1`, or "" for a file tool), `files`
-(absolute paths), `more` (number of unnamed files), `worktree` (name of the worker's), `command` (outcome of a worker's
-command, see `command_values`)."""
-HOOK = "hook"
-"""Kind of the memo of one run of a hook: `event`, `hook` (its name), `source`, `outcome`, `why`, `seconds`, `about` (a
-call)."""
 COMMAND_DID = "a command"
 MOST_FILES = 50
 """Most files of one call that are named; others, as after a `git checkout`, are only counted."""
@@ -53,7 +47,7 @@ def work_note(
 def note_worker_call(
     conversation: Conversation, worker: str, each: ToolResultEvent, tool: Tool | None, project: Path, worktree: str
 ) -> None:
-    """Record the changes and the command of a worker's call in the lane of its parent, if it has any."""
+    """Record the changes and the command of a worker's call in the conversation of its parent, if it has any."""
     if tool is None or tool.effect not in CHANGES:
         return
     command = str(each.call.arguments.get(tool.subject, "")).strip() if tool.effect is Effect.RUN else ""

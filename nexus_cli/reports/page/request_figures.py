@@ -14,11 +14,11 @@ from itertools import accumulate, groupby
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.conversation import item_of
-from nexus_cli.conversation.request_plan import PLAN
 from nexus_cli.conversation.section_rows import scale_sections
 from nexus_cli.conversation.tokens.estimate import Estimate, apportion
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm
+from nexus_cli.core.memo_kinds import PLAN
 from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.engine.requests.model_facts import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
@@ -47,7 +47,7 @@ class HeldPart:
 
 @dataclass(frozen=True, slots=True)
 class RequestFigures:
-    """One request of the main lane: its size by layer, its content and the drops at its time."""
+    """One request of the main conversation: its size by layer, its content and the drops at its time."""
 
     row: RequestRow
     used: UsedTokens
@@ -73,7 +73,7 @@ class RequestFigures:
 def list_request_figures(
     ledger: Ledger, log: LaneLog, entries: Sequence[Entry], settings: Settings
 ) -> Iterator[RequestFigures]:
-    """Yield the figures of each request of a main lane, oldest first; `entries` are all of the lane."""
+    """Yield the figures of each request of a main conversation, oldest first; `entries` are all of the conversation."""
     rows, drops = log.requests(), log.drops()
     sums = [0, *accumulate(entry.tokens for entry in entries)]
     plans = log.memos(PLAN)

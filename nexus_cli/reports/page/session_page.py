@@ -15,9 +15,9 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.cache_diagnosis import CAUSES
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Drop
-from nexus_cli.engine.calls.dispatch import RESULT
+from nexus_cli.core.memo_kinds import IMPORTED, RESULT, SHOWN
 from nexus_cli.ledger import Ledger, SessionInfo
-from nexus_cli.ledger.sessions import FIRST_TEXT, IMPORTED, SHOWN
+from nexus_cli.ledger.sessions import FIRST_TEXT
 from nexus_cli.reports.page.chart import LAYERS, draw_strips
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import ALONE, FORMS, HeldPart, RequestFigures, list_request_figures

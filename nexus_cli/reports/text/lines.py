@@ -89,7 +89,7 @@ PURPOSES = {
     "goal_decompose": "for goals",
     "title": "for the title",
 }
-"""Purposes of lanes beside the conversation, by agent; other lanes have the agent's name."""
+"""Purposes of conversations beside the conversation, by agent; other conversations have the agent's name."""
 
 
 def name_basis(basis: Any) -> str:

@@ -1,5 +1,5 @@
 """Acts: operations on a session other than a turn. Each is a function that returns an `Act` of `session_state`.
 
 `Session.act` runs an act like a turn: with events, and stopped by `cancel`. An act gets only the session's state; it
-changes the session through its lane and records memos.
+changes the session through its conversation and records memos.
 """

@@ -1,4 +1,4 @@
-"""Set a goal: a side lane with the recipe `goal_decompose` splits it into steps; memos store both."""
+"""Set a goal: a side conversation with the recipe `goal_decompose` splits it into steps; memos store both."""
 
 from __future__ import annotations
 

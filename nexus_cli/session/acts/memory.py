@@ -1,7 +1,7 @@
 """Acts on memory: consolidate facts, extract facts before a compaction, reflect on the session.
 
-Each runs in a fork or a side lane, without changing the conversation. Facts that the person stated or accepted stay
-until they accept a replacement.
+Each runs in a fork or a side conversation, without changing the conversation. Facts that the person stated or accepted
+stay until they accept a replacement.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def _line(fact: Fact) -> str:
 
 
 async def extract_facts(dispatcher: Dispatcher, engine: Engine) -> None:
-    """Let a fork of the lane store facts. An error becomes a notice, and the compaction continues. Does nothing without
-    memory."""
+    """Let a fork of the conversation store facts. An error becomes a notice, and the compaction continues. Does nothing
+    without memory."""
     if dispatcher.registry.get(TOOL) is None:
         return
     try:

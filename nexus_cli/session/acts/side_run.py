@@ -1,7 +1,8 @@
-"""Run bounded work in a side lane (a fork, or a new lane), with requests and tool calls within the limits of a recipe.
+"""Run bounded work in a side conversation (a fork, or a new conversation), with requests and tool calls within the
+limits of a recipe.
 
-It is a turn without steering, event sections, streamed text or rewrites of the window. A lane without tools ends at the
-first call, because providers refuse a history with calls and no tools.
+It is a turn without steering, event sections, streamed text or rewrites of the window. A conversation without tools
+ends at the first call, because providers refuse a history with calls and no tools.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memory import TOLD
+from nexus_cli.core.memo_kinds import TOLD
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import StartLog, Waits
 from nexus_cli.engine.calls.dispatch import Dispatcher
@@ -37,10 +38,11 @@ MOST = 10
 async def run_in_fork(
     engine: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None = None, most: int | None = None
 ) -> str:
-    """Run the recipe's instruction in a fork of the lane, with the calls that the recipe allows; return the answer.
+    """Run the recipe's instruction in a fork of the conversation, with the calls that the recipe allows; return the
+    answer.
 
     With `then` the fork continues with that recipe and its instruction after its first step of calls. Its requests
-    begin with the lane's lines, and are at most `most`; the lane does not change. Raises `NexusError`.
+    begin with the conversation's lines, and are at most `most`; the conversation does not change. Raises `NexusError`.
     """
     return await _run(forked(engine, recipe.name, _instruction(recipe)), dispatcher, recipe, then, most)
 
@@ -55,7 +57,7 @@ async def run_in_lane(
     model: Model | None = None,
     facts: Sequence[str] = (),
 ) -> str:
-    """Return the answer to `text` under the recipe's instruction in a new lane; may raise `NexusError`."""
+    """Return the answer to `text` under the recipe's instruction in a new conversation; may raise `NexusError`."""
     instruction = _instruction(recipe)
     side = separate(engine, recipe.name, model or engine.model)
     context = side.context
@@ -82,7 +84,7 @@ def _instruction(recipe: Recipe) -> str:
 async def _run(
     side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None = None, most: int | None = None
 ) -> str:
-    """Run the steps of the side lane; its usage counts for the turn, within the limits of both."""
+    """Run the steps of the side conversation; its usage counts for the turn, within the limits of both."""
     spending = side.spending
     side.spending = replace(
         spending, limits=spending.limits & recipe.limits, recipes=(*spending.recipes, recipe), ending=""
@@ -134,7 +136,7 @@ def _answer_without_tools(recipe: Recipe, conversation: Conversation, calls: Seq
 
 
 async def _request(side: Engine, recipe: Recipe) -> None:
-    """Send one request of the side lane, with its pending notices."""
+    """Send one request of the side conversation, with its pending notices."""
     if side.readings.notices and side.conversation.attach_preamble("\n".join(map(as_note, side.readings.notices))):
         side.readings.notices.clear()
     needs = side.window_request()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from nexus_cli.core.memo_kinds import TODO_MEMO
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.todo import LONGEST_TEXT, MOST_ITEMS, OPEN, TODO_MEMO, count_items
+from nexus_cli.core.todo import LONGEST_TEXT, MOST_ITEMS, OPEN, count_items
 from nexus_cli.core.tool import ToolContext
 
 

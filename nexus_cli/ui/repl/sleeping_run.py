@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import WAIT
+from nexus_cli.core.memo_kinds import WAIT
 from nexus_cli.session.session import Session
 from nexus_cli.ui.repl.job_runner import JobRunner
 

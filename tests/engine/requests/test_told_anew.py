@@ -16,9 +16,10 @@ from session.played import Played, the_ledger
 from session.summed import FORK, TRANSCRIPT, Summariser, live, living, turn
 
 from nexus_cli.config.paths import project_root
-from nexus_cli.conversation.request_plan import PLAN, RequestPlan
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.memo_kinds import PLAN
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.engine import turn as loop

@@ -25,11 +25,11 @@ from nexus_cli.config.settings import Settings, UiSettings
 from nexus_cli.core import event as e
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.memo_kinds import COMMAND
 from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.compaction import record_sources
 from nexus_cli.engine.requests.model_call import GO_ON
-from nexus_cli.engine.requests.user_input import COMMAND
 from nexus_cli.reports.context import live_report
 from nexus_cli.reports.text.lines import short
 from nexus_cli.reports.transcript import session_transcript, transcript_text

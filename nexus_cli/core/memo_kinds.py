@@ -1,0 +1,102 @@
+"""The kinds of memos: what is recorded of a conversation beside its entries, and the values of each kind.
+
+A memo stands at an entry (`core.entry.Memo`). A kind is a name in the ledger and is never changed.
+"""
+
+from __future__ import annotations
+
+ACTIVE_SPACE = "active_space"
+"""Memo of a session: the key of the `space` that its agent has entered."""
+ADDED_MEMO = "added_folders"
+"""Memo of a session's added folders: `folders`, their real paths. The newest memo counts."""
+ATTACHED = "attached"
+"""Memo of `texts` waiting for the person's next message in `session`: `text`, `what` it is, and its memos by kind:
+`COMMAND` (None if it has none) and `RECALLED`."""
+ATTACHMENTS = "attachments"
+"""Memo of a message with attached `files`, each as `AttachedFile.to_json`."""
+CLIPPED = "clipped"
+"""Memo of a message that was recorded in part: `drop` (id), which holds its whole text, or `parts`: start and end of
+each clipped part in the message, and the id of the drop that holds it whole."""
+COMMAND = "command"
+"""Memo of a message that reports a command run by the person: `command`, `status`, `error`."""
+TRIED = "compaction"
+"""Memo about a compaction or an undo: its `step`, the `epoch` that it began (None: it failed) and `why`.
+A failed one has `paid` (a summary was requested) and `over` (the window did not fit). A successful one has `drops`,
+`rules` (entry and text of each standing rule) and `anchor`: the last report on the replaced window."""
+CUT = "cut"
+"""Memo with the `text` of an answer whose stream was cut, the `step` of its request, and `why`."""
+DECISION = "decision"
+"""Memo with the decision on a call and the person's answer (`reports/decisions.py`). A call without this memo was
+granted by the level alone, or could not run."""
+TOLD = "facts"
+"""Memo of told facts: `ids` of those that its entry, or a drop named in it, contains."""
+FAILED_EDIT = "failed_edit"
+"""Memo of the result of an edit that failed: `behind`, the result of the commands behind it in its message."""
+GOAL = "goal"
+"""Memo of goals: `goals` set (`id`, `text`, `parent` of a step), `done` and `dropped` (ids)."""
+HISTORY = "history"
+"""Memo of an entry with messages of a space: `space` (key), its `name`, `messages` (keys; none: the header alone),
+`parts`: offsets in the entry of each message's start, state and end."""
+HOOK = "hook"
+"""Memo of one run of a hook: `event`, `hook` (its name), `source`, `outcome`, `why`, `seconds`, `about` (a
+call)."""
+IMPORTED = "imported"
+"""Memo of a session that another program made: `from`, `id`, `file`, `stamp`, `entries`, `digest`, `usage` by model,
+`left_out`."""
+JOB = "job"
+"""Memo with the state of a job, written when it starts and when it ends."""
+LEFT_OUT = "left_out"
+"""Memo of a dropped `section`: `sha256` of its whole text, and the id of the `drop`."""
+LIMITS_MEMO = "limits"
+"""Memo of the limits of a request: `recipe`, its `section_budget`, `limits` as in `nexus docs json`, and the model's
+`window` and `max_output` in tokens as known then. Valid for all requests until the next such memo."""
+PASTED = "pasted"
+"""Memo of a message with pasted text: `ranges`, the start and end offset of each paste in characters."""
+PIN = "pin"
+"""Memo of a pin: its `id`, `entry` and `text`, or `id` and `off` once it was taken back."""
+PLAN = "plan"
+"""Memo of a request that sent event sections: `epoch`, `told` (section id to the hash of its whole text),
+`pool`, `raised` and `sections` as in `nexus docs json`. Its entry is the newest one in the request."""
+LINES_READ = "read"
+"""Memo of a result that shows or edits a `file` (absolute path): the spans of `lines` sent, out of `total`;
+`edits` as in `FileEdit.changes`, after which `lines` are those that the model wrote; further parts are in `also`."""
+RECALLED = "recalled"
+"""Memo of a message that sends a part of a drop again: `drop` (id)."""
+RECAP = "recap"
+"""Memo of a recap: `drop` (id) with what the head of the `epoch` (id) tells again."""
+REFUSED_WINDOW = "refused_window"
+"""Memo of a `window` from an overflow error that only this session uses (0: no longer), with the served
+name of the `model` and the window `listed` for it at that time."""
+RESULT = "result"
+"""Memo of a result's entry: its `result_note`, so that a resumed session shows it as it was."""
+REWRITE = "rewrite"
+"""Memo of a rewrite: its cause, epoch and price."""
+RULES_ASKED = "rules_asked"
+"""Memo of the `last` entry up to which a summarizer was asked for rules once more."""
+TAKEN = "run"
+"""Memo of the first entry after a claim: `run`, and `signals`, the keys of the signals that this entry shows."""
+SERVER_CUT = "server_cut"
+"""Memo with what the model is `told` with its next request."""
+SHOWN = "shown"
+"""Memo of an entry: the `text` that people are shown instead of the entry's message, which is ours."""
+SOURCE = "source"
+"""Memo of a steering message that the person did not type: its `source`, `client` or `agent`."""
+TODO_MEMO = "todo"
+"""Memo of a list: `items`, each with `text` and `state`. The newest memo is the list."""
+TRIGGER = "trigger"
+"""Memo of a turn that the person did not start by typing: the `source` of its trigger, `facts` (`Trigger.facts`)."""
+UNDONE = "undone"
+"""Memo about an undo: the `epoch` of the undone compaction, and the `drops` that it restored."""
+UNDONE_FILES = "undone_files"
+"""Memo of an undo or redo of files by the person: the line that is `told` to the model with the next message."""
+UNTIL = "until"
+"""Memo of a command that a `session` works for: `command` ("" ends the work), `goal` (id, may be "")."""
+WAIT = "wait"
+"""Memo of the tool result after which the session's run waits: `wait` (see `core.run.Wait`), and for a session without
+a run `type`, `title`, `trigger`, `options`, `entity` (if any) of its new run."""
+WORK = "work"
+"""Memo of a call's changes: `by` (`a command`, a worker such as `w1`, or "" for a file tool), `files`
+(absolute paths), `more` (number of unnamed files), `worktree` (name of the worker's), `command` (outcome of a worker's
+command, see `command_values`)."""
+WORKER = "worker"
+"""Memo with the state of a worker, written before it starts, when it gets its session, and when it ends."""
