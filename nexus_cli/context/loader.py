@@ -183,31 +183,26 @@ def load_layers(cwd: Path | None, *, for_session: bool = False, gate: UnaskedFil
     if cwd is None:
         return layers
     local = Path(cwd).absolute().resolve()
-    root, home, seen = project_root(local), _home(), {config.absolute().resolve()}
+    root, home, own = project_root(local), _home(), config.absolute().resolve()
     outer = [folder for folder in reversed(local.parents) if folder.is_relative_to(root) and folder != home]
     gate = gate or UnaskedFiles(root)
-    for folder in (one for one in (*outer, local) if one not in seen):
+    for folder in (one for one in (*outer, local) if one != own):
         name: Name = "local" if folder == local else "ancestor"
         layers.append(load_folder(folder, gate, name, for_session=for_session))
     return layers
 
 
 def load_folder(folder: Path, gate: UnaskedFiles, name: Name = "local", *, for_session: bool = True) -> ContextLayer:
-    """Return the layer of one folder of a project (see `load_layers`)."""
+    """Return the layer of one folder of a project (see `load_layers`). Instructions for other agents come with a notice
+    that has the name of their file."""
     layer = _layer(name, folder, PromptLoader(folder=folder, gate=gate, skips=for_session).load_project())
     if for_session and not layer.text and (foreign := foreign_sources(folder, gate)):
-        layer = _with_file_notice(_layer(name, folder, first_prompt(foreign)))
+        layer = _layer(name, folder, first_prompt(foreign))
+        if layer.path:
+            file = f"{one_line(os.path.relpath(layer.path, folder))} in {one_line(str(folder))}"
+            notice = f"{file} is read as instructions; a NEXUS.md or AGENTS.md there takes its place"
+            return replace(layer, notice="; ".join(filter(None, (notice, layer.notice))))
     return layer
-
-
-def _with_file_notice(layer: ContextLayer) -> ContextLayer:
-    """Return `layer` with a notice that it has instructions for other agents, with the file's name."""
-    if layer.path is None:
-        return layer
-    file = one_line(os.path.relpath(layer.path, layer.folder))
-    where = one_line(str(layer.folder))
-    notice = f"{file} in {where} is read as instructions; a NEXUS.md or AGENTS.md there takes its place"
-    return replace(layer, notice="; ".join(filter(None, (notice, layer.notice))))
 
 
 def _home() -> Path | None:
@@ -220,7 +215,7 @@ def _home() -> Path | None:
 def _layer(name: Name, folder: Path, found: FirstPrompt) -> ContextLayer:
     """Return the layer with a prompt. Files that the gate of the project refused are ignored (law 7)."""
     text, path, files = found
-    home = path.parent if path is not None and name == "global" else folder
+    home = path.parent if path and name == "global" else folder
     notice = "; ".join(file.notice for file in files if file.notice)
     ignored = tuple(file.path for file in files if file.is_refused)
     return ContextLayer(name, home, path, text, notice, ignored=ignored, beyond=files[-1].beyond if text else 0)
@@ -235,12 +230,12 @@ def _add_configuration(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
         return replace(layer, ignored=(*layer.ignored, *found))
     config = _parse_file(settings, _toml)
     table = _parse_file(servers, parse_servers)
-    notices = [layer.notice] if layer.notice else []
+    notices = [layer.notice]
     if table == {} and "servers" in (_parse_file(servers, json.loads) or {}):
         notices.append(f'{one_line(str(servers))} names "servers", the form of VS Code: nexus reads "mcpServers"')
     return replace(
         layer,
-        notice="; ".join(notices),
+        notice="; ".join(filter(None, notices)),
         config_path=settings if config is not None else None,
         config=config or {},
         mcp_path=servers if table is not None else None,

@@ -34,12 +34,10 @@ class PromptSource(Protocol):
 
     def load(self) -> str | None:
         """Return the text, None if there is none; raise `NexusError("config", ...)` if it cannot be read."""
-        ...
 
     @property
     def path(self) -> Path | None:
         """The underlying file, if there is one."""
-        ...
 
 
 class FilePromptSource:

@@ -34,7 +34,6 @@ class RunningWorker(Protocol):
     @property
     def report(self) -> str:
         """The text of its last reply; "" before it has ended."""
-        ...
 
     def close_review(self, outcome: str) -> None:
         """Record that its worktree was removed, and the outcome for its changes: `applied` or `discarded`."""
@@ -48,17 +47,14 @@ class RunningWorkers(Workers, Protocol[H_contra]):
 
     def running(self) -> list[str]:
         """Return the ids of workers that have not ended."""
-        ...
 
     def rows(self) -> list[dict[str, Any]]:
         """Return each worker as JSON, oldest first: `id`, `session`, `task`, `state`, `doing`, `steps`, `seconds`,
         `tokens`, `cost_usd`, `changed`, `worktree`, `left`, `to_review`, `error`, and the id of its `call`."""
-        ...
 
     def release(self) -> list[str]:
         """Let the workers that calls wait for work in the background; return their ids. The calls return at once, and
         the reports come as those of background workers."""
-        ...
 
     def find(self, name: str) -> RunningWorker | None:
         """Return the worker with this id or session, None if there is none."""
@@ -69,22 +65,18 @@ class RunningWorkers(Workers, Protocol[H_contra]):
         Returns the report of a continued worker, or with `wait=False` a note that it runs in the background. `source`
         is the author: `person` only if they typed the text.
         """
-        ...
 
     def set_level(self, level: str) -> None:
         """Set the permission level of running workers."""
 
     def end_after_step(self) -> list[asyncio.Task[None]]:
         """Let all workers end after their current step; return the tasks of those still running."""
-        ...
 
     async def next_report(self) -> str:
         """Wait for a background worker to end and return its report for the model; "" if none runs."""
-        ...
 
     def take_reports(self) -> str:
         """Return the unread reports of workers that `release` let go on and that have ended; "" if there are none."""
-        ...
 
     async def aclose(self) -> None:
         """Stop all workers; their completed work is kept."""
@@ -98,35 +90,27 @@ class RunningJobs(Jobs, Protocol[H_contra]):
 
     def running(self) -> list[str]:
         """Return the ids of the jobs that run."""
-        ...
 
     def names(self) -> dict[str, str]:
         """Return the commands of the jobs whose process has not ended, shortened, by id."""
-        ...
 
     def addresses(self) -> list[str]:
         """Return where the person reaches the servers among them: `j1 http://127.0.0.1:8000`."""
-        ...
 
     async def end_turn(self) -> None:
         """Record the files that jobs changed in the turn. If no turn follows, stop all jobs, and say so."""
 
     async def end_all(self) -> list[str]:
         """Stop all jobs; return a line for each that still ran."""
-        ...
 
     def describe_all(self) -> list[list[str]]:
         """Return id, state in a few words and command of each job, those of earlier processes first."""
-        ...
 
     async def show(self, job: str) -> ToolResult:
         """Return the last lines of a job and its state, for the person: the model still reads them as new."""
-        ...
 
     async def open_port(self, job: str) -> ToolResult:
         """Forward the ports of a job to the loopback of the person, who asks for it."""
-        ...
 
     async def stop(self, job: str) -> ToolResult:
         """Stop a job for the person, and tell the model."""
-        ...
