@@ -28,7 +28,7 @@ async def add_folder(context: CommandContext, rest: str) -> None:
     permission.added = (*permission.added, found)
     conversation, folders = engine.conversation, [str(one) for one in permission.added]
     conversation.log.record_memo(Memo(ADDED_MEMO, conversation.now(), conversation.last, {"folders": folders}))
-    engine.model_notices.append(f"The person added the folder {found}: work in it like in the project.")
+    engine.tell_model(f"The person added the folder {found}: work in it like in the project.")
     context.say(f"Added {found}; {NOT_UNDONE}")
 
 

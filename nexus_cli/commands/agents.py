@@ -198,7 +198,7 @@ def _close_review(context: CommandContext, row: Mapping[str, Any], outcome: str)
 
 def _tell_model(context: CommandContext, line: str) -> None:
     """Add a line for the model to the next request."""
-    context.session.engine.model_notices.append(line)
+    context.session.engine.tell_model(line)
 
 
 def _complete_agents(context: CommandContext) -> Sequence[str]:

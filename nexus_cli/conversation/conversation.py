@@ -84,7 +84,7 @@ class Conversation:
 
     def __init__(self, log: Log, clock: Clock, measure: Measure, frame: EpochHeader | None = None) -> None:
         self.log = log
-        self._clock = clock
+        self.clock = clock
         self._measure = measure
         self.epoch = _epoch(frame or EpochHeader(), 0, None, "start", (), self.last)
         self.tail: list[WindowItem] = []
@@ -154,7 +154,7 @@ class Conversation:
 
     def now(self) -> str:
         """Return the current time in the form that the ledger stores."""
-        return format_utc(self._clock())
+        return format_utc(self.clock())
 
     # -- the window ----------------------------------------------------------------------------------------------
 

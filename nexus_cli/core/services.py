@@ -154,7 +154,6 @@ class SkillGuides(Protocol):
 
     def read_skill(self, name: str, file: str = "") -> str:
         """Return the guide of a skill, or the text of a file of it; raise `NexusError` if it cannot be read. Blocks."""
-        ...
 
 
 class TextCounter(Protocol):
@@ -279,27 +278,21 @@ class ServerTools(Protocol):
     async def prepare(self) -> None:
         """Ask servers whose tools are not known yet for them, in the background; wait a second for the answers.
         Called before each turn."""
-        ...
 
     async def call(self, server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Call a tool of a server, which is started first if it does not run. Never raises."""
-        ...
 
     async def attach(self, trigger: Trigger) -> Trigger:
         """Return the trigger with the resources and the prompt that its typed words name. Raises `NexusError`."""
-        ...
 
     async def settle(self) -> Sequence[str]:
         """Wait for the tools of servers that were asked for them; return a line for each server that failed."""
-        ...
 
     def rows(self) -> list[ServerRow]:
         """Return each server as JSON, sorted by name."""
-        ...
 
     async def aclose(self) -> None:
         """Stop asking, and end the servers if no other session uses them."""
-        ...
 
 
 class Waits(Protocol):

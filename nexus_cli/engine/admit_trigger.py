@@ -37,7 +37,7 @@ async def admit_trigger(engine: Engine, dispatcher: Dispatcher, trigger: Trigger
     if isinstance(step := engine.conversation.next_step(), Dispatch):
         dispatcher.settle_open(engine.conversation, engine.control, step.calls)
     elif isinstance(step, ModelCall) and trigger.source != RESUME and not _shows_end(engine.conversation):
-        engine.model_notices.append(UNANSWERED)
+        engine.tell_model(UNANSWERED)
     if trigger.fresh:
         from nexus_cli.engine.resume_epoch import begin_resume_epoch  # noqa: PLC0415  (a run resumes after a wait)
 
@@ -46,7 +46,7 @@ async def admit_trigger(engine: Engine, dispatcher: Dispatcher, trigger: Trigger
     conversation, cursor = engine.conversation, engine.conversation.cursor
     if cursor:  # untold if nothing was sent since; in the ledger, because a shell may have made the undo
         untold = [m for kind in (SERVER_CUT, UNDONE_FILES) for m in conversation.memos(kind) if m.entry >= cursor]
-        engine.model_notices.extend(_drop_reversed(untold))
+        engine.tell_model(*_drop_reversed(untold))
     if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
         said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
         conversation.log.record_memo(Memo(TRIGGER, conversation.now(), conversation.last + 1, said))

@@ -61,7 +61,7 @@ async def begin_resume_epoch(engine: Engine, subjects: Mapping[str, str], came: 
     epoch = conversation.make_epoch([item], RESUME, planned.frame)
     note = RECAP, {"epoch": epoch.id, "drop": drop_id}
     engine.begin_epoch(engine.draft_rewrite(epoch, planned, drops, [note]))
-    engine.pending_cause = ""
+    engine.readings.epoch_cause = ""
 
 
 def _recap_in_force(conversation: Conversation) -> str:

@@ -25,6 +25,7 @@ from nexus_cli.engine.compaction.context_fit import (
 )
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import call_model
+from nexus_cli.engine.requests.readings import Preamble
 from nexus_cli.engine.requests.refused_images import draft_without_images
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.user_input import deliver_steering
@@ -49,7 +50,7 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
                 case Dispatch(calls):
                     _stop_repetition(engine, dispatcher, calls)
                     await dispatcher.run(engine, calls)
-                    engine.model_notices += _describe_repetition(engine.conversation, dispatcher, calls)
+                    engine.tell_model(*_describe_repetition(engine.conversation, dispatcher, calls))
                     notice_narrow_window(engine)
                     _stop_asking(engine.conversation, engine.spending, dispatcher)
                     if dispatcher.hooks:
@@ -76,8 +77,7 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     without new images that the provider refused."""
     engine.control.check_ending()
     engine.take_facts()
-    if told := engine.spending.begin_next(lambda: engine.window_request().tokens, engine.model.info):
-        engine.model_notices.append(told)
+    engine.tell_model(engine.spending.begin_next(lambda: engine.window_request().tokens, engine.model.info))
     engine.spending.check_steps()
     epoch = engine.conversation.epoch.id
     await attach_changes(engine, dispatcher)
@@ -114,33 +114,34 @@ def describe_request(engine: Engine, request: RequestPlan, limits: Limits) -> Pl
         "sections": sections,
         "entries": len(request.items),
         "drops": [drop for one in sections if (drop := one.get("drop"))],
-        "facts": [dict(fact) for fact in engine.told_facts],
+        "facts": [dict(fact) for fact in engine.readings.preamble.facts],
         "limits": limits.to_json(),
     }
 
 
 async def begin_pending_epoch(engine: Engine) -> None:
     """Begin the epoch that a model switch or a reload has requested, if one has."""
-    if engine.pending_cause:
+    if engine.readings.epoch_cause:
         planned = await engine.prompt.draft_epoch(engine.context)
-        engine.begin_epoch(engine.draft_replanned(planned, engine.pending_cause))
-        engine.pending_cause = ""
+        engine.begin_epoch(engine.draft_replanned(planned, engine.readings.epoch_cause))
+        engine.readings.epoch_cause = ""
 
 
 async def attach_changes(engine: Engine, dispatcher: Dispatcher) -> None:
     """Record changed limits, and attach changed sections and notices to the newest unsent message; to a tool result
     only the notices."""
     dispatcher.record_limits(engine)
-    engine.event_sections = engine.told_facts = ()
-    preamble = await engine.prompt.draft_preamble(engine.context, engine.model_notices)
-    if preamble.arrived and not engine.pending_cause:
-        engine.pending_cause = "reload"
+    readings = engine.readings
+    readings.preamble = Preamble()
+    preamble = await engine.prompt.draft_preamble(engine.context, readings.notices)
+    if preamble.arrived and not readings.epoch_cause:
+        readings.epoch_cause = "reload"
         late = f"context section {', '.join(preamble.arrived)} finished loading"
         line = f"{late}; the next request includes it and will miss the prompt cache"
         engine.emit(event.Notice(line, warning=False))
     if preamble.text and engine.conversation.attach_preamble(preamble.text):
         preamble.settle()
-        engine.event_sections, engine.told_facts = preamble.sections, preamble.facts
+        readings.preamble = preamble
 
 
 async def _send_lost_again(engine: Engine, dispatcher: Dispatcher, epoch: int, plan: RequestPlan) -> RequestPlan:

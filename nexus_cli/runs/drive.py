@@ -303,7 +303,7 @@ class RunDriver:
         run, runs = self.run, self.ledger.runs
         if not self._has_begun(session):
             trigger = await self.hooks.begin(session, run)
-            self._tell(session, self._describe_budget(session), *(self.stay.notices if self.stay else ()))
+            session.engine.tell_model(self._describe_budget(session), *(self.stay.notices if self.stay else ()))
             return replace(trigger, notes={**trigger.notes, TAKEN: {"run": run.key, "signals": []}})
         signals = runs.signals(run.key)
         is_unfinished = session.is_open() or (session.record and ends_unfinished(session.record))
@@ -313,7 +313,7 @@ class RunDriver:
             await self._note_others(session)
         if resumed:
             text = f"{RESUMED} ({resumed[-1].value['why']}). Continue from here."
-            self._tell(session, self._describe_budget(session), text if rest else "")
+            session.engine.tell_model(self._describe_budget(session), text if rest else "")
             if rest is None:
                 taken = {"run": run.key, "signals": [signal.key for signal in resumed]}
                 return Trigger(text, "resume", actor="nexus", notes={TAKEN: taken})
@@ -331,14 +331,10 @@ class RunDriver:
             others = [*began.get("others", ()), *found]
             self.run = self.ledger.runs.note(self.run, {"began": {**began, "others": others}})
             named = ", ".join(line.partition(" ")[0] for line in found)
-            self._tell(session, f"Committed by others while you waited: {named}.")
+            session.engine.tell_model(f"Committed by others while you waited: {named}.")
 
     def _describe_budget(self, session: Session) -> str:
         return describe_budget(session.dispatcher.limits) if self.run.type in UNASKED else ""
-
-    def _tell(self, session: Session, *notices: str) -> None:
-        """Add notices to the next request, without the empty ones."""
-        session.engine.model_notices += filter(None, notices)
 
     def _has_begun(self, session: Session) -> bool:
         if self.run.waits is not None or self.run.resumes or self.run.type in PLAIN:

@@ -32,7 +32,7 @@ def seconds_until_cold(state: SessionState) -> float | None:
     sent = state.engine.conversation.sent
     if (last := sent.last) is None or last.life is None or (used := sent.uses.get(last.epoch.id)) is None:
         return None
-    return last.life.max_seconds - (state.engine.clock() - used).total_seconds()
+    return last.life.max_seconds - (state.engine.conversation.clock() - used).total_seconds()
 
 
 def warn_of_cold_request(state: SessionState) -> str:

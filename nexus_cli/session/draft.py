@@ -25,9 +25,10 @@ from nexus_cli.core.approval import Answer, Defer, Question
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Drop, Memo
 from nexus_cli.core.request import Delta, ModelInfo, Request
-from nexus_cli.engine.requests.engine import SWITCH, NextEpoch
+from nexus_cli.engine.requests.engine import SWITCH
 from nexus_cli.engine.requests.model_facts import load_model_info
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
+from nexus_cli.engine.requests.readings import NextEpoch
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.sections.collect import ChangedSections
 from nexus_cli.sections.recipe import Recipe
@@ -133,7 +134,7 @@ def _drafting(state: SessionState, notify: Callable[[str], None]) -> tuple[Promp
     prompt, record = state.engine.prompt, state.record
     assert isinstance(prompt, PromptAssembly) and record is not None, "a session of the factory has both"
     log = _Unwritten(record)
-    return prompt.drafting(notify, SectionDrops(log, state.engine.clock, lambda drop: None)), log
+    return prompt.drafting(notify, SectionDrops(log, state.engine.conversation.clock, lambda drop: None)), log
 
 
 def _without_texts(drops: Sequence[Drop]) -> tuple[Drop, ...]:
@@ -168,5 +169,6 @@ def prepare_next_request(state: SessionState) -> RequestPlan:
         return engine.next_request()
     state.load_cache_history()
     if engine.conversation.is_recorded and engine.begins_epoch:
-        engine.drafted = draft_next(state, engine.model.effort or engine.conversation.epoch.effort)
+        effort = engine.model.effort or engine.conversation.epoch.effort
+        engine.readings.drafted = draft_next(state, effort)
     return engine.next_request()

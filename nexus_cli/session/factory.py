@@ -38,8 +38,9 @@ from nexus_cli.engine.calls.call_changes import CallChanges
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.model_facts import describe_assumed_window, load_late_facts, load_model_info
+from nexus_cli.engine.requests.model_facts import describe_assumed_window, load_model_info
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
+from nexus_cli.engine.requests.readings import Readings
 from nexus_cli.engine.requests.spending import Spending, unknown_price
 from nexus_cli.engine.requests.tool_selection import SMALL_WINDOW, ToolOffer, describe_left_out, unknown_tools
 from nexus_cli.ledger import RUN, Ledger, SessionInfo, SessionLog
@@ -333,13 +334,7 @@ class SessionFactory:
         """Build the session. Records, sends and locks nothing."""
         services = offered_services(self.services, self.known, self.options, lambda: session)
         session = Session(self.provider, state=self._state(approver, services))
-        if (contract := self.options.contract) is not None and session.record is not None:
-            session.engine.check_request = _make_check(contract, session.record.drops, self.settings)
-        engine, saves = session.engine, self.options.save
-        if self.info.pending:
-            log = engine.conversation.log
-            load = partial(load_model_info, self.ledger, self.info.name, self.settings, log, saves=saves)
-            engine.load_facts = partial(load_late_facts, load, saves=saves)
+        engine = session.engine
         if hooks := session.dispatcher.hooks:
             hooks.attach(engine.context, engine.control)
         return session
@@ -384,20 +379,21 @@ class SessionFactory:
                 context, log.seen_files, notices, away, options.front, run_facts, options.cwd, log.noted
             ).source_fields(),
         )
+        extracts = self.settings.compact.extract and facts.saves
         engine = Engine(
             context,
             self.provider,
             Spending(limits, (self.recipe,), options.reports, options.front == CHAT, options.served),
             self.control,
-            self.clock,
             self.settings,
-            PromptAssembly(collector, context, offer, rules_for(info.provider, info.name).dumps(), effort),
-            model_notices=notices,
+            PromptAssembly(collector, offer, rules_for(info.provider, info.name).dumps()),
+            partial(_before_summary, dispatcher, extracts) if extracts or dispatcher.hooks else None,
+            check_request=_make_check(options.contract, log.drops, self.settings) if options.contract else None,
+            load_facts=partial(self._load_late_facts, log) if info.pending else None,
+            readings=Readings(notices=notices),
             step=log.step() if self.resumed else 0,
         )
         _anchor_estimate(engine.context, log)
-        if (extracts := self.settings.compact.extract and facts.saves) or dispatcher.hooks:
-            engine.before_summary = partial(_before_summary, dispatcher, extracts)
         return SessionState(
             engine,
             dispatcher,
@@ -410,6 +406,12 @@ class SessionFactory:
             services,
             away,
         )
+
+    def _load_late_facts(self, log: SessionLog) -> tuple[ModelInfo, str]:
+        """Return the facts of the model, and the notice about a window that nobody states."""
+        saves = self.options.save
+        info = load_model_info(self.ledger, self.info.name, self.settings, log, saves=saves)
+        return info, describe_assumed_window(info, saves=saves)
 
     def _make_registry(self, services: SessionServices) -> ToolRegistry:
         """Return the built-in tools, and those that services and plugins add; of two with one name the first stays."""

@@ -183,7 +183,7 @@ class JobPorts:
 
     @property
     def _network(self) -> SessionNetwork | None:
-        return self._session().state.dispatcher.permission.network
+        return self._session().dispatcher.permission.network
 
     def _refuse(self, listener: ListeningPort, *, is_typed: bool) -> str:
         """Return the reason why a port cannot be forwarded, "" if it can; `is_typed`: the person asks for it."""
@@ -243,7 +243,7 @@ class JobPorts:
             return
         port.url = f"http://127.0.0.1:{door.getsockname()[1]}"
         line = f"{job} {port.url} until {job} ends (/jobs stop {job})"
-        self._session().state.engine.control.emit_aside(Notice(line, warning=False))
+        self._session().engine.control.emit_aside(Notice(line, warning=False))
 
     async def _serve(
         self,

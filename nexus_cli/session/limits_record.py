@@ -43,9 +43,9 @@ def at_level(state: SessionState, level: str) -> SessionState:
     options = replace(state.options, allow=level, allow_from=LEVEL_LAYER)
     layers = limit_layers(engine.settings, dispatcher.recipe, options, state.resumed)
     dispatcher.limits, dispatcher.bounds = compose_limits(layers)
-    engine.model_notices[:] = [line for line in engine.model_notices if not line.startswith((CHANGED, PLAN_ENDS))]
-    if changed := describe_changed_limits(engine.conversation.memos(LIMITS_MEMO), dispatcher.bounds):
-        engine.model_notices.append(changed)
+    notices = engine.readings.notices
+    notices[:] = [line for line in notices if not line.startswith((CHANGED, PLAN_ENDS))]
+    engine.tell_model(describe_changed_limits(engine.conversation.memos(LIMITS_MEMO), dispatcher.bounds))
     return replace(state, options=options)
 
 

@@ -147,9 +147,9 @@ class Session:
         """Take over allowances, pending notices and messages, and workers of `other`, the same session until now."""
         self.state.dispatcher.always |= other.state.dispatcher.always
         self.state.dispatcher.permission.continue_from(other.state.dispatcher.permission)
-        mine, theirs = self.state.engine, other.state.engine
-        mine.pending_cause = mine.pending_cause or theirs.pending_cause
-        mine.model_notices.extend(theirs.model_notices)
+        mine, theirs = self.state.engine.readings, other.state.engine.readings
+        mine.epoch_cause = mine.epoch_cause or theirs.epoch_cause
+        mine.notices.extend(theirs.notices)
         for kind in (Workers, Jobs):
             self.state.services.continue_from(kind, other.state.services)
         for work in (self.workers, self.jobs):
@@ -348,9 +348,9 @@ class Session:
 
     def reload(self) -> None:
         """Reload instructions and the other inputs of an epoch with the next request."""
-        engine = self.state.engine
-        engine.pending_cause = engine.pending_cause or "reload"
-        engine.drafted = None
+        readings = self.state.engine.readings
+        readings.epoch_cause = readings.epoch_cause or "reload"
+        readings.drafted = None
 
     async def share(self, text: str, what: str) -> str:
         """Clip output for the next message as that of a tool's command; the rest becomes a drop."""

@@ -266,7 +266,7 @@ class SessionJobs(RunningJobs["Session"]):
         await self._ports.look(running, asks=asks)
 
     def _tell_ports(self) -> None:
-        self.session.engine.model_notices += self._ports.take_news()
+        self.session.engine.tell_model(*self._ports.take_news())
 
     def _watch_ports(self) -> None:
         """Look at the ports of jobs as long as one runs."""
@@ -310,7 +310,7 @@ class SessionJobs(RunningJobs["Session"]):
         await self._stop(found)
         if was_running:
             line = f"the person stopped job {found.id} ({found.name})"
-            self.session.engine.model_notices.append(line)
+            self.session.engine.tell_model(line)
         return ToolResult(f"job {found.id} {found.describe()}")
 
     def _find(self, name: str) -> BackgroundJob | ToolResult:
@@ -344,7 +344,7 @@ class SessionJobs(RunningJobs["Session"]):
     async def _report(self, job: BackgroundJob) -> str:
         """Return the new output of a job and its state; a report of its end that waits is withdrawn."""
         text = await asyncio.to_thread(job.process.read_text) if job.process is not None else ""
-        notices = self.session.engine.model_notices
+        notices = self.session.engine.readings.notices
         if job.over.is_set() and job.notice in notices:
             notices.remove(job.notice)
         restored = job.process.result.restored if job.process and job.process.result else ()
@@ -381,7 +381,7 @@ class SessionJobs(RunningJobs["Session"]):
                 for shown in last if job.status else ():
                     control.emit_aside(Notice(f"| {shown}"))
                 job.notice = f"{line}; last lines: {' / '.join(last)}" if last else line
-                self.session.engine.model_notices.append(job.notice)
+                self.session.engine.tell_model(job.notice)
 
     async def _stop(self, job: BackgroundJob, state: str = STOPPED) -> None:
         if job.state == RUNNING and job.process is not None:
@@ -430,7 +430,7 @@ class SessionJobs(RunningJobs["Session"]):
                 conversation = self.session.engine.conversation
                 conversation.memo(JOB, {**value, "told": True})
                 line = f"job {one} ({name}) {how}, and does not run now"
-                self.session.engine.model_notices.append(line)
+                self.session.engine.tell_model(line)
                 if value["state"] == RUNNING:  # nexus was killed, and could not say so
                     self.session.engine.control.emit_aside(Notice(line, warning=False))
 

@@ -210,7 +210,7 @@ class SessionServers(ServerTools):
         names = self._names(server)
         now = f"now has the tools {name_first(names, MOST_NAMED)}"
         now = now if server in self._catalogue.entries else "was removed"
-        self._session.engine.model_notices.append(f"the MCP server {server} {now}")
+        self._session.engine.tell_model(f"the MCP server {server} {now}")
 
     def _offer(self) -> None:
         """Register the tools as they are known now. Their schemas change with the next epoch."""

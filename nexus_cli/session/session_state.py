@@ -14,7 +14,6 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import EpochDraft
-from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
@@ -23,7 +22,8 @@ from nexus_cli.core.services import Log, ServerTools
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
-from nexus_cli.engine.requests.engine import Engine, Preamble
+from nexus_cli.engine.requests.engine import Engine
+from nexus_cli.engine.requests.readings import Preamble
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.ledger import Ledger, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
@@ -70,7 +70,7 @@ class SessionState:
         if engine.conversation.sent.last is None and ledger is not None and log is not None:
             from nexus_cli.engine.requests.request_history import load_history  # noqa: PLC0415  (a session is resumed)
 
-            engine.conversation.sent = load_history(engine.context, engine.clock, ledger, log, engine.settings)
+            engine.conversation.sent = load_history(engine.context, ledger, log, engine.settings)
 
     @property
     def has_more_turns(self) -> bool:
@@ -130,20 +130,17 @@ class MemoryStartLog:
         return call_id in self._ids
 
 
-@dataclass
 class _BarePrompt:
-    """Implements `PromptSource` for a session without contributors, which adds notices only."""
-
-    context: ContextManager
+    """Implements `PromptAssembler` for a session without contributors, which adds notices only."""
 
     async def draft_epoch(self, context: ContextManager, words: str = "") -> EpochDraft:
-        return EpochDraft(self.context.frame())
+        return EpochDraft(context.frame())
 
     async def draft_preamble(self, context: ContextManager, notices: list[str]) -> Preamble:
         return Preamble("\n".join(notices), notices.clear)
 
     def resume(self, conversation: Conversation) -> None:
-        """See `PromptSource`."""
+        """See `PromptAssembler`."""
 
 
 def bare_state(
@@ -164,9 +161,8 @@ def bare_state(
         provider,
         Spending(limits),
         Control(),
-        local_now,
         Settings(),
-        _BarePrompt(context),
+        _BarePrompt(),
     )
     dispatcher = Dispatcher(
         registry,

@@ -114,20 +114,19 @@ async def _resume(state: SessionState) -> None:
     engine.conversation.sent.last_usage = last.usage if last else None
     head, entries = log.line_hashes(conversation.epoch.id, conversation.cursor)
     if (conversation.epoch.model, conversation.epoch.effort) != (engine.model.info.name, engine.model.effort):
-        engine.pending_cause = "model"
+        engine.readings.epoch_cause = "model"
         if (before := conversation.epoch.model) != (now := engine.model.info.name):
-            engine.model_notices.append(f"the model is now {now}: earlier replies are those of {before}")
+            engine.tell_model(f"the model is now {now}: earlier replies are those of {before}")
     elif not conversation.renders_to(head, dict(entries)):
-        engine.pending_cause = "reload"
+        engine.readings.epoch_cause = "reload"
         line = "another version of nexus wrote this session; its next request misses the cache"
         engine.emit(Notice(line, warning=False))
     await replan_sections(engine)
     if log.session.folder != str(options.cwd):
-        engine.model_notices.append(f"the working folder is now {options.cwd}, no longer {log.session.folder}")
+        engine.tell_model(f"the working folder is now {options.cwd}, no longer {log.session.folder}")
     known = {"max_cost"} if RunFacts in state.services else set[str]()  # the cap of a run shrinks with its cost
     known.update(BUDGET if options.spawner else ())  # a worker is told its new budget
-    if changed := describe_changed_limits(conversation.memos(LIMITS_MEMO), state.dispatcher.bounds, known):
-        engine.model_notices.append(changed)
+    engine.tell_model(describe_changed_limits(conversation.memos(LIMITS_MEMO), state.dispatcher.bounds, known))
     if conversation.memos(WORKER):
         state.services.find(Workers)  # reports workers whose result was not read
     if conversation.memos(JOB):

@@ -90,7 +90,7 @@ class UntilRounds(Continuation):
             raise self._refused(decision.result)
         self._agreed = decision if decision.answer else None
         told = f"this turn goes on until `{one_line(self._command)}` exits 0; it is run whenever you stop"
-        state.engine.model_notices.append(told)
+        state.engine.tell_model(told)
 
     async def next_message(self) -> str:
         """Run the command at the end of a round. Return the message with its result, "" if it exits 0.

@@ -289,9 +289,9 @@ def run_spaces(session: Session, entity: int) -> SpaceService:
 def _spaces_of(session: Session, agent: Entity | None) -> SpaceService:
     ledger, log = session.ledger, session.record
     assert ledger is not None and isinstance(log, SessionLog) and agent is not None, "it is offered to members only"
-    engine = session.engine
-    settings = engine.settings.spaces
-    return SpaceService(ledger, log, session.id, agent, engine.clock, Brake(settings.max_runs, settings.max_cost))
+    settings = session.engine.settings.spaces
+    brake = Brake(settings.max_runs, settings.max_cost)
+    return SpaceService(ledger, log, session.id, agent, session.context.conversation.clock, brake)
 
 
 def _answer(work: Callable[[], ToolResult]) -> ToolResult:

@@ -298,7 +298,7 @@ class SessionWorkers(RunningWorkers[Session]):
             self._forward(worker, WorkerState(worker.to_json()))
             text = await first_message(worker, session, self.session.state.rights()) if words is None else words
             if words is not None:
-                session.engine.model_notices += (*worker.notices, describe_budget(worker.scope))
+                session.engine.tell_model(*(*worker.notices, describe_budget(worker.scope)))
             trigger = Trigger(text, source=worker.source, shown=worker.task if words is None else "")
             worker.in_turn = True
             async with aclosing(session.run(trigger)) as events:
@@ -345,7 +345,7 @@ class SessionWorkers(RunningWorkers[Session]):
             parent.settings,
             approver=WorkerApprover(dispatcher.approver, worker) if dispatcher.approver else None,
             provider=parent.provider,
-            clock=parent.clock,
+            clock=parent.conversation.clock,
             ledger=state.ledger,
             services=(ServiceMaker(RunningWorkers, own_workers),),
         )
@@ -395,7 +395,7 @@ class SessionWorkers(RunningWorkers[Session]):
         """Notify the model that a background worker has ended."""
         self._reports.put_nowait(worker)
         if worker.untold and self.session.state.has_more_turns:
-            self.session.engine.model_notices.append(worker.ended_line())
+            self.session.engine.tell_model(worker.ended_line())
 
     async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:
         assert worker.running is not None
@@ -546,7 +546,7 @@ class SessionWorkers(RunningWorkers[Session]):
             if worker.state == UNKNOWN:
                 self._look_up(worker)
             if worker.untold and not worker.spawner:
-                self.session.engine.model_notices.append(worker.ended_line())
+                self.session.engine.tell_model(worker.ended_line())
 
     def _look_up(self, worker: Worker) -> None:
         """Restore the progress of a worker whose process was killed."""
@@ -606,7 +606,7 @@ class SessionWorkers(RunningWorkers[Session]):
         return "\n\n".join(self._take_report(one) for one in waited if one.state in (FINISHED, FAILED))
 
     def _take_report(self, worker: Worker) -> str:
-        notices = self.session.engine.model_notices
+        notices = self.session.engine.readings.notices
         notices[:] = [one for one in notices if one != worker.ended_line()]
         self._note_told(worker)
         return f"[nexus: worker {worker.id} has ended]\n{worker.result().text}"

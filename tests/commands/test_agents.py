@@ -130,7 +130,7 @@ def test_one_that_has_reported_goes_on_in_the_background_and_its_model_is_told(
         await done.wait()
         worker = session.workers.find("w1") if session.workers else None
         assert worker and "heard and more" in worker.report
-        assert any("w1 finished" in notice for notice in session.engine.model_notices)
+        assert any("w1 finished" in notice for notice in session.engine.readings.notices)
 
     over(context, session, work)
 
@@ -187,7 +187,7 @@ def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
         form, value = context.shown[0]
         assert form == "diff" and "+by a worker" in value["text"]
         assert [choice.key for choice in context.offered] == ["apply", "discard", "later"]
-        notices = session.engine.model_notices
+        notices = session.engine.readings.notices
         assert (project / "app.py").read_text() == ("by a worker\n" if pick == "apply" else before)
         kept = [record.name for record in list_worktrees(project)]
         if pick in ("apply", "discard"):
@@ -241,7 +241,7 @@ def test_conflicts_are_marked_and_told_and_the_worktree_stays(context: FakeConte
         assert "by the person" in text and "by a worker" in text and "<<<<<<<" in text
         assert "app.py" in find_form("applied")(context.shown[-1][1], 80)
         assert context.said == ["1 conflict left to you. Nothing of yours was overwritten."]
-        assert "conflicts are left in app.py" in session.engine.model_notices[-1]
+        assert "conflicts are left in app.py" in session.engine.readings.notices[-1]
         assert len(list_worktrees(project)) == 1
 
     over(context, session, work)

@@ -86,11 +86,11 @@ class Dispatcher(CallDecider):
         await self._run_all(engine.context, engine.control, calls)
         if jobs := self.services.made(Jobs):
             await jobs.end_step()
-        await self.call_changes.report_findings(engine.context, engine.model_notices, engine.control)
+        await self.call_changes.report_findings(engine.context, engine.readings.notices, engine.control)
         if waits := self.services.made(SessionWaits):
             waits.end_step()
         if self.errors >= ERRORS and not self.signals:
-            engine.model_notices.append(FAILED.format(self.errors))
+            engine.tell_model(FAILED.format(self.errors))
 
     async def _run_all(self, context: ContextManager, control: Control, calls: tuple[ToolCall, ...]) -> None:
         waiting = list(calls)

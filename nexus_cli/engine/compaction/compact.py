@@ -233,7 +233,7 @@ async def draft_compaction(
         rules.shown,
         cut_drop,
     )
-    items = head(plan, summary, drop_id, clock=engine.clock, measure=engine.context.measure, more=more)
+    items = head(plan, summary, drop_id, clock=engine.conversation.clock, measure=engine.context.measure, more=more)
     _require_smaller(items, engine.window_request(), conversation.epoch.fixed)
     planned = await engine.prompt.draft_epoch(engine.context)
     _require_smaller(items, engine.window_request(), planned.frame.fixed)

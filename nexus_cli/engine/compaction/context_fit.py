@@ -117,7 +117,7 @@ def notice_narrow_window(engine: Engine) -> None:
     room, was_narrow = int(threshold) - engine.window_request().tokens, engine.is_narrow
     engine.is_narrow = room <= engine.context.budget.output_cap
     if engine.is_narrow and not was_narrow and room > 0:
-        engine.model_notices.append(NARROW.format(room))
+        engine.tell_model(NARROW.format(room))
 
 
 async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> RequestPlan:
@@ -233,8 +233,8 @@ async def replan_sections(engine: Engine) -> bool:
         if not hopeless:
             conversation.memo(WINDOW, {"epoch": epoch.id, "window": engine.context.budget.window})
         return False
-    engine.begin_epoch(engine.draft_replanned(planned, engine.pending_cause or WINDOW))
-    engine.pending_cause = ""
+    engine.begin_epoch(engine.draft_replanned(planned, engine.readings.epoch_cause or WINDOW))
+    engine.readings.epoch_cause = ""
     return True
 
 

@@ -1,13 +1,13 @@
-"""The state of one lane: its window, what waits for its next request, its cache history, what the session shares.
+"""The state of one lane: its conversation, what waits for its next request, its cache history, what the session shares.
 
 `factory` builds it; `side_conversations` opens side lanes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
@@ -17,14 +17,13 @@ from nexus_cli.conversation.epoch_draft import EpochDraft, Rewrite
 from nexus_cli.conversation.groups import flatten, is_request
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import RewritePrice, price_rewrite
-from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.budget import left_over
-from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, Epoch, Kind
 from nexus_cli.core.event import Event, Notice
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.engine.requests.control import Control
+from nexus_cli.engine.requests.readings import NextEpoch, Preamble, Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import describe_left_out
 from nexus_cli.tools.registry import find_tool
@@ -33,32 +32,6 @@ REWRITE = "rewrite"
 """Kind of the memo of a rewrite: its cause, epoch and price."""
 SWITCH = "model"
 """Cause of the epoch that another model begins."""
-
-
-@dataclass(frozen=True, eq=False)
-class NextEpoch:
-    """A draft of the epoch that the next request will begin; not recorded yet."""
-
-    epoch: Epoch
-    drops: tuple[Drop, ...] = ()
-    """Drops of its system text, without their texts."""
-    notices: tuple[str, ...] = ()
-    """Lines about skipped contributors and unusual files."""
-
-
-@dataclass(frozen=True, slots=True)
-class Preamble:
-    """Text to add to the next request."""
-
-    text: str
-    settle: Callable[[], None]
-    """Call this once the text is in the window, so that it is not sent again."""
-    sections: Sections = ()
-    """The event sections in it."""
-    facts: Sequence[Mapping[str, Any]] = ()
-    """The remembered facts in them: `id`, `slot` and `text` of each."""
-    arrived: Sequence[str] = ()
-    """The sections of the system text that have finished loading since the epoch began."""
 
 
 class PromptAssembler(Protocol):
@@ -82,11 +55,14 @@ class Engine:
     with the session."""
 
     context: ContextManager
+    """The conversation, and its model, budget and token estimate."""
     provider: Provider
     spending: Spending
+    """What the turn has used of its limits; each turn has a new one."""
     control: Control
-    clock: Clock
+    """The connection to the front end."""
     settings: Settings
+    """The settings of the session."""
     prompt: PromptAssembler
     before_summary: Callable[[Engine, str, str], Awaitable[None]] | None = None
     """Called before a summary is requested: extracts facts if that is enabled."""
@@ -96,18 +72,10 @@ class Engine:
     """Returns the facts of a model whose server had not answered when the session was opened, and a notice or ""."""
     step: int = 0
     """Number of the lane's newest request."""
-    pending_cause: str = ""
-    """Cause of the new epoch that the next request must begin (`model`, `reload`), or ""."""
-    drafted: NextEpoch | None = None
-    """The newest draft of an epoch; `next_epoch` is the draft that still holds."""
-    model_notices: list[str] = field(default_factory=list)
-    """Lines for the model that wait for the next request."""
+    readings: Readings = field(default_factory=Readings)
+    """What waits for the next request."""
     is_narrow: bool = False
     """True if the window had little room left after the last step."""
-    event_sections: Sections = ()
-    """Event sections of the next request, until it is sent."""
-    told_facts: Sequence[Mapping[str, Any]] = ()
-    """The remembered facts in them, see `Preamble`."""
     partial_reply: str = ""
     """The text received so far for the newest request, without the marks added in the window."""
     response_format: str = ""
@@ -128,27 +96,27 @@ class Engine:
 
     def window_request(self) -> RequestPlan:
         """Return the request of the present window, which a turn would send now."""
-        return self.context.project(self.clock(), told=self.event_sections)
+        return self.context.project(self.conversation.clock(), told=self.readings.preamble.sections)
 
     def next_request(self) -> RequestPlan:
         """Return the next request: the window, with the texts waiting for the person's next message, under the drafted
         epoch if it begins one."""
         draft, texts = self.next_epoch, self.control.waiting_texts()
         if draft is not None:
-            return self.context.project(self.clock(), epoch=draft.epoch, texts=texts)
-        return self.context.project(self.clock(), told=self.event_sections, texts=texts)
+            return self.context.project(self.conversation.clock(), epoch=draft.epoch, texts=texts)
+        return self.context.project(self.conversation.clock(), told=self.readings.preamble.sections, texts=texts)
 
     @property
     def begins_epoch(self) -> bool:
         """True if the next request begins a new epoch, for another model or effort or a reload."""
         epoch, model = self.conversation.epoch, self.model
         asked = model.info.name, model.effort or epoch.effort
-        return bool(self.pending_cause) or (epoch.model, epoch.effort) != asked
+        return bool(self.readings.epoch_cause) or (epoch.model, epoch.effort) != asked
 
     @property
     def next_epoch(self) -> NextEpoch | None:
         """The epoch that the next request begins; None if it begins none, or one that is not drafted yet."""
-        draft = self.drafted
+        draft = self.readings.drafted
         is_due = draft is not None and draft.epoch.parent == self.conversation.epoch.id and self.begins_epoch
         return draft if is_due else None
 
@@ -171,7 +139,7 @@ class Engine:
     @property
     def is_warm(self) -> bool:
         """True if the last request may still be cached."""
-        return self.conversation.sent.is_warm(self.conversation.epoch.model, self.model.info, self.clock())
+        return self.conversation.sent.is_warm(self.conversation.epoch.model, self.model.info, self.conversation.clock())
 
     # -- rewrites of the window --------------------------------------------------------------------------------
 
@@ -208,7 +176,7 @@ class Engine:
         `anchor` is the report that holds for the new window; `report` tells how the provider counts.
         """
         before = self.window_request().tokens if before is None else before
-        context, info, now = self.context, self.model.info, self.clock()
+        context, info, now = self.context, self.model.info, self.conversation.clock()
         warm, cold = self.conversation.sent.is_warm("" if epoch.cause == SWITCH else epoch.model, info, now), 0
         after = context.project(epoch=epoch, items=epoch.head, anchor=anchor).tokens
         if warm:
@@ -241,13 +209,17 @@ class Engine:
         priced = [] if rewrite.price is None else [rewrite_note(rewrite.epoch, rewrite.price)]
         self.conversation.begin_epoch(rewrite.epoch, rewrite.drops, [*rewrite.notes, *priced])
         self.context.anchor_on(rewrite.anchor)
-        self.drafted = None
+        self.readings.drafted = None
         self.emit_drops(rewrite.drops)
         line = describe_left_out(info.window, self.conversation.epoch.tools)
         if line and line != describe_left_out(info.window, before):
             self.emit(Notice(line))
         if rewrite.notice is not None:
             self.emit(rewrite.notice)
+
+    def tell_model(self, *lines: str) -> None:
+        """Send lines to the model with the next request, without the empty ones."""
+        self.readings.notices.extend(filter(None, lines))
 
     def emit(self, event: Event) -> None:
         """Send an event to the front end."""

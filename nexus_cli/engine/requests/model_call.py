@@ -14,7 +14,6 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.tokens.estimate import is_possible_report
 from nexus_cli.core import event
-from nexus_cli.core.clock import format_utc
 from nexus_cli.core.entry import Entry, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
@@ -24,6 +23,7 @@ from nexus_cli.core.services import Log
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.cache_expectation import record_use
 from nexus_cli.engine.requests.engine import Engine
+from nexus_cli.engine.requests.readings import Preamble
 from nexus_cli.engine.requests.server_cut import SERVER_CUT, report_cut
 from nexus_cli.provider.reply import Reply, ReplyFold
 
@@ -155,11 +155,11 @@ def _send(engine: Engine, plan: RequestPlan, cap: int, main: bool) -> Request:
         arguments,
         sealed.wire.sha256,
         plan.tokens,
-        format_utc(engine.clock()),
+        conversation.now(),
         ahead.tokens,
     )
     conversation.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
-    engine.event_sections = ()
+    engine.readings.preamble = Preamble()
     if main:
         engine.emit(event.StepStart(engine.step))
         engine.emit(event.CacheExpectation(manifest.cached))
@@ -177,7 +177,7 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
     if reply.usage and reply.usage.input:
         told = report_cut(engine.context, engine.control, engine.step, plan, reply.usage.input)
         if told and reply.message.tool_calls:
-            engine.model_notices.append(told)
+            engine.tell_model(told)
         elif told:  # in the ledger, because another process may send the next request
             conversation.memo(SERVER_CUT, {"told": told})
         engine.context.learn(counted, reply.usage.input)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from nexus_cli.config.settings import Settings
@@ -45,9 +44,3 @@ def describe_assumed_window(info: ModelInfo, *, saves: bool) -> str:
     if not is_first_today(f"window of {info.served_name}", notes=saves):
         return ""
     return describe_unknown_window(info, info.window)
-
-
-def load_late_facts(load: Callable[[], ModelInfo], *, saves: bool) -> tuple[ModelInfo, str]:
-    """Return the facts that `load` returns, with the notice about a window that nobody states."""
-    info = load()
-    return info, describe_assumed_window(info, saves=saves)

@@ -15,7 +15,7 @@ from nexus_cli.conversation.request_plan import PLAN
 from nexus_cli.core.memory import TOLD
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.wire import canonical
-from nexus_cli.engine.requests.engine import Preamble
+from nexus_cli.engine.requests.readings import Preamble
 from nexus_cli.engine.requests.tool_selection import ToolOffer
 from nexus_cli.sections.collect import NOTICES, ChangedSections, SectionCollector, system_text
 from nexus_cli.sections.planner import UNREAD
@@ -27,12 +27,9 @@ class PromptAssembly:
     """Implements `PromptAssembler` for one lane."""
 
     collector: SectionCollector
-    context: ContextManager
     offer: ToolOffer
     """Decides on the tools of each epoch."""
     rules: str
-    effort: str
-    """Used when no window is given."""
     inherited: EpochHeader | None = None
     """System text and tools of the parent session, reused because the same bytes are in the provider's cache."""
     _epoch: int = -1
@@ -47,18 +44,16 @@ class PromptAssembly:
     def drafting(self, notify: Callable[[str], None], left_out: SectionDrops) -> PromptAssembly:
         """Return an assembly for drafts of the same sections, which do not change the state of the lane."""
         collector = self.collector.drafting(notify, left_out)
-        return PromptAssembly(collector, self.context, self.offer, self.rules, self.effort, self.inherited)
+        return PromptAssembly(collector, self.offer, self.rules, self.inherited)
 
-    async def draft_epoch(self, context: ContextManager | None = None, words: str = "") -> EpochDraft:
-        """Return the present system text and tools, planned for the budget of `window`. `words` is the first
+    async def draft_epoch(self, context: ContextManager, words: str = "") -> EpochDraft:
+        """Return the present system text and tools, planned for the budget of `context`. `words` is the first
         message of a session."""
         self._fit(context)
         if self.inherited is not None:
             return EpochDraft(self.inherited)
         asked = await asyncio.to_thread(self.offer.called_for)
-        tools = tuple(
-            self.offer.select(self.collector.view.window, self.context.conversation, typed_text(words), asked)
-        )
+        tools = tuple(self.offer.select(self.collector.view.window, context.conversation, typed_text(words), asked))
         plan, left = await self.collector.system_plan()
         text = system_text(plan, self.collector.view.count)
         frame = EpochHeader(
@@ -66,9 +61,9 @@ class PromptAssembly:
             text,
             tools,
             self.rules,
-            self.effort if context is None else context.model.effort,
-            self.context.system_cost(text),
-            self.context.tools_cost(tools),
+            context.model.effort,
+            context.system_cost(text),
+            context.tools_cost(tools),
             canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
         )
         return EpochDraft(frame, left)
@@ -92,7 +87,7 @@ class PromptAssembly:
         everything = conversation.is_preamble_due() or self._due or self.collector.has_sent_nothing
         arrived = self.collector.reader.arrived if everything else ()
         if not everything and not self.collector.has_prompt_sections:  # most steps
-            return Preamble("", lambda: None)
+            return Preamble()
         changed = await self.collector.changed_sections(prompt=not everything)
         self._due, sections = self._due and bool(changed.text), changed.to_json()
 
@@ -117,8 +112,8 @@ class PromptAssembly:
         rows = json.loads(conversation.epoch.sections)
         self.collector.read_in_background(str(one["id"]) for one in rows if one.get("source") == UNREAD)
 
-    def _fit(self, context: ContextManager | None) -> None:
-        if context is not None and context.budget.window != self.collector.view.window:
+    def _fit(self, context: ContextManager) -> None:
+        if context.budget.window != self.collector.view.window:
             self.collector.set_budget(context.budget)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.manager import ContextManager, Model
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.cache_diagnosis import CacheFacts, seconds_between
 from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
@@ -24,7 +24,6 @@ from nexus_cli.conversation.sent_requests import (
     compare_requests,
     prefix_hash,
 )
-from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
@@ -204,9 +203,7 @@ def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Se
     return max(before.manifest.at, used[place - 1]) if place else before.manifest.at
 
 
-def load_history(
-    context: ContextManager, clock: Clock, ledger: Ledger, log: LaneLog, settings: Settings
-) -> SentRequests:
+def load_history(context: ContextManager, ledger: Ledger, log: LaneLog, settings: Settings) -> SentRequests:
     """Load what a conversation has sent: its newest request, and that of each recent epoch, perhaps still cached."""
     history = SentRequests()
     try:
@@ -236,7 +233,7 @@ def load_history(
             small = found.smallest_like(rows, like)
             if all(small):  # also measures the prefix if it is no longer cached
                 history.least[begins] = small
-            if epoch == last or not _is_expired(context.model, clock, history.uses.get(epoch)):
+            if epoch == last or not _is_expired(context, history.uses.get(epoch)):
                 sent = found.sent(newest[epoch])
                 history.earlier[epoch] = replace(sent, cached=before.proven, least=small, begins=begins)
         except NexusError:
@@ -245,7 +242,7 @@ def load_history(
     return history
 
 
-def _is_expired(model: Model, clock: Clock, used: datetime | None) -> bool:
+def _is_expired(context: ContextManager, used: datetime | None) -> bool:
     """True if requests of an epoch that was last `used` at this time are no longer cached."""
-    life, seconds = cache_life_of(model.info), seconds_between(used, clock())
+    life, seconds = cache_life_of(context.model.info), seconds_between(used, context.conversation.clock())
     return life is not None and seconds is not None and seconds > life.max_seconds

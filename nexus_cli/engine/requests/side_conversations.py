@@ -16,6 +16,7 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Log
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_facts import load_model_info
+from nexus_cli.engine.requests.readings import Readings
 from nexus_cli.ledger import LaneLog
 from nexus_cli.provider.available_models import resolve_alias
 from nexus_cli.provider.wire_rules import rules_for
@@ -36,10 +37,9 @@ def forked(engine: Engine, agent: str, instruction: str) -> Engine:
         engine.provider,
         engine.spending,
         engine.control,
-        engine.clock,
         engine.settings,
         engine.prompt,
-        event_sections=engine.event_sections,
+        readings=Readings(preamble=engine.readings.preamble),
     )
 
 
@@ -52,6 +52,7 @@ def separate(engine: Engine, agent: str, model: Model, text: str = "") -> Engine
     budget, estimate = sized(engine.context, model)
     log = _open_log(engine.conversation, agent, None)
     context = ContextManager(logger=log, token_counter=engine.context.counter)
+    context.conversation = Conversation(log, engine.conversation.clock, context.measure)
     context.conversation.sent = SentRequests(uses=engine.conversation.sent.uses)
     rules = rules_for(model.info.provider, model.info.name).dumps()
     context.reframe(replace(context.frame(), model=model.info.name, rules=rules))
@@ -65,7 +66,6 @@ def separate(engine: Engine, agent: str, model: Model, text: str = "") -> Engine
         engine.provider,
         engine.spending,
         engine.control,
-        engine.clock,
         engine.settings,
         engine.prompt,
     )

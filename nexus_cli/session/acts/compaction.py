@@ -84,7 +84,7 @@ def uncompaction() -> Act:
         is_older = same and old.system != conversation.epoch.system
         notes = note_undone(conversation, engine.step, epoch.id, made.id)
         engine.begin_epoch(replace(engine.draft_rewrite(epoch, planned, notes=notes), anchor=anchor))
-        engine.pending_cause = ""
+        engine.readings.epoch_cause = ""
         line = f"compaction undone: {shown:,} -> {engine.next_request().tokens:,} tokens"
         engine.emit(Notice(line, warning=False))
         if is_older:
@@ -126,7 +126,7 @@ def pin(what: str) -> Act:
             said += "; too long to be sent at once: the model gets it word for word with the next summary"
         engine.emit(Notice(said, warning=bool(crowded)))
         if new and len(made.text) <= TOLD:
-            engine.model_notices.append(f"the person pinned this, it holds from now on: {made.text}")
+            engine.tell_model(f"the person pinned this, it holds from now on: {made.text}")
 
     return act
 

@@ -135,8 +135,8 @@ def _answer_without_tools(recipe: Recipe, conversation: Conversation, calls: Seq
 
 async def _request(side: Engine, recipe: Recipe) -> None:
     """Send one request of the side lane, with its pending notices."""
-    if side.model_notices and side.conversation.attach_preamble("\n".join(map(as_note, side.model_notices))):
-        side.model_notices.clear()
+    if side.readings.notices and side.conversation.attach_preamble("\n".join(map(as_note, side.readings.notices))):
+        side.readings.notices.clear()
     needs = side.window_request()
     if not needs.fits:
         why = f"it needs about {needs.most} of {needs.room} tokens"

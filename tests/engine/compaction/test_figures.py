@@ -241,7 +241,7 @@ def test_a_lane_of_its_own_begins_without_what_the_main_lane_sent(tmp_path: Path
             side = separate(engine, "goals", engine.model)
             assert engine.conversation.sent.last is not None and engine.conversation.sent.earlier
             sent = side.conversation.sent
-            assert sent.last is None and not side.event_sections and not sent.earlier
+            assert sent.last is None and not side.readings.preamble.sections and not sent.earlier
         finally:
             await session.aclose()
 

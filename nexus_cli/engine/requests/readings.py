@@ -1,0 +1,50 @@
+"""What was read for the next request of a lane, and what waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nexus_cli.conversation.section_rows import Sections
+from nexus_cli.core.entry import Drop, Epoch
+
+
+@dataclass(frozen=True, eq=False)
+class NextEpoch:
+    """A draft of the epoch that the next request will begin; not recorded yet."""
+
+    epoch: Epoch
+    drops: tuple[Drop, ...] = ()
+    """Drops of its system text, without their texts."""
+    notices: tuple[str, ...] = ()
+    """Lines about skipped contributors and unusual files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preamble:
+    """Text to add to the next request."""
+
+    text: str = ""
+    settle: Callable[[], None] = lambda: None
+    """Call this once the text is in the window, so that it is not sent again."""
+    sections: Sections = ()
+    """The event sections in it."""
+    facts: Sequence[Mapping[str, Any]] = ()
+    """The remembered facts in them: `id`, `slot` and `text` of each."""
+    arrived: Sequence[str] = ()
+    """The sections of the system text that have finished loading since the epoch began."""
+
+
+@dataclass
+class Readings:
+    """What contributors and others have read for the next request."""
+
+    epoch_cause: str = ""
+    """Cause of the new epoch that the next request must begin (`model`, `reload`), or ""."""
+    drafted: NextEpoch | None = None
+    """The newest draft of an epoch; `Engine.next_epoch` is the draft that still holds."""
+    notices: list[str] = field(default_factory=list)
+    """Lines for the model that wait for the next request."""
+    preamble: Preamble = Preamble()
+    """The text that was added to the next request, until it is sent."""
