@@ -123,6 +123,7 @@ LAZY = {
     "session/section_sources.py": {"nexus_cli"},  # the files of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command, the end of a turn, the status line
     "ledger/sessions.py": {"difflib"},
+    "ledger/file_journal.py": {"nexus_cli"},  # a ledger that fails
     "ledger/session_log.py": {"nexus_cli"},  # the journal of a ledger on a server
     "ledger/store.py": {"nexus_cli"},  # forks, deletion, a ledger that is only read, spaces, runs, plans
     "ledger/lane_log.py": {"nexus_cli"},  # a run begins or ends to wait
@@ -458,7 +459,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "engine": (61_299, 0, 83),
     "hooks": (6_554, 0, 17),
     "imports": (13_746, 0, 8),
-    "ledger": (50_225, 0, 28),
+    "ledger": (50_226, 0, 28),
     "mcp": (17_167, 0, 18),
     "permission": (10_089, 0, 40),
     "plugins": (6_199, 0, 22),
@@ -490,7 +491,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (949_938, 67_619)
+SUM = (949_939, 67_619)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of

@@ -16,7 +16,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_journal import RecordedLane, SessionJournal
-from nexus_cli.ledger.memory_copy import copy_session, cut_lane, make_empty_session
 from nexus_cli.ledger.open_database import connect_memory
 
 T = TypeVar("T")
@@ -44,6 +43,8 @@ class FileJournal(SessionJournal):
 
     def database_of(self, log: RecordedLane) -> Database:
         if self.in_memory and log.lane < LOCAL and log.lane not in self._cut:
+            from nexus_cli.ledger.memory_copy import cut_lane  # noqa: PLC0415  (as below)
+
             cut_lane(self.db, self.session, log.lane, log.last_id())
             self._cut.add(log.lane)
         return self.db
@@ -83,6 +84,8 @@ class FileJournal(SessionJournal):
         return error
 
     def _copy_to_memory(self) -> None:
+        from nexus_cli.ledger.memory_copy import copy_session, make_empty_session  # noqa: PLC0415  (the ledger failed)
+
         memory = Database(connect_memory())
         try:
             copy_session(self.db, memory, self.session)

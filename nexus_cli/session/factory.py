@@ -26,7 +26,6 @@ from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
-from nexus_cli.core.context_contract import ContextContract
 from nexus_cli.core.entry import Drop, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
@@ -68,6 +67,7 @@ from nexus_cli.session.settle_projects import settle_projects
 from nexus_cli.tools.registry import ToolRegistry, discover_tools, plugin_tools
 
 if TYPE_CHECKING:
+    from nexus_cli.core.context_contract import ContextContract
     from nexus_cli.engine.calls.edit_checks import EditChecks
     from nexus_cli.engine.calls.session_hooks import SessionHooks
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.context_contract import ContextContract
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.sections.recipe import Recipe
 
 if TYPE_CHECKING:
+    from nexus_cli.core.context_contract import ContextContract
     from nexus_cli.mcp.server_values import ServerEntry
 
 REPLACED = ("max_steps", "max_total_tokens", "max_cost", "timeout", "allow")
