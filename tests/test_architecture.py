@@ -471,7 +471,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (39_824, 0, 26),
     "sections": (37_422, 0, 63),
     "service_list": (303, 0, 2),
-    "session": (54_147, 0, 88),
+    "session": (54_175, 0, 88),
     "spaces": (10_462, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (2_233, 0, None),
@@ -491,7 +491,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (949_939, 67_619)
+SUM = (949_957, 67_619)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of

@@ -113,7 +113,7 @@ class RequestPlan:
 
     # -- cache -------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def repeated(self) -> int:
         """Tokens of the prefix that earlier requests of its epoch already contained."""
         if self.sent < 0:

@@ -14,6 +14,8 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import EpochDraft
+from nexus_cli.conversation.sent_requests import SentRequests
+from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
@@ -146,12 +148,16 @@ class _BarePrompt:
 def bare_state(
     provider: Provider, context: ContextManager | None, logger: Log | None, registry: ToolRegistry | None
 ) -> SessionState:
-    """Make the state of a session from parts: the given context manager, no contributors, default limits."""
+    """Make the state of a session from parts: the given context manager, no contributors, default limits.
+
+    The configuration of the manager may have changed since, and an earlier session may have used it with another model.
+    """
     context = context or ContextManager(logger=logger)
     registry = registry or ToolRegistry(())
-    config = context.config
+    most, reply = context.config.max_tokens, context.config.reserve_tokens
     name = str(getattr(provider, "model", "") or "model")
-    context.use_model(Model(ModelInfo(name, "openai", config.max_tokens, config.reserve_tokens)), context.budget)
+    context.use_model(Model(ModelInfo(name, "openai", most, reply)), TokenBudget(most, reply, 0))
+    context.conversation.sent = SentRequests()
     limits = Limits(max_steps=200, allow="read")
     folder = Path.cwd()
     project = project_root(folder)

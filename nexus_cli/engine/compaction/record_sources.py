@@ -54,7 +54,6 @@ READ_AT_ONCE = 500
 
 def read_log(conversation: Conversation, log: WorkLog) -> Iterator[None]:
     """Add the conversation's new entries to `log`; yields after every `READ_AT_ONCE` entries."""
-    conversation = conversation
     while log.last < conversation.last:
         for entry in conversation.read(log.last + 1, min(conversation.last, log.last + READ_AT_ONCE)):
             log.add(entry)

@@ -20,7 +20,7 @@ def report_cut(context: ContextManager, control: Control, step: int, request: Re
     if context.cut_run == conversation.run or not _is_cut(request, reported):
         return ""
     context.cut_run = conversation.run
-    conversation, left = conversation, request.tokens - reported
+    left = request.tokens - reported
     entries = [item.entry for item in request.items]
     count = f"request {step}: the server counted {reported:,} of about {request.tokens:,} tokens"
     span = min(entries), max(entries)

@@ -32,6 +32,7 @@ def forked(engine: Engine, agent: str, instruction: str) -> Engine:
     """
     conversation = engine.conversation
     context = engine.context.fork(conversation.fork(_open_log(conversation, agent, conversation.last)))
+    context.cut_run = -1
     context.conversation.append(Kind.INSTRUCTION, Message(Role.USER, instruction), "nexus")
     return Engine(
         context,

@@ -206,7 +206,6 @@ async def record_user_message(
     for _, _, drop in clipped:
         control.emit_drop(drop)
     ranges = [span for one in pasted for span in _find_all(one, content)]
-    conversation = conversation
     for block in [block for block in control.attachment_memos if block in text]:
         for memo_kind, value in control.attachment_memos.pop(block).items():
             conversation.log.record_memo(Memo(memo_kind, conversation.now(), conversation.last + 1, value))

@@ -1,0 +1,58 @@
+"""A session of a provider and a context manager, which a program has made and used before."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from session.played import Played
+
+from nexus_cli.context import ContextConfig, ContextManager
+from nexus_cli.conversation.memory_log import MemoryLog
+from nexus_cli.core.event import CacheExpectation, CacheResult, ContextDrop, Event
+from nexus_cli.core.usage import Usage
+from nexus_cli.engine.requests.model_call import call_model
+from nexus_cli.engine.requests.side_conversations import forked
+from nexus_cli.session.session import Session
+
+
+def answering(tokens: int, cached: int = 0) -> Played:
+    """A model that reports so many tokens of each request."""
+    return Played(lambda request: "well", usage=Usage(tokens, 5, cache_read=cached))
+
+
+def say(session: Session, words: str) -> list[Event]:
+    async def turn() -> list[Event]:
+        return [event async for event in session.run(words)]
+
+    return asyncio.run(turn())
+
+
+def test_the_limits_are_those_that_the_manager_has_by_then() -> None:
+    context = ContextManager(ContextConfig(8_000, 2_000))
+    context.config.max_tokens = 100_000
+    assert Session(answering(200), context).engine.context.budget.available == 98_000
+    context.config = ContextConfig(64_000, 4_000)
+    assert Session(answering(200), context).engine.context.budget.available == 60_000
+    assert context.available == 60_000
+
+
+def test_what_another_provider_was_sent_is_not_expected_in_the_cache() -> None:
+    context = ContextManager(ContextConfig(40_000, 4_000))
+    context.set_system_prompt("You are good. " * 400)
+    say(Session(answering(1_800), context), "hello " * 300)
+    say(Session(answering(2_200, cached=1_700), context), "hello " * 300)
+    events = say(Session(answering(2_600), context), "hello " * 300)
+    assert [one.tokens for one in events if isinstance(one, CacheExpectation)] == [0]
+    assert [one.missed for one in events if isinstance(one, CacheResult)] == [0]
+
+
+def test_a_fork_of_a_cut_request_has_a_drop_of_its_own() -> None:
+    session = Session(answering(1_200), ContextManager(ContextConfig(40_000, 4_000)))
+    events = say(session, "a long text of words and numbers 12 34 " * 400)
+    assert len([one for one in events if isinstance(one, ContextDrop)]) == 1
+    for _ in range(2):
+        side = forked(session.engine, "compact", "Sum it up")
+        asyncio.run(call_model(side, side.window_request(), main=False))
+        assert [drop.id for drop in cast(MemoryLog, side.conversation.log).drops] == ["d1"]
+    assert session.engine.context.cut_run == session.engine.conversation.run
