@@ -511,13 +511,13 @@ class _Map:
         if begun and self._ledger is not None:
             with suppress(NexusError):  # deleted, or open elsewhere
                 session = opened(replace(options, resume=begun))
-                lane = session.engine.conversation
-                if not lane.items:
+                conversation = session.engine.conversation
+                if not conversation.items:
                     return session, trigger
-                if not isinstance(lane.next_step(), Done):
+                if not isinstance(conversation.next_step(), Done):
                     return session, Trigger(schema=trigger.schema)
-                if not ends_unfinished(lane.log):  # else the answer would lack its beginning
-                    kept = _answered(lane.items[-1].message.content, trigger.schema)
+                if not ends_unfinished(conversation.log):  # else the answer would lack its beginning
+                    kept = _answered(conversation.items[-1].message.content, trigger.schema)
                     if kept.ok:
                         return session, kept
                 await session.aclose()

@@ -1,7 +1,7 @@
 """Diagnose a cache miss: caused by us, by time, or by the provider.
 
 Pure. The facts come from `cache_expectation` for a running session and from `request_history` for the ledger; both use
-`sent_request.compare_requests`.
+`compare_requests`.
 """
 
 from __future__ import annotations

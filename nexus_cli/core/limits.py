@@ -1,7 +1,7 @@
 """Limits that compose by restriction: `a & b` is never looser than `a`.
 
-The operation is associative, commutative and idempotent (law 7). `lane.spending` enforces the limits on requests and
-money, `turn.dispatch` those on calls.
+The operation is associative, commutative and idempotent (law 7). `engine/requests/spending` enforces the limits on
+requests and money, `engine/calls/dispatch` those on calls.
 """
 
 from __future__ import annotations

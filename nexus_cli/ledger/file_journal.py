@@ -31,7 +31,8 @@ class FileJournal(SessionJournal):
     _cut: set[int] = field(default_factory=set)
     """The lanes that end in memory at their own last entry."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
-    """Held while something is committed, so that nothing is committed between a failure and the copy."""
+    """Held while something is committed or a lane is cut: nothing is committed between a failure and the copy, and what
+    is committed in memory is not cut off."""
 
     in_memory = False
     """True once `db` is in memory."""
@@ -42,11 +43,13 @@ class FileJournal(SessionJournal):
         return not self.in_memory and super().is_saving
 
     def database_of(self, log: RecordedLane) -> Database:
-        if self.in_memory and log.lane < LOCAL and log.lane not in self._cut:
-            from nexus_cli.ledger.memory_copy import cut_lane  # noqa: PLC0415  (as below)
+        if self.in_memory:
+            with self._lock:
+                if log.lane < LOCAL and log.lane not in self._cut:
+                    from nexus_cli.ledger.memory_copy import cut_lane  # noqa: PLC0415  (as below)
 
-            cut_lane(self.db, self.session, log.lane, log.last_id())
-            self._cut.add(log.lane)
+                    cut_lane(self.db, self.session, log.lane, log.last_id())
+                    self._cut.add(log.lane)
         return self.db
 
     def commit(self, log: RecordedLane, write: Callable[[Database], T]) -> T:
@@ -79,8 +82,9 @@ class FileJournal(SessionJournal):
             sessions.info(self.db, self.session)
         except NexusError as missing:
             if missing.kind == "usage":
-                what, why = "the saved session is gone", "it was deleted by another process"
-                return NexusError("ledger", what, why, "Start a new one")
+                return NexusError(
+                    "ledger", "the saved session is gone", "it was deleted by another process", "Start a new one"
+                )
         return error
 
     def _copy_to_memory(self) -> None:

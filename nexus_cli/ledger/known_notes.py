@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 from nexus_cli.core.entry import Memo
@@ -23,15 +22,14 @@ class KnownNotes:
         self.is_fresh = False
         """True if the notes of other processes were read in this turn."""
         self._newest = 0 if is_new else lanes.newest_note(db, lane)
-        self._kinds = None if is_new else set[str]()
-        """The kinds that were read; None for all of them."""
-        self._notes = defaultdict[str, dict[int, Memo]](dict)
+        self._is_new = is_new
+        self._notes: dict[str, dict[int, Memo]] = {}
+        """By kind: of a new lane all of them, else those that were asked for."""
 
     def of_kind(self, kind: str, read: Callable[[], dict[int, Memo]]) -> Iterable[Memo]:
         """Return the notes of a kind, also later ones; `read` reads those that were not read yet."""
-        if self._kinds is not None and kind not in self._kinds:
-            self._notes[kind] = read() | self._notes[kind]
-            self._kinds.add(kind)
+        if kind not in self._notes:
+            self._notes.setdefault(kind, {} if self._is_new else read())
         return self._notes[kind].values()
 
     def begin_later(self, db: Database) -> Callable[[], dict[int, Memo]]:
@@ -42,6 +40,7 @@ class KnownNotes:
     def add(self, found: Mapping[int, Memo]) -> None:
         """Add notes that were committed, by key."""
         for key, memo in found.items():
-            self._notes[memo.kind][key] = memo
+            if self._is_new or memo.kind in self._notes:
+                self._notes.setdefault(memo.kind, {})[key] = memo
         self._newest = max(self._newest, *found, 0)
         self.is_fresh = True

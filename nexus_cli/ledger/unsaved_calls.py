@@ -72,12 +72,15 @@ class UnsavedCalls:
     is_there = False
     """True if there is a file, which has every call that was added."""
 
+    _lock: FileLock | None = None
+    """Held while the file is open."""
+
     def add(self, calls: Iterable[UnsavedCall], *, creates: bool = False) -> None:
         """Append calls, if there is a file; with `creates` it is created first, locked for this process."""
         try:
             if creates:
                 self._create()
-            for call in calls if self.is_there else ():
+            for call in calls if self._lock else ():
                 if call.name != "record_start":  # what is not saved does not run
                     at = format_utc(local_now())
                     self._write({"lane": call.lane, "call": call.name, "values": _pack(call.values), "at": at})
@@ -100,14 +103,16 @@ class UnsavedCalls:
         os.fsync(self._file)
 
     def close(self, *, removes: bool = False) -> None:
-        """Leave the file, if there is one, to the next command, or remove it: all of it was committed."""
-        if self.is_there:
+        """Leave the file, if there is one, to the next command, or remove it: all of it was committed. May be called
+        twice."""
+        if self._lock:
+            if self.is_there:
+                os.close(self._file)
             self.is_there = not removes
             if removes:
                 self._path.unlink(missing_ok=True)
-            os.close(self._file)
-            if self._lock is not None:
-                self._lock.release(remove=True)
+            self._lock.release(remove=True)
+            self._lock = None
 
 
 def _pack(value: Any) -> Any:

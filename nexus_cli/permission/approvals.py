@@ -1,6 +1,6 @@
 """The text of a question about a call, and the scope of an "always".
 
-`permission/permission` decides which calls need approval; `turn/call_decider` asks and applies the answers.
+`permission/permission` decides which calls need approval; `engine/calls/call_decider` asks and applies the answers.
 """
 
 from __future__ import annotations

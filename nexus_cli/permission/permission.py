@@ -1,7 +1,7 @@
 """Decide whether a call runs, a person is asked first, or it is refused (`nexus docs rules`).
 
-Resolves paths, but changes nothing and asks nobody. `turn/call_decider` asks, and refuses the call if nobody can be
-asked.
+Resolves paths, but changes nothing and asks nobody. `engine/calls/call_decider` asks, and refuses the call if nobody
+can be asked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The limits of a run on its tool calls: filters, step counts, signals, repeated calls.
 
-`turn/call_decider` asks, `turn/dispatch` executes. Counts are taken from the log of the run, so that a resumed turn
-keeps them. A refused call gets a result with the reason; its tool's schema stays in the request (`nexus docs recipes`).
+`engine/calls/call_decider` asks, `engine/calls/dispatch` executes. Counts are taken from the log of the run, so that a
+resumed turn keeps them. A refused call gets a result with the reason; its tool's schema stays in the request
+(`nexus docs recipes`).
 Signals restrict calls only in a recipe with `signals = true`; otherwise pressure is displayed, and repeated
 errors add a notice to the next request.
 """

@@ -1,7 +1,7 @@
 """Retry failed requests with identical bytes, bounded in number and time.
 
 `failures` decides which errors are worth a retry (`ProviderError.transient`). No request is retried here after its
-first delta: it is paid for, and the session records it before it sends another one (`lane.model_call`).
+first delta: it is paid for, and the session records it before it sends another one (`engine/requests/model_call`).
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ LEAVES = ("written", "expected", "input")
 def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheReport:
     """Return a row per request, the main conversation first, and the sums; raise `NexusError("usage", ...)` for an
     unknown session."""
-    lanes = read_lanes(ledger, session, settings)
-    rows = [_row(lane, asked, lane.facts(asked)) for lane in lanes for asked in lane.requests]
+    every = read_lanes(ledger, session, settings)
+    rows = [_row(one, asked, one.facts(asked)) for one in every for asked in one.requests]
     return {
         "version": 1,
         "session": ledger.session(session).id,
@@ -65,11 +65,11 @@ def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | No
     return cast("MissReport", value | _details(main, asked, facts) | rewrites)
 
 
-def _row(lane: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> CacheRow:
+def _row(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> CacheRow:
     row, usage, verdict = asked.row, asked.row.usage, _verdict(asked, facts)
-    dollars = miss_cost(lane.info(row), verdict.missed, usage) if usage and verdict.missed else 0.0
+    dollars = miss_cost(requests.info(row), verdict.missed, usage) if usage and verdict.missed else 0.0
     return {
-        "lane": lane.log.agent,
+        "lane": requests.log.agent,
         "step": row.manifest.step,
         "at": row.manifest.at,
         "model": str(row.manifest.arguments.get("model", "")),
@@ -106,10 +106,10 @@ def _first_reason(step: int, read: int) -> str:
     return ELSEWHERE if read else ""
 
 
-def _details(lane: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> dict[str, Any]:
+def _details(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> dict[str, Any]:
     """Return the basis of a verdict: the request before, the first difference, time and cache lifetime."""
-    before, found = asked.before, facts.difference or lane.difference(asked)
-    epochs = [lane.epoch(row.manifest.epoch) for row in (asked.row, before) if row]
+    before, found = asked.before, facts.difference or requests.difference(asked)
+    epochs = [requests.epoch(row.manifest.epoch) for row in (asked.row, before) if row]
     cause = epochs[0].cause if before and epochs[0] is not epochs[1] else ""
     if found and found.kind in ("model", "effort"):
         cause = "model"  # a compaction or cut right after a switch begins one more epoch; the switch changed the model

@@ -108,14 +108,14 @@ def live_report(state: SessionState) -> ContextReport:
 def _live_view(state: SessionState, request: RequestPlan) -> RequestView:
     """Return the next request of a running session that has begun."""
     engine, dispatcher = state.engine, state.dispatcher
-    lane, draft = engine.conversation, engine.next_epoch
+    conversation, draft = engine.conversation, engine.next_epoch
     drops, notices = list(state.drops()), instruction_notices(dispatcher.cwd, engine.settings)
     if draft is not None:
         drops += draft.drops
-        notices = [*dict.fromkeys((*notices, *draft.notices)), change_notice(lane.epoch, request.epoch)]
+        notices = [*dict.fromkeys((*notices, *draft.notices)), change_notice(conversation.epoch, request.epoch)]
     elif engine.begins_epoch:
         notices.append("the next request rewrites the window; this shows it as it was sent")
-    elif lane.is_recorded:
+    elif conversation.is_recorded:
         notices += prune_notice(state)
     _, bounds = dispatcher.in_force(engine)
     return RequestView(
@@ -123,15 +123,15 @@ def _live_view(state: SessionState, request: RequestPlan) -> RequestView:
         state.session_id,
         engine.model.info.name,
         dispatcher.recipe,
-        lane.cursor,
-        lane.last,
+        conversation.cursor,
+        conversation.last,
         drops,
         [bound.to_json() for bound in bounds],
         engine.context.count,
         None,
-        last_told(lane.memos, lane.cursor),
+        last_told(conversation.memos, conversation.cursor),
         tuple(notices),
-        lane.memos,
+        conversation.memos,
     )
 
 

@@ -1,4 +1,4 @@
-"""Load the tools and their definitions. `turn/dispatch` runs them.
+"""Load the tools and their definitions. `engine/calls/dispatch` runs them.
 
 A built-in tool is a definition, `builtin/NAME.json`, and the module beside it, which is imported at the first call,
 because most runs call few tools.

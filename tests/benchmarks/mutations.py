@@ -33,7 +33,7 @@ from typing import Any
 
 FOLDER = ".mutations"
 SHARES: tuple[tuple[str, int, tuple[str, ...]], ...] = (
-    ("laws", 15, ("context/", "lane/", "turn/", "ledger/", "session/")),
+    ("laws", 15, ("conversation/", "context/", "sections/", "engine/", "ledger/", "session/")),
     ("walls", 12, ("sandbox/", "rules/", "permission/", "config/programs.py", "config/protected_places.py")),
     ("undo", 9, ("undo/", "worktrees/")),
     ("exit status", 6, ("core/errors.py", "cli/ask/", "cli/app.py", "cli/", "provider/failures.py")),
@@ -41,7 +41,13 @@ SHARES: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     (
         "prices",
         4,
-        ("provider/usage.py", "provider/model_table.py", "core/limits.py", "turn/spending.py", "ledger/usage"),
+        (
+            "provider/usage.py",
+            "provider/model_table.py",
+            "core/limits.py",
+            "engine/requests/spending.py",
+            "ledger/usage",
+        ),
     ),
     ("other", 8, ("",)),
 )

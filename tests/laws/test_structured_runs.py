@@ -1,4 +1,4 @@
-"""The laws for lanes that begin with the history of a space and have the blocks of a structured run."""
+"""The laws for conversations that begin with the history of a space and have the blocks of a structured run."""
 
 from __future__ import annotations
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -72,6 +74,46 @@ def the_file() -> Path:
 def add_line(**line: Any) -> None:
     with the_file().open("a") as file:
         file.write(json.dumps({"lane": 1, "values": [], "at": AT} | line) + "\n")
+
+
+def test_a_file_that_was_left_to_the_next_command_is_neither_removed_nor_closed_again(url: str) -> None:
+    ledger = Ledger.open(url)
+    info: Any = new(ledger)
+    log = SessionLog.for_session(ledger, info.id, require_save=False, warn=lambda line: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PostgresDatabase, "write", _refuse)
+        log.append(user(1))
+        log.close()
+        log.close()
+        log.append(user(2))
+        log.close()
+    ledger.close()
+    assert kept() == [f"{info.id}.jsonl"]
+    assert opened(url, info.id)[1] == ["words 1"] and not kept()
+
+
+def test_a_file_that_cannot_be_made_leaves_no_lock(url: str) -> None:
+    ledger = Ledger.open(url)
+    info: Any = new(ledger)
+    told: list[str] = []
+    log = SessionLog.for_session(ledger, info.id, require_save=False, warn=told.append)
+    real = os.open
+
+    def full(path: Any, *rest: Any, **named: Any) -> int:
+        if str(path).endswith(".jsonl"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(path, *rest, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PostgresDatabase, "write", _refuse)
+        patch.setattr(os, "open", full)
+        log.append(user(1))
+        assert not log.is_saving and "cannot be kept on this machine" in told[0]
+    assert kept() == []
+    log.append(user(2))
+    log.close()
+    ledger.close()
+    assert opened(url, info.id)[1] == ["words 1", "words 2"], "the server answered again"
 
 
 def test_a_file_goes_to_the_server_and_role_that_it_was_made_for(

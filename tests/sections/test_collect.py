@@ -1,4 +1,4 @@
-"""Gathering: contributors are bounded, a preamble is a delta with a cap, and a resumed lane knows what it sent."""
+"""Gathering: contributors are bounded, a preamble is a capped delta, a resumed conversation knows what it sent."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Check the figures in an overflow error, with which a provider refused a request as too long.
 
-They are parsed from an error text, sometimes that of a proxy, so they may be wrong. `lane_window` applies them.
+They are parsed from an error text, sometimes that of a proxy, so they may be wrong. `ContextManager` applies them.
 """
 
 from __future__ import annotations

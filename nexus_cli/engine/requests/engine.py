@@ -1,5 +1,4 @@
-"""The state of one conversation: its conversation, what waits for its next request, its cache history, what the session
-shares.
+"""The engine of a conversation: what its turns need beside the window, and the one place that begins its epochs.
 
 `factory` builds it; `side_conversations` opens side conversations.
 """
@@ -51,8 +50,8 @@ class PromptAssembler(Protocol):
 
 @dataclass
 class Engine:
-    """The state that the turns of one conversation need: its window, what waits for the next request, and the objects
-    shared with the session."""
+    """What the turns of one conversation need: its context, what waits for the next request, and the objects shared
+    with the session."""
 
     context: ContextManager
     """The conversation, and its model, budget and token estimate."""

@@ -89,7 +89,7 @@ PURPOSES = {
     "goal_decompose": "for goals",
     "title": "for the title",
 }
-"""Purposes of conversations beside the conversation, by agent; other conversations have the agent's name."""
+"""Purposes of side conversations by their agent; others have the agent's name."""
 
 
 def name_basis(basis: Any) -> str:

@@ -62,7 +62,7 @@ def test_after_each_failure_in_a_row_twice_as_many_steps_pass_also_over_a_restar
 
 
 class Rows:
-    """As much of a lane as the waiting needs."""
+    """As much of a conversation as the waiting needs."""
 
     def __init__(self, rows: Sequence[dict[str, object]]) -> None:
         self.rows, self = rows, self

@@ -1,0 +1,57 @@
+"""A session that continues in memory: what one thread records is not cut off by another one that reads."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ledger.conftest import new, user
+
+from nexus_cli.ledger import Ledger, SessionLog, memory_copy
+
+
+def test_a_reader_does_not_cut_off_what_is_recorded_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first look into the memory is held up, until another thread has tried to record."""
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    info: Any = new(ledger)
+    log = SessionLog.for_session(ledger, info.id, require_save=False, warn=lambda line: None)
+    side: Any = log.open_lane("compact")
+    log.append(user(1))
+    monkeypatch.setattr(ledger.db, "connection", Full(ledger.db.connection))
+    side.append(user(1))
+    asked, real = threading.Event(), memory_copy.cut_lane
+    recorder = threading.Thread(target=log.append, args=(user(2),))
+
+    def held_up(*values: Any) -> None:
+        if threading.current_thread() is not recorder and not asked.is_set():
+            asked.set()
+            recorder.start()
+            recorder.join(0.3)
+        real(*values)
+
+    monkeypatch.setattr(memory_copy, "cut_lane", held_up)
+    assert log.files() == []
+    recorder.join()
+    saved = SessionLog.for_session(ledger, info.id, require_save=False, warn=lambda line: None)
+    assert saved.last_id() == 1 and log.last_id() == 2
+    assert [row[0] for row in log.db.all("SELECT id FROM entries WHERE lane = ? ORDER BY id", log.lane)] == [1, 2]
+    log.close()
+    ledger.close()
+
+
+class Full:
+    """A connection whose disk is full."""
+
+    def __init__(self, real: sqlite3.Connection) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def execute(self, sql: str, *values: Any) -> Any:
+        if sql.startswith("BEGIN IMMEDIATE"):
+            raise sqlite3.OperationalError("database or disk is full")
+        return self._real.execute(sql, *values)
