@@ -14,6 +14,7 @@ from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.setting_rules import RULES
 from nexus_cli.config.settings import LoadedSettings, quote_part, shown_value, split_key
 from nexus_cli.config.settings_file import write_setting
+from nexus_cli.core.limits import name_level
 from nexus_cli.reports.hooks import hooks_report
 from nexus_cli.reports.tools import tools_report
 from nexus_cli.session import capability_snapshot as reports
@@ -35,7 +36,8 @@ async def show_status(context: CommandContext, rest: str) -> None:
     value = await asyncio.to_thread(reports.status, session.folder, context.settings, os.environ, tools)
     value["hooks"] = await asyncio.to_thread(hooks_report, session.folder, context.settings.hook)
     probe = await asyncio.to_thread(session.dispatcher.permission.probe_backend)
-    walls = {"sandbox": probe.to_json(), "allow": session.status().allow} if probe is not None else {}
+    level = session.status().allow
+    walls = {"sandbox": probe.to_json(), "allow": level, "level": name_level(level)} if probe is not None else {}
     if added := session.dispatcher.permission.added:
         walls["added"] = list(map(str, added))
     context.show("status", value | walls | {"model": session.model})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core.approval import Allow, Answer, Deny
+from nexus_cli.core.limits import name_level
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Tool, describe_subject
 
@@ -46,6 +47,16 @@ class CheckedCall:
 
 
 @dataclass(frozen=True, slots=True)
+class NarrowWay:
+    """What lets one call run and little else."""
+
+    rule: str = ""
+    """An allow rule, such as `read_file(/etc/hosts)`; "" if none does."""
+    option: str = ""
+    """An option of the command line, such as `--add-dir /srv/data`; "" if none does."""
+
+
+@dataclass(frozen=True, slots=True)
 class CallDecision:
     """The decision on one call, by limits, hooks, rules, level, undo and the person."""
 
@@ -79,7 +90,9 @@ class CallDecision:
     limit: str = ""
     """What refused the call: the name of a limit, or a word such as `SAID_NO`; "" for a call that was not refused."""
     allow: str = ""
-    """The lowest level at which a refused call would have run; "" if at none."""
+    """The lowest level at which a refused call would have run; "" if at none, or only at `all` beside a `way`."""
+    way: NarrowWay = NarrowWay()
+    """What would have let a refused call run besides a level."""
 
     @property
     def checked(self) -> CheckedCall:
@@ -145,11 +158,13 @@ class CallDecision:
                 value |= {"answer": "no" if said else "none", **({"said": why, "by": by} if why else {})}
         return value
 
-    def denied_row(self) -> dict[str, str]:
-        """Return a refused call for `denied` of the result object: `id`, `tool`, `subject`, `why`, `allow`, `limit`."""
+    def denied_row(self) -> dict[str, Any]:
+        """Return a refused call for `denied` of the result object, without `by` and `hint`."""
         call, why = self.checked.call, self.result.error if self.result else ""
         row = {"id": call.id, "tool": call.name, "subject": describe_subject(self.checked.tool, call)}
-        return {**row, "why": why, "allow": self.allow, "limit": self.limit}
+        level = name_level(self.allow) if self.allow else None
+        ways = {"rule": self.way.rule or None, "option": self.way.option or None}
+        return {**row, "why": why, "allow": self.allow or None, "level": level, **ways, "limit": self.limit}
 
 
 def refuse_by_limit(why: str, limit: str) -> CallDecision:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -25,11 +26,13 @@ from nexus_cli.core.limits import PLAN
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.tool import COMMAND, CommandSandbox, Effect, Tool
 from nexus_cli.core.version_memo import read_version
-from nexus_cli.permission.call_decision import CallDecision, CheckedCall
+from nexus_cli.permission.call_decision import CallDecision, CheckedCall, NarrowWay
 from nexus_cli.permission.folder_rules import (
     AHEAD,
     ALLOWED,
+    SIGNS,
     address_rules,
+    folder_of,
     folder_rules,
     opens_secrets,
     parse_allowed,
@@ -264,6 +267,17 @@ class CallPermission:
         if kind == "network":
             return address_rules(call.tool, str(call.arguments[call.tool.reaches]))
         return (call.tool.name,) if kind == "server" else ()
+
+    def find_narrow_way(self, found: CallDecision) -> NarrowWay:
+        """Return what lets a refused call run at its level, and as little else as possible: one allow rule, for a path
+        outside the project also `--add-dir`. Blocks."""
+        call = found.checked
+        folders = folder_rules(call.targets.values(), self._project) if found.kind == "outside" else ()
+        exact = [f"{call.tool.name}({path})" for path in call.targets.values() if not SIGNS & set(str(path))]
+        rules = [*(exact if len(call.targets) == 1 else ()), *(found.offers if len(found.offers) == 1 else ())]
+        rule = next((one for one in rules if self.decide(call, found.level, [one]).is_granted), "")
+        option = f"--add-dir {shlex.quote(folder_of(folders[0]))}" if len(folders) == 1 else ""
+        return NarrowWay(rule, option)
 
     def _find_rule(self, call: CheckedCall, extra: tuple[PermissionRule, ...]) -> PermissionRule | None:
         """Return the rule that decides on a call, by its network address or its paths; None if no rule does."""

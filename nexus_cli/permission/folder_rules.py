@@ -28,7 +28,7 @@ ALLOWED = "allowed for this session"
 """`CallDecision.origin` of a call that an earlier answer for the whole session covers."""
 WHOLE = "/**"
 """Pattern suffix: the folder and everything in it."""
-_SIGNS = frozenset("*?()\n")
+SIGNS = frozenset("*?()\n")
 """Characters with a meaning of their own in a rule: a folder with one in its name cannot be written as a pattern."""
 
 
@@ -43,10 +43,15 @@ def folder_rules(targets: Iterable[Path], project: Path) -> tuple[str, ...]:
     secrets, kept = SecretPlaces(places(), project), (root, Path(os.path.realpath(Path.home())))
     for folder in folders:
         above = any(one.is_relative_to(folder) for one in kept)
-        if above or len(folder.parts) < 3 or secrets.are_below(folder) or _SIGNS & set(str(folder)):
+        if above or len(folder.parts) < 3 or secrets.are_below(folder) or SIGNS & set(str(folder)):
             return ()
     reading = find_governing(discover_tools().values(), Effect.READ)
     return tuple(f"{reading.name}({folder}{WHOLE})" for folder in folders) if reading else ()
+
+
+def folder_of(rule: str) -> str:
+    """Return the folder of a rule that `folder_rules` made."""
+    return rule.partition("(")[2].removesuffix(")").removesuffix(WHOLE)
 
 
 def _find_folder(path: Path) -> Path:

@@ -40,7 +40,7 @@ from nexus_cli.core.json_types.server_results import (
     WorktreeDiff,
 )
 from nexus_cli.core.json_types.setup_reports import WorktreesReport
-from nexus_cli.core.limits import LEVEL_NAMES, LEVELS, MAX_INT, Limits
+from nexus_cli.core.limits import LEVEL_NAMES, LEVELS, MAX_INT, Limits, name_level
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.reports.sessions import list_sessions
 from nexus_cli.reports.worktrees import find_project, worktrees_report
@@ -376,7 +376,13 @@ class PoolMethods:
         bound = made.session.dispatcher.limits.to_json()
         named = cast("AgentLimits", {name: bound[name] for name in _LIMITS["properties"] if name in bound})
         level = made.session.dispatcher.level
-        return {"agent_id": made.agent_id, "session": made.session.id, "allow": level, "limits": named}
+        return {
+            "agent_id": made.agent_id,
+            "session": made.session.id,
+            "allow": level,
+            "level": name_level(level),
+            "limits": named,
+        }
 
     def _resolve(self, cwd: str) -> Path:
         if "\0" in cwd:
@@ -416,6 +422,7 @@ class PoolMethods:
                     "used": agent.dispatcher.used,
                     "next": agent.dispatcher.feed.next,
                     "allow": agent.session.dispatcher.level,
+                    "level": name_level(agent.session.dispatcher.level),
                 }
                 for agent in self.pool.list()
             ]

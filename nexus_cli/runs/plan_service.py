@@ -178,6 +178,7 @@ def plan_value(plan: Plan, now: float, last: LastRun | None = None) -> ScheduleO
         "model": options.get("model", ""),
         "recipe": options.get("recipe", RECIPE),
         "allow": options.get("allow", "read"),
+        "level": name_level(options.get("allow", "read")),
         "max_cost": options.get("max_cost"),
         "max_cost_day": options.get("max_cost_day"),
         "max_steps": options.get("max_steps"),

@@ -6,7 +6,7 @@ Explains for each refused call what refused it and what would allow it; front en
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError, ProviderError
@@ -57,18 +57,18 @@ def outcome(state: SessionState, error: NexusError | None) -> Outcome:
     return made.with_error(error) if error else made
 
 
-def _denied(state: SessionState) -> Iterator[dict[str, str]]:
+def _denied(state: SessionState) -> Iterator[dict[str, Any]]:
     """Yield every refused call of the turn with an explanation."""
     for decision in state.dispatcher.denied:
         effect = str(decision.checked.tool.effect)
         yield explain_denial(decision.denied_row(), state.dispatcher.bounds, state.dispatcher.recipe.name, effect)
 
 
-def explain_denial(row: Mapping[str, str], bounds: Sequence[Bound], recipe: str, effect: str) -> dict[str, str]:
+def explain_denial(row: Mapping[str, Any], bounds: Sequence[Bound], recipe: str, effect: str) -> dict[str, Any]:
     """Add `by` (what refused the call) and `hint` (what would allow it) to a refused call.
 
     `by` names layers, or is `rules`, `person` or `signals`; `effect` is that of the tool. `hint` is empty if `allow`
-    names the level to choose, which front ends show.
+    names the level to choose, or `rule` the rule to add, which front ends show.
     """
     limit = row["limit"]
     if limit == SAID_NOTHING:
@@ -92,9 +92,9 @@ def _layers(bound: Bound, member: str) -> list[str]:
     return [layer for layer, value in bound.said.items() if value == bound.value]
 
 
-def _hint(row: Mapping[str, str], bound: Bound | None, by: Sequence[str], recipe: str) -> str:
+def _hint(row: Mapping[str, Any], bound: Bound | None, by: Sequence[str], recipe: str) -> str:
     limit = row["limit"]
-    if row["allow"] or bound is None:
+    if row["allow"] or row.get("rule") or bound is None:
         return ""
     if limit in _PLAIN:
         return _PLAIN[limit]

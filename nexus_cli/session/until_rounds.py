@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import re
 import secrets
+import shlex
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -188,8 +189,12 @@ class UntilRounds(Continuation):
     def _refused(self, result: ToolResult) -> NexusError:
         """Return the error for a command that may not run."""
         self._end_in_chat()
-        level = next((name_level(decision.allow) for decision in self._state.dispatcher.denied[-1:]), "")
-        hint = f"--allow {level} lets it run" if level else "Allow it, or name another command"
+        hint = "Allow it, or name another command"
+        for decision in self._state.dispatcher.denied[-1:]:
+            if decision.allow:
+                hint = f"--allow {name_level(decision.allow)} lets it run"
+            elif rule := decision.way.rule:
+                hint = f"A rule allows it: nexus rules add {shlex.quote(f'allow {rule}')}"
         return NexusError("denied", f"--until {self._named} may not run", result.error, hint)
 
     def _end_in_chat(self) -> None:

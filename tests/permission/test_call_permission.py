@@ -129,7 +129,7 @@ RUNS: dict[str, tuple[Call, ...]] = {
     "all": (FREE, WRITES, NETWORK, OUTSIDE),
 }
 PROFILES = {"ls": "read", "touch made": "write", "touch net": "net", "touch ../outside": "none"}
-NEEDED = {"touch made": "run", "touch never": "", "touch net": "all", "touch ../outside": "all"}
+NEEDED = {"touch made": "run", "touch never": None, "touch net": "all", "touch ../outside": "all"}
 
 
 @pytest.mark.matrix
@@ -413,7 +413,7 @@ def test_a_deny_rule_for_files_holds_at_every_level_and_nobody_is_asked(project:
     ]
     events, outcome = say(opened(project, calls, person=person, allow=level), "go")
     assert not person.asked and not any(result.ran for result in results(events))
-    assert [row["allow"] for row in outcome.denied] == ["", "", ""]
+    assert [row["allow"] for row in outcome.denied] == [None, None, None]
     assert all("config.toml line 2" in row["why"] for row in outcome.denied)
 
 

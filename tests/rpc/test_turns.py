@@ -50,6 +50,7 @@ async def test_send_answers_with_the_result_object(tmp_path: Path) -> None:
             "model": MODEL,
             "used": result["context"]["used"],
             "allow": "read",
+            "level": "ask",
         } | {"next": served.pool.list()[0].dispatcher.feed.next}
 
 

@@ -40,8 +40,13 @@ class No:
         return Deny()
 
 
-def told(folder: Path, *calls: Any, steps: int = 1, approver: Any = None, switch: str = "--allow", **more: Any) -> str:
+def told(folder: Path, *calls: Any, switch: str = "--allow", **more: Any) -> str:
     """The line on the refused calls of a turn that asks for `calls` in each of its steps."""
+    return describe_denials(refused(folder, *calls, **more), switch)
+
+
+def refused(folder: Path, *calls: Any, steps: int = 1, approver: Any = None, **more: Any) -> Any:
+    """The refused calls of such a turn."""
     (folder / "a.txt").write_text("one\n")
 
     def script(request: Request) -> Any:
@@ -54,7 +59,7 @@ def told(folder: Path, *calls: Any, steps: int = 1, approver: Any = None, switch
     events, outcome = say(session, "go")
     assert outcome.ok and isinstance(events[-1], TurnEnd)
     assert all(one["by"] for one in outcome.denied)
-    return describe_denials(outcome.denied, switch)
+    return outcome.denied
 
 
 @pytest.fixture
@@ -118,7 +123,27 @@ def test_a_run_that_confirms_without_a_terminal_does_not_name_a_level(tmp_path: 
     line = told(tmp_path, WRITE, limits=Limits(confirm=True), allow="all")
     assert line.endswith("b.txt. This run asks before it changes anything, which takes a terminal.")
     outside = ("read_file", {"path": "/etc/hostname"})
-    assert told(tmp_path, outside, limits=Limits(confirm=True)).endswith("--allow all lets it run.")
+    line = told(tmp_path, outside, limits=Limits(confirm=True))
+    assert line.endswith("A rule allows it: nexus rules add 'allow read_file(/etc/hostname)'.")
+
+
+def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(tmp_path: Path) -> None:
+    project, beside = tmp_path / "project", tmp_path / "beside"
+    project.mkdir()
+    beside.mkdir()
+    (beside / "data.txt").write_text("one\n")
+    calls = [("read_file", {"path": str(beside / "data.txt")}), RUN, ("bash", {"command": "curl x", "network": True})]
+    rows = refused(project, *calls)
+    line = describe_denials(rows, "--allow")
+    assert [(row["allow"], row["level"]) for row in rows] == [(None, None), ("run", "auto"), ("all", "all")]
+    assert [row["rule"] for row in rows] == [f"read_file({beside}/data.txt)", "bash(touch *)", None]
+    assert [row["option"] for row in rows] == [f"--add-dir {beside}", None, None]
+    assert f"A rule allows 1 of them: nexus rules add 'allow read_file({beside}/data.txt)'. --allow auto lets 1" in line
+    assert line.endswith("Only --allow all lets 1 of them run, and everything else too.")
+
+    places().config.mkdir(parents=True)
+    places().settings.write_text(f"[rules]\nallow = {[row['rule'] for row in rows[:2]]}\n".replace("'", '"'))
+    assert [row["subject"] for row in refused(project, *calls)] == ["curl x"], "the rules let them run"
 
 
 @pytest.mark.matrix

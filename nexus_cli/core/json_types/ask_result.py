@@ -88,8 +88,15 @@ class DeniedCall(TypedDict):
     subject: str
     """Its main argument on one line."""
     why: str
-    allow: str
-    """The level that would allow it, if one would."""
+    allow: str | None
+    """The lowest level that would allow it, in the former words; null if none would, or only `all` and `rule` is
+    narrower."""
+    level: str | None
+    """The same level: `ask`, `edit`, `auto` or `all`."""
+    rule: str | None
+    """An allow rule that would let it run, for `nexus rules add`."""
+    option: str | None
+    """An option that would let it run, such as `--add-dir DIR`."""
     limit: str
     """The limit that refused it, if one did."""
     by: str

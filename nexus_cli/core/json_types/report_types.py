@@ -236,6 +236,8 @@ class RunObject(TypedDict):
     """Id of the plan that started it."""
     folder: str
     allow: str
+    """Its permission level, in the former words."""
+    level: str
     """Its permission level."""
     model: str | None
     session: str | None
@@ -333,6 +335,7 @@ ScheduleObject = TypedDict(
         "model": str,
         "recipe": str,
         "allow": str,
+        "level": str,
         "max_cost": float | None,
         "until": str,
         "worktree": bool,

@@ -35,6 +35,8 @@ class CreatedAgent(TypedDict):
     agent_id: str
     session: str
     allow: str
+    """Its permission level, in the former words."""
+    level: str
     """Its permission level."""
     limits: AgentLimits
     """Those in force, also from settings and recipe."""
@@ -48,6 +50,8 @@ class ListedAgent(TypedDict):
     used: int
     """Tokens of its window."""
     allow: str
+    """Its permission level, in the former words."""
+    level: str
     """Its permission level."""
     next: int
     """The number of its next event."""

@@ -260,6 +260,8 @@ class StatusReport(VersionedReport):
     notices: list[str]
     sandbox: SandboxState
     allow: str
+    """The permission level, in the former words."""
+    level: str
 
 
 class CallObject(TypedDict):

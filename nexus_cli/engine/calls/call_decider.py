@@ -48,6 +48,7 @@ from nexus_cli.permission.call_decision import (
     UNREQUESTED,
     CallDecision,
     CheckedCall,
+    NarrowWay,
 )
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.permission.folder_rules import ALLOWED
@@ -304,14 +305,19 @@ class CallDecider:
 
     # -- refusals ----------------------------------------------------------------------------------------------
 
-    def _refuse(self, found: CallDecision, why: str, limit: str, allow: str = "") -> CallDecision:
+    def _refuse(
+        self, found: CallDecision, why: str, limit: str, allow: str = "", way: NarrowWay | None = None
+    ) -> CallDecision:
         result = ToolResult(error=why, denied=True, ran=False)
-        self.denied.append(replace(found, result=result, limit=limit, allow=allow))
+        self.denied.append(replace(found, result=result, limit=limit, allow=allow, way=way or NarrowWay()))
         return self.denied[-1]
 
     async def _refuse_unasked(self, found: CallDecision) -> CallDecision:
-        """Refuse a call that is denied, by a limit too, or that needs approval where nobody can be asked. The decision
-        names the lowest level of `--allow` at which the call would run, if a reachable one is enough."""
+        """Refuse a call that is denied, by a limit too, or that needs approval where nobody can be asked.
+
+        The decision names the lowest level of `--allow` at which the call would run, if a reachable one is enough, and
+        a narrower way if there is one: with that, level `all` is not named.
+        """
         checked, why = found.checked, f"not permitted: {found.why}"
         if found.limit:
             return self._refuse(found, found.why, found.limit)
@@ -330,8 +336,9 @@ class CallDecider:
         judged = as_command(checked, self.services)
         reach = LEVELS[: LEVELS.index(self.recipe.limits.allow or LEVELS[-1]) + 1]
         await self.permission.load_for(judged.tool, LEVELS[0])
-        enough = (level for level in reach if self.permission.decide(judged, level).is_granted)
-        return self._refuse(found, why, limit, next(enough, ""))
+        level = next((level for level in reach if self.permission.decide(judged, level).is_granted), "")
+        way = await asyncio.to_thread(self.permission.find_narrow_way, replace(found, about=judged)) if level else None
+        return self._refuse(found, why, limit, "" if level == "all" and way and way.rule else level, way)
 
     # -- questions ---------------------------------------------------------------------------------------------
 

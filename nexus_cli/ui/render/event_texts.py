@@ -6,6 +6,7 @@ The REPL uses slash commands instead of shell commands (`use_slash_names`).
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -72,7 +73,7 @@ def describe_told_facts(plan: Value) -> str:
     return f"remembered facts sent: {', '.join(named)}" if named else ""
 
 
-def describe_denials(denied: Sequence[Mapping[str, str]], switch: str) -> str:
+def describe_denials(denied: Sequence[Mapping[str, Any]], switch: str) -> str:
     """Return the line about refused calls, "" if there are none; `switch` is the way to change the permission level in
     this front end."""
     if not denied:
@@ -82,18 +83,27 @@ def describe_denials(denied: Sequence[Mapping[str, str]], switch: str) -> str:
     return " ".join([f"{count} refused: {name_first(calls, NAMED, '; ')}.", *_ways(denied, switch)])
 
 
-def _ways(denied: Sequence[Mapping[str, str]], switch: str) -> list[str]:
+def _ways(denied: Sequence[Mapping[str, Any]], switch: str) -> list[str]:
     """Return the ways to allow them, or the reason that there is none, each as a sentence."""
-    by_level = [call for call in denied if call.get("allow") and not call.get("hint")]
-    of_servers = [call["tool"] for call in by_level if call.get("tool", "").startswith("mcp__")]
-    levels = [call["allow"] for call in by_level if call.get("tool") not in of_servers]
-    others = [call.get("hint") or call.get("why", "") for call in denied if call not in by_level]
+    by_way = [call for call in denied if not call.get("hint") and (call.get("allow") or call.get("rule"))]
+    rules = [call["rule"] for call in by_way if not call.get("allow")]
+    levels = [call["allow"] for call in by_way if call.get("allow")]
+    confined = [level for level in levels if level != LEVELS[-1]]
+    others = [call.get("hint") or call.get("why", "") for call in denied if call not in by_way]
+
+    def which(count: int) -> str:
+        return "it" if len(denied) == 1 else "them" if count == len(denied) else f"{count} of them"
+
     told = []
-    if of_servers:  # a level that lets them run lets everything run
-        told.append(f"A rule allows it: nexus rules add 'allow {of_servers[0]}'.")
-    if levels:
-        which = f"{len(levels)} of them" if others or of_servers else "it" if len(denied) == 1 else "them"
-        told.append(f"{switch} {name_level(max(levels, key=LEVELS.index))} lets {which} run.")
+    if rules:
+        added = [f"nexus rules add {shlex.quote(f'allow {rule}')}" for rule in dict.fromkeys(rules)]
+        verb = "A rule allows" if len(added) == 1 else "Rules allow"
+        told.append(f"{verb} {which(len(rules))}: {name_first(added, NAMED, '; ')}.")
+    if confined:
+        level = name_level(max(confined, key=LEVELS.index))
+        told.append(f"{switch} {level} lets {which(len(confined))} run.")
+    if count := len(levels) - len(confined):
+        told.append(f"Only {switch} all lets {which(count)} run, and everything else too.")
     if others := [one.rstrip(".") for one in dict.fromkeys(others) if one][:NAMED]:
         text = "; ".join(others)
         told.append(f"{text[0].upper()}{text[1:]}.")

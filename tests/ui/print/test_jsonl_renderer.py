@@ -176,7 +176,10 @@ def refused(*levels: str) -> str:
 
 
 def test_what_lets_refused_calls_run_is_named_only_where_something_does() -> None:
-    assert refused("all") == "nexus: 1 call was refused: bash c0. --allow all lets it run.\n"
+    only = "Only --allow all lets {} run, and everything else too."
+    assert refused("all") == f"nexus: 1 call was refused: bash c0. {only.format('it')}\n"
     assert refused("edit", "edit") == "nexus: 2 calls were refused: bash c0; bash c1. --allow edit lets them run.\n"
-    assert refused("edit", "all", "").endswith("--allow all lets 2 of them run. Not for this run.\n")
+    assert refused("edit", "all", "").endswith(
+        f"--allow edit lets 1 of them run. {only.format('1 of them')} Not for this run.\n"
+    )
     assert refused("", "") == "nexus: 2 calls were refused: bash c0; bash c1. Not for this run.\n"
