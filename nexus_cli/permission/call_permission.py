@@ -275,9 +275,16 @@ class CallPermission:
         folders = folder_rules(call.targets.values(), self._project) if found.kind == "outside" else ()
         exact = [f"{call.tool.name}({path})" for path in call.targets.values() if not SIGNS & set(str(path))]
         rules = [*(exact if len(call.targets) == 1 else ()), *(found.offers if len(found.offers) == 1 else ())]
-        rule = next((one for one in rules if self.decide(call, found.level, [one]).is_granted), "")
+        rule = next((one for one in rules if self._is_enough(one, call, found.level)), "")
         option = f"--add-dir {shlex.quote(folder_of(folders[0]))}" if len(folders) == 1 else ""
         return NarrowWay(rule, option)
+
+    def _is_enough(self, rule: str, call: CheckedCall, level: str) -> bool:
+        """Return True if a call runs at `level` with this allow rule; False for one that cannot be written."""
+        try:
+            return self.decide(call, level, [rule]).is_granted
+        except ValueError:
+            return False
 
     def _find_rule(self, call: CheckedCall, extra: tuple[PermissionRule, ...]) -> PermissionRule | None:
         """Return the rule that decides on a call, by its network address or its paths; None if no rule does."""

@@ -146,6 +146,11 @@ def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(t
     assert [row["subject"] for row in refused(project, *calls)] == ["curl x"], "the rules let them run"
 
 
+def test_a_path_that_no_rule_can_name_is_refused_without_one(tmp_path: Path) -> None:
+    (row,) = refused(tmp_path, ("read_file", {"path": "/etc/\x1bred"}))
+    assert (row["rule"], row["level"]) == (None, "all")
+
+
 @pytest.mark.matrix
 def test_tools_that_were_switched_off_on_a_resumed_session_name_the_option(tmp_path: Path) -> None:
     first = open_session(Options(tmp_path, MODEL), Settings(), approver=None, provider=Played(lambda request: "hi"))

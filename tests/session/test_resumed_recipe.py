@@ -193,12 +193,12 @@ def test_a_refused_call_names_the_level_at_which_it_runs_where_there_is_one(tmp_
         edit = ("write_file", {"path": "a.txt", "content": "x"})
         return [("bash", {"command": "touch b.txt"}), edit] if request.messages[-1]["role"] == "user" else "done"
 
-    def levels(**options: Any) -> list[str]:
+    def levels(**options: Any) -> list[str | None]:
         asked = Options(tmp_path, MODEL, **options)
         session = open_session(asked, SETTINGS, approver=None, provider=Played(calls))
         return [one["allow"] for one in say(session, "go")[1].denied]
 
     assert levels() == ["run", "edit"]
     assert levels(allow="edit") == ["run"]
-    assert levels(recipe="reading") == ["", ""]
-    assert levels(recipe="locked", allow="all") == ["", ""]
+    assert levels(recipe="reading") == [None, None]
+    assert levels(recipe="locked", allow="all") == [None, None]
