@@ -461,7 +461,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "imports": (13_746, 0, 8),
     "ledger": (50_218, 0, 28),
     "mcp": (17_167, 0, 18),
-    "permission": (10_437, 0, 41),
+    "permission": (10_469, 0, 41),
     "plugins": (6_199, 0, 22),
     "provider": (32_658, 0, 57),
     "reports": (76_704, 8_414, None),
@@ -491,7 +491,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (950_646, 67_619)
+SUM = (950_678, 67_619)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of

@@ -276,7 +276,8 @@ class CallPermission:
         exact = [f"{call.tool.name}({path})" for path in call.targets.values() if not SIGNS & set(str(path))]
         rules = [*(exact if len(call.targets) == 1 else ()), *(found.offers if len(found.offers) == 1 else ())]
         rule = next((one for one in rules if self._is_enough(one, call, found.level)), "")
-        option = f"--add-dir {shlex.quote(folder_of(folders[0]))}" if len(folders) == 1 else ""
+        may_work_there = call.tool.effect is Effect.READ or found.level not in (PLAN, "read")
+        option = f"--add-dir {shlex.quote(folder_of(folders[0]))}" if len(folders) == 1 and may_work_there else ""
         return NarrowWay(rule, option)
 
     def _is_enough(self, rule: str, call: CheckedCall, level: str) -> bool:

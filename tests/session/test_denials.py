@@ -141,6 +141,10 @@ def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(t
     assert f"A rule allows 1 of them: nexus rules add 'allow read_file({beside}/data.txt)'. --allow auto lets 1" in line
     assert line.endswith("Only --allow all lets 1 of them run, and everything else too.")
 
+    write = ("write_file", {"path": str(beside / "new.txt"), "content": "x"})
+    for level, option in (("read", None), ("edit", f"--add-dir {beside}")):  # at the first it would not be enough
+        assert [row["option"] for row in refused(project, write, allow=level)] == [option]
+
     places().config.mkdir(parents=True)
     places().settings.write_text(f"[rules]\nallow = {[row['rule'] for row in rows[:2]]}\n".replace("'", '"'))
     assert [row["subject"] for row in refused(project, *calls)] == ["curl x"], "the rules let them run"
