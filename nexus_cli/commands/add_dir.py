@@ -7,8 +7,7 @@ from pathlib import Path
 
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.config.added_folders import check_folder
-from nexus_cli.core.entry import Memo
-from nexus_cli.core.memo_kinds import ADDED_MEMO
+from nexus_cli.core.memo_kinds import ADDED_FOLDERS
 
 NOT_UNDONE = "/undo takes back edits there, not what commands change"
 
@@ -28,7 +27,7 @@ async def add_folder(context: CommandContext, rest: str) -> None:
     found: Path = await asyncio.to_thread(check_folder, rest, project, permission.added, "/add-dir")
     permission.added = (*permission.added, found)
     conversation, folders = engine.conversation, [str(one) for one in permission.added]
-    conversation.log.record_memo(Memo(ADDED_MEMO, conversation.now(), conversation.last, {"folders": folders}))
+    conversation.memo(ADDED_FOLDERS, {"folders": folders})
     engine.tell_model(f"The person added the folder {found}: work in it like in the project.")
     context.say(f"Added {found}; {NOT_UNDONE}")
 

@@ -144,9 +144,9 @@ class Conversation:
         """Return the entries from `first` to `last`, both included."""
         return self.log.read(first, last) if first <= last else ()
 
-    def memo(self, kind: str, value: Mapping[str, Any]) -> None:
-        """Record a note about the conversation, see `Memo`."""
-        self.log.record_memo(Memo(kind, self.now(), self.last, value))
+    def memo(self, kind: str, value: Mapping[str, Any], entry: int | None = None) -> None:
+        """Record a note about the conversation at `entry`, by default its newest one, see `Memo`."""
+        self.log.record_memo(Memo(kind, self.now(), self.last if entry is None else entry, value))
 
     def memos(self, kind: str) -> Sequence[Memo]:
         """Return all memos of one kind, oldest first."""

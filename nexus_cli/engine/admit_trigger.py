@@ -48,7 +48,7 @@ async def admit_trigger(engine: Engine, dispatcher: Dispatcher, trigger: Trigger
         engine.tell_model(*_drop_reversed(untold))
     if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
         said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
-        conversation.log.record_memo(Memo(TRIGGER, conversation.now(), conversation.last + 1, said))
+        conversation.memo(TRIGGER, said, conversation.last + 1)
     await record_user_message(
         engine.context,
         engine.control,

@@ -15,7 +15,7 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.context_contract import ContextContract
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError, nearest_name
-from nexus_cli.core.memo_kinds import CLIPPED, PLAN
+from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, PLAN
 from nexus_cli.engine.compaction.context_fit import compaction_threshold
 from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.engine.requests.user_input import input_cap
@@ -77,7 +77,7 @@ def _check_input(
 
 def _clipped(conversation: Conversation) -> frozenset[str]:
     """Return the ids of the drops of this turn's input."""
-    values = [memo.value for memo in conversation.memos(CLIPPED) if memo.entry >= conversation.run]
+    values = [memo.value for memo in conversation.memos(CLIPPED_MESSAGE) if memo.entry >= conversation.run]
     return frozenset(
         one for value in values for one in (value.get("drop"), *(part[2] for part in value.get("parts", ())))
     )

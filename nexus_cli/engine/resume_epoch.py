@@ -21,7 +21,7 @@ from nexus_cli.conversation.compaction.work_record import WorkLog, fit_record
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import SUMMED
 from nexus_cli.core.entry import PERSON, Cause, Drop, Entry, ItemForm, WindowItem
-from nexus_cli.core.memo_kinds import HISTORY, RECAP, TRIGGER
+from nexus_cli.core.memo_kinds import RECAP, SPACE_HISTORY, TRIGGER
 from nexus_cli.core.message import Message, Role
 from nexus_cli.engine.compaction.compact import LONGEST_MISSING, countable
 from nexus_cli.engine.compaction.pins import list_pins
@@ -115,6 +115,6 @@ def _read_named(conversation: Conversation, last: int) -> Iterator[Entry]:
 
 def _own_forms(conversation: Conversation) -> OwnForms:
     """Return the entries of SPACE HISTORY, and the newest entry with a trigger that started the run."""
-    history = {memo.entry: memo.value for memo in conversation.memos(HISTORY)}
+    history = {memo.entry: memo.value for memo in conversation.memos(SPACE_HISTORY)}
     facts = [(memo.entry, memo.value.get("facts", {})) for memo in conversation.memos(TRIGGER)]
     return OwnForms(history, max((entry for entry, one in facts if one and one["type"] != RESUME), default=0))

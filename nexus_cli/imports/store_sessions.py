@@ -17,7 +17,7 @@ from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import drop_marker, elide_text
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind, Memo
-from nexus_cli.core.memo_kinds import IMPORTED
+from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.progress import track
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
@@ -65,7 +65,7 @@ def import_sessions(ledger: Ledger, program: str, home: Path, model: str, *, dry
     """
     find, read = READERS[program]
     done = SessionsImport(program)
-    memos = [_Known(*one) for one in sessions.list_memos(ledger.db, IMPORTED) if one[1].get("from") == program]
+    memos = [_Known(*one) for one in sessions.list_memos(ledger.db, IMPORTED_SESSION) if one[1].get("from") == program]
     by_file = {str(one.memo.get("file")): one for one in memos}
     moved = {str(one.memo.get("id")): one for one in memos if not os.path.exists(str(one.memo.get("file")))}
     for path in track(sorted(find(home), key=lambda path: _stamp(path)[1:])):
@@ -165,7 +165,9 @@ def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[i
             sessions.open_main(ledger.db, key, "chat")
         log = TransactionLog(ledger.db, session)
         if not known.session:
-            log.begin_epoch(Epoch(0, None, IMPORTED, f"{foreign.program}:{foreign.model}", "", (), _RULES, (), 0), ())
+            log.begin_epoch(
+                Epoch(0, None, IMPORTED_SESSION, f"{foreign.program}:{foreign.model}", "", (), _RULES, (), 0), ()
+            )
         for entry in fresh:
             log.append(_shorten(log, entry, counter))
         for call in {call.id: call for call in foreign.open_calls()}.values():
@@ -183,7 +185,7 @@ def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[i
         }
         if fresh:
             sessions.put_behind_used(ledger.db, session)
-        log.record_memo(Memo(IMPORTED, format_utc(local_now()), len(foreign.entries), value))
+        log.record_memo(Memo(IMPORTED_SESSION, format_utc(local_now()), len(foreign.entries), value))
 
 
 def _shorten(log: LaneLog, entry: Entry, counter: TiktokenCounter) -> Entry:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import TOLD
+from nexus_cli.core.memo_kinds import TOLD_FACTS
 from nexus_cli.core.memory import Fact
 from nexus_cli.ledger import blobs
 from nexus_cli.ledger.database import Database
@@ -37,7 +37,7 @@ def find_sessions_with(db: Database, fact: Fact) -> list[str]:
 
 def _find_in_memos(db: Database, fact: Fact) -> Iterator[tuple[int, int]]:
     """Yield lane and entry of every memo that names the fact."""
-    for lane, entry, blob in db.all("SELECT lane, entry, blob FROM memos WHERE kind = ?", TOLD):
+    for lane, entry, blob in db.all("SELECT lane, entry, blob FROM memos WHERE kind = ?", TOLD_FACTS):
         try:
             if fact.id in json.loads(blobs.get(db, blob))["ids"]:
                 yield lane, entry

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import SHOWN, TAKEN, WAIT
+from nexus_cli.core.memo_kinds import CLAIMED_RUN, SHOWN_TEXT, WAIT
 from nexus_cli.core.services import Calibration, FixedValues, SeenFile
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import calibrations, drops, entries, epochs, lanes, requests, sessions
@@ -166,9 +166,9 @@ class LaneLog:
             entries.append(db, self.lane, entry)
             for memo in memos:
                 lanes.record_note(db, self.lane, memo)
-                if memo.kind == SHOWN:
+                if memo.kind == SHOWN_TEXT:
                     sessions.set_first_text(db, self.lane, str(memo.value["text"]))
-                elif memo.kind in (WAIT, TAKEN):
+                elif memo.kind in (WAIT, CLAIMED_RUN):
                     from nexus_cli.ledger.runs import apply_memo  # noqa: PLC0415  (a run begins or stops waiting)
 
                     apply_memo(db, self.lane, memo)

@@ -16,7 +16,12 @@ from nexus_cli.conversation.rewrite_cost import miss_cost
 from nexus_cli.conversation.sent_requests import source_of
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.usage import round_dollars
-from nexus_cli.engine.requests.request_history import ConversationRequests, RequestPair, read_lanes, was_answered
+from nexus_cli.engine.requests.request_history import (
+    ConversationRequests,
+    RequestPair,
+    read_conversations,
+    was_answered,
+)
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.reports.rewrites import list_rewrites, rewrite_lines
@@ -37,7 +42,7 @@ LEAVES = ("written", "expected", "input")
 def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheReport:
     """Return a row per request, the main conversation first, and the sums; raise `NexusError("usage", ...)` for an
     unknown session."""
-    every = read_lanes(ledger, session, settings)
+    every = read_conversations(ledger, session, settings)
     rows = [_row(one, asked, one.facts(asked)) for one in every for asked in one.requests]
     return {
         "version": 1,
@@ -50,7 +55,7 @@ def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheRepor
 
 def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> MissReport:
     """Explain the miss of request `step` (default: the newest miss or request), or raise `NexusError("usage", ...)`."""
-    main, *_ = read_lanes(ledger, session, settings)
+    main, *_ = read_conversations(ledger, session, settings)
     requests = main.requests
     if not requests:
         raise NexusError("usage", f"session {session}", "it has not sent a request yet", "Ask something first")

@@ -13,7 +13,7 @@ from typing import Any
 from nexus_cli.core import event
 from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.event import Event
-from nexus_cli.core.memo_kinds import CUT, RESULT, SHOWN
+from nexus_cli.core.memo_kinds import CUT_ANSWER, RESULT, SHOWN_TEXT
 from nexus_cli.core.message import ToolCall, restore_result
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.engine.calls.waiting import waiting_entry
@@ -31,7 +31,7 @@ CONTINUED = "continued"
 def shown_text(record: LaneLog, entry: Entry) -> str:
     """Return the text that people are shown for a user message: the typed text, else the attachments; for our own
     messages the command."""
-    memos = record.memos(SHOWN, first=entry.id)
+    memos = record.memos(SHOWN_TEXT, first=entry.id)
     if memos and memos[0].entry == entry.id:
         return str(memos[0].value["text"])
     typed, attached = split_attachments(entry.message.content)
@@ -53,7 +53,7 @@ def newest_turns(session: Session) -> Iterator[list[Event]]:
             first = turn[-2].id if len(turn) > 1 else entry.id
             results = {memo.entry: memo.value for memo in record.memos(RESULT, first=first)}
             words = shown_text(record, entry)
-            cuts = [memo for memo in record.memos(CUT, first=entry.id) if memo.entry <= turn[0].id]
+            cuts = [memo for memo in record.memos(CUT_ANSWER, first=entry.id) if memo.entry <= turn[0].id]
             yield list(_events(in_call_order(turn[::-1]), results, subjects, words, waiting, cuts))
             turn = []
 

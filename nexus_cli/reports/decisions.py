@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import DECISION, LIMITS_MEMO, RESULT
+from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE, RESULT
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import LaneLog
@@ -36,7 +36,7 @@ NO_DECISIONS = "No decisions yet: calls that the level allows are not listed."
 
 def decisions_report(log: LaneLog) -> DecisionsReport:
     """Return the newest decisions of a session, newest last; `more` counts those before them."""
-    memos, limits = log.memos(DECISION), log.memos(LIMITS_MEMO)
+    memos, limits = log.memos(DECISION), log.memos(LIMITS_IN_FORCE)
     rows = [_decision_value(memo, limits) for memo in memos[-NEWEST:]]
     return {"version": 1, "session": log.session_id, "decisions": rows, "more": len(memos) - len(rows)}
 
@@ -54,7 +54,7 @@ def decision_report(log: LaneLog, call_id: str, tools: Mapping[str, Tool]) -> De
     if not found:
         return None
     if found in recorded:
-        value = _decision_value(recorded[found], log.memos(LIMITS_MEMO))
+        value = _decision_value(recorded[found], log.memos(LIMITS_IN_FORCE))
     else:
         value = _plain_value(calls[found], entries, log, tools.get(calls[found].name))
     return {"version": 1, "session": log.session_id, **value}
@@ -78,7 +78,7 @@ def _decision_value(memo: Memo, limits: Sequence[Memo]) -> DecisionObject:
 
 def _plain_value(call: ToolCall, entries: Sequence[Entry], log: LaneLog, tool: Tool | None) -> DecisionObject:
     """Describe a call without a memo: the level let it through, or it never came to a decision."""
-    limits = log.memos(LIMITS_MEMO)
+    limits = log.memos(LIMITS_IN_FORCE)
     result = next((one for one in entries if one.kind is Kind.TOOL and one.message.tool_call_id == call.id), None)
     last = result or entries[-1]
     note: Mapping[str, Any] = next((memo.value for memo in log.memos(RESULT) if memo.entry == last.id), {})

@@ -23,7 +23,7 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import LIMITS_MEMO, PLAN
+from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PLAN
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.engine.requests.estimate_anchor import anchor_on, anchor_on_newest
@@ -81,7 +81,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     row = pick_request(rows, step)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
     items = (*epoch.head, *map(item_of, log.read(epoch.base + 1, last)))
-    noted = limits_of(log.memos(LIMITS_MEMO), row.manifest)
+    noted = limits_of(log.memos(LIMITS_IN_FORCE), row.manifest)
     kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
     asked = row.manifest.arguments
     info = load_model_info(ledger, str(asked["model"]), settings)

@@ -14,7 +14,7 @@ from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import Dispatch, Done, next_step
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import IMPORTED
+from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.message import ToolCall
 from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.engine.requests.user_messages import read_backwards
@@ -109,7 +109,7 @@ def show_session(ledger: Ledger, session: str) -> SessionReport:
     entries = log.read(1, log.last_id())
     workers = recorded_workers(ledger, session)
     origin: dict[str, ImportOrigin] = {}
-    for memo in log.memos(IMPORTED):
+    for memo in log.memos(IMPORTED_SESSION):
         origin["imported"] = {"from": memo.value["from"], "id": memo.value["id"], "file": memo.value["file"]}
     values = [entry_value(one) for one in entries]
     return cast("SessionReport", {**session_value(info), "version": 1, "workers": workers, **origin, "entries": values})

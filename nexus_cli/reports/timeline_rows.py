@@ -14,17 +14,17 @@ from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
 from nexus_cli.core.memo_kinds import (
     ATTACHMENTS,
+    CLAIMED_RUN,
+    COMPACTION,
     DECISION,
     GOAL,
-    HISTORY,
     HOOK,
     PIN,
-    RECALLED,
+    RECALLED_DROP,
     RESULT,
     REWRITE,
-    SHOWN,
-    TAKEN,
-    TRIED,
+    SHOWN_TEXT,
+    SPACE_HISTORY,
     TRIGGER,
     WAIT,
     WORKER,
@@ -99,7 +99,9 @@ class SessionRecord:
         yield from (Event(drop.after, drop.at, partial(_drop_row, drop)) for drop in self._drops)
         for kind, make in ((PIN, _pin_row), (GOAL, _goal_row), (WAIT, _wait_row), (HOOK, _hook_row)):
             yield from (Event(memo.entry, memo.at, partial(make, memo)) for memo in log.memos(kind))
-        yield from (Event(memo.entry, memo.at, partial(_taken_row, memo, self._ledger)) for memo in log.memos(TAKEN))
+        yield from (
+            Event(memo.entry, memo.at, partial(_taken_row, memo, self._ledger)) for memo in log.memos(CLAIMED_RUN)
+        )
         yield from _worker_events(self._ledger, log)
         yield from (_lane_event(side, self._requests[side.lane], self.read) for side in self._logs[1:])
 
@@ -184,10 +186,10 @@ class ReadEntries:
             self._times.append(max(entry.at, self._times[-1] if self._times else ""))
         self._results = newest_by_entry(log.memos(RESULT, first=first))
         self._decisions = newest_by_entry(log.memos(DECISION, first=first))
-        self._shown = newest_by_entry(log.memos(SHOWN, first=first))
+        self._shown = newest_by_entry(log.memos(SHOWN_TEXT, first=first))
         self._attached = newest_by_entry(log.memos(ATTACHMENTS, first=first))
-        self._history = newest_by_entry(log.memos(HISTORY, first=first))
-        self._recalled = log.memos(RECALLED, first=first)
+        self._history = newest_by_entry(log.memos(SPACE_HISTORY, first=first))
+        self._recalled = log.memos(RECALLED_DROP, first=first)
         self._triggers = newest_by_entry(log.memos(TRIGGER, first=first))
         self._calls = self._name_calls(log, subjects)
 
@@ -346,7 +348,7 @@ def seconds_between(first: str, then: str) -> float | None:
 def _epoch_events(log: LaneLog, requests: Sequence[RequestRow], read: ReadEntries) -> Iterator[Event]:
     """Yield an event for each rewrite of the window, and for each failed compaction."""
     priced = {memo.value.get("epoch"): memo for memo in log.memos(REWRITE)}
-    tried = log.memos(TRIED)
+    tried = log.memos(COMPACTION)
     begun = {memo.value["epoch"]: memo for memo in tried}
     for before, epoch in zip([None, *(epochs := log.epochs())], epochs, strict=False):
         if before is None:

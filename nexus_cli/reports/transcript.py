@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from nexus_cli.core.entry import Entry, members_of
-from nexus_cli.core.memo_kinds import CLIPPED, CUT, SHOWN
+from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, CUT_ANSWER, SHOWN_TEXT
 from nexus_cli.engine.calls.waiting import waiting_entry
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.reports.conversation import CONTINUED, in_call_order
@@ -36,13 +36,13 @@ def session_transcript(session: Session) -> dict[str, Any]:
 def transcript_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
     """Return the session with every entry of its main conversation, and with answers that broke off and were requested
     again (`cut`). `subjects` are the names of the tools' main arguments."""
-    clipped = {memo.entry: memo.value for memo in record.memos(CLIPPED)}
-    shown = {memo.entry: str(memo.value["text"]) for memo in record.memos(SHOWN)}
+    clipped = {memo.entry: memo.value for memo in record.memos(CLIPPED_MESSAGE)}
+    shown = {memo.entry: str(memo.value["text"]) for memo in record.memos(SHOWN_TEXT)}
     return {
         "version": 1,
         **session_value(info),
         "subjects": dict(subjects),
-        "cut": [{"after": memo.entry, "text": str(memo.value["text"])} for memo in record.memos(CUT)],
+        "cut": [{"after": memo.entry, "text": str(memo.value["text"])} for memo in record.memos(CUT_ANSWER)],
         "entries": [
             {**entry_value(entry), "text": shown.get(entry.id) or _whole_text(entry, record, clipped.get(entry.id))}
             for entry in in_call_order(record.read(1, record.last_id()))

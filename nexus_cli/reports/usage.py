@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, assert_never, cast
 
 from nexus_cli.core.clock import format_utc
-from nexus_cli.core.memo_kinds import IMPORTED
+from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.usage import UsageSum, round_dollars
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.sessions import list_memos
@@ -77,7 +77,7 @@ def _key_of(model: str) -> str:
 
 def _imported(ledger: Ledger) -> list[ImportedUsage]:
     """Sum up what imported sessions had used in the other programs; of a session the newest memo counts."""
-    memos = dict(list_memos(ledger.db, IMPORTED)).values()
+    memos = dict(list_memos(ledger.db, IMPORTED_SESSION)).values()
     found = []
     for program in dict.fromkeys(memo["from"] for memo in memos):
         used = [memo["usage"].values() for memo in memos if memo["from"] == program]

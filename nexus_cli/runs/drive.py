@@ -37,7 +37,7 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, StepEnd, TurnEnd
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
-from nexus_cli.core.memo_kinds import DECISION, TAKEN
+from nexus_cli.core.memo_kinds import CLAIMED_RUN, DECISION
 from nexus_cli.core.request import Provider
 from nexus_cli.core.run import (
     APPROVAL,
@@ -304,7 +304,7 @@ class RunDriver:
         if not self._has_begun(session):
             trigger = await self.hooks.begin(session, run)
             session.engine.tell_model(self._describe_budget(session), *(self.stay.notices if self.stay else ()))
-            return replace(trigger, notes={**trigger.notes, TAKEN: {"run": run.key, "signals": []}})
+            return replace(trigger, notes={**trigger.notes, CLAIMED_RUN: {"run": run.key, "signals": []}})
         signals = runs.signals(run.key)
         is_unfinished = session.is_open() or (session.record and ends_unfinished(session.record))
         rest = Trigger() if is_unfinished or self._untold(session) else None
@@ -316,13 +316,13 @@ class RunDriver:
             session.engine.tell_model(self._describe_budget(session), text if rest else "")
             if rest is None:
                 taken = {"run": run.key, "signals": [signal.key for signal in resumed]}
-                return Trigger(text, "resume", actor="nexus", notes={TAKEN: taken})
+                return Trigger(text, "resume", actor="nexus", notes={CLAIMED_RUN: taken})
         if run.waits is None or not signals or run.waits.kind in (APPROVAL, PROVIDER):
             runs.take(run, signals if run.waits else resumed, now())
             return rest
         trigger = await resume_trigger(session, run, signals)
         taken = {"run": run.key, "signals": [signal.key for signal in signals]}
-        return replace(trigger, notes={**trigger.notes, TAKEN: taken})
+        return replace(trigger, notes={**trigger.notes, CLAIMED_RUN: taken})
 
     async def _note_others(self, session: Session) -> None:
         """Record what others committed while the run rested, so that its report leaves that out, and tell the model."""
@@ -340,7 +340,7 @@ class RunDriver:
         if self.run.waits is not None or self.run.resumes or self.run.type in PLAIN:
             return True
         assert session.record is not None
-        return any(memo.value["run"] == self.run.key for memo in session.record.memos(TAKEN))
+        return any(memo.value["run"] == self.run.key for memo in session.record.memos(CLAIMED_RUN))
 
     def _answers(self) -> dict[str, Mapping[str, Any]]:
         return answers_of(self.ledger.runs.answers(self.run.key))

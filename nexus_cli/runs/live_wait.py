@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.event import Outcome
-from nexus_cli.core.memo_kinds import TAKEN
+from nexus_cli.core.memo_kinds import CLAIMED_RUN
 from nexus_cli.core.run import APPROVAL, DONE, FAILED, PROVIDER, WAITING, Run
 from nexus_cli.engine.calls.waiting import WAITING as WAITING_ERROR
 from nexus_cli.ledger import Ledger
@@ -64,7 +64,7 @@ async def claim_resumed(session: Session) -> tuple[Run, Trigger] | None:
     signals = ledger.runs.signals(run.key)
     made = keep_conversation(await resume_trigger(session, claimed, signals))
     taken = {"run": run.key, "signals": [signal.key for signal in signals]}
-    return claimed, replace(made, notes={**made.notes, TAKEN: taken})
+    return claimed, replace(made, notes={**made.notes, CLAIMED_RUN: taken})
 
 
 @asynccontextmanager

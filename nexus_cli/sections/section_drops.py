@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from nexus_cli.conversation.epoch_draft import PendingDrop
 from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import Cause, Drop, Memo
-from nexus_cli.core.memo_kinds import LEFT_OUT
+from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION
 from nexus_cli.core.services import Log
 from nexus_cli.sections.planner import SectionChoice
 from nexus_cli.sections.section import Layer, Section
@@ -46,13 +46,13 @@ class SectionDrops:
             cause = Cause.LIMIT
         left = max(1, chosen.full_tokens - chosen.tokens)
         drop = Drop(name, what, left, cause, at, text=section.full, uncounted=section.unread_bytes)
-        note = LEFT_OUT, {"section": section.id, "sha256": section.digest, "drop": name}
+        note = LEFT_OUT_SECTION, {"section": section.id, "sha256": section.digest, "drop": name}
         if later is not None:
             later.append(PendingDrop(drop, note))
             self._names = None  # recorded when that epoch begins
             return name
         self.log.record_drop(drop)
-        self.log.record_memo(Memo(LEFT_OUT, at, self.log.last_id(), note[1]))
+        self.log.record_memo(Memo(LEFT_OUT_SECTION, at, self.log.last_id(), note[1]))
         names[key] = name
         self.told(replace(drop, text=None))
         return name
@@ -65,6 +65,6 @@ class SectionDrops:
     def _load_names(self) -> dict[tuple[str, str], str]:
         """Load the drop ids of the conversation by section id and text hash, once."""
         if self._names is None:
-            values = [memo.value for memo in self.log.memos(LEFT_OUT)]
+            values = [memo.value for memo in self.log.memos(LEFT_OUT_SECTION)]
             self._names = {(str(v["section"]), str(v["sha256"])): str(v["drop"]) for v in values}
         return self._names

@@ -17,7 +17,7 @@ from nexus_cli.engine.compaction.context_fit import plan_request
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.side_conversations import other_model
 from nexus_cli.engine.turn import attach_changes
-from nexus_cli.session.acts.side_run import run_in_lane
+from nexus_cli.session.acts.side_run import run_separately
 from nexus_cli.session.recipes import own_recipe
 from nexus_cli.text.untrusted_text import neutralize
 
@@ -35,7 +35,7 @@ async def assess(engine: Engine, dispatcher: Dispatcher, words: str) -> Limits:
         await plan_request(engine)
     try:
         model = other_model(engine.context, engine.settings, name)
-        answer = await run_in_lane(engine, dispatcher, own_recipe("assess"), neutralize(words[:SHOWN]), model=model)
+        answer = await run_separately(engine, dispatcher, own_recipe("assess"), neutralize(words[:SHOWN]), model=model)
     except NexusError as error:
         engine.emit(Notice(f"the task was not assessed by {name}: {error.message}", warning=False))
         return Limits()

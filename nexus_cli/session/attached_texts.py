@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.conversation.compaction.work_record import read_run
-from nexus_cli.core.memo_kinds import ATTACHED, COMMAND, RECALLED
+from nexus_cli.core.memo_kinds import COMMAND, RECALLED_DROP, WAITING_TEXTS
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.work_notes import command_values
 
@@ -32,7 +32,7 @@ class AttachedTexts:
 
     def note_recall(self, attached: str, drop_id: str) -> None:
         """Note that `attached` is a part of a drop, which the timeline names once a message takes it."""
-        self.engine.control.attachment_memos[attached] = {RECALLED: {"drop": drop_id}}
+        self.engine.control.attachment_memos[attached] = {RECALLED_DROP: {"drop": drop_id}}
 
     def store(self, texts: Sequence[tuple[str, str]]) -> bool:
         """Store titled texts that wait for the next message; return False if the session cannot be resumed."""
@@ -42,14 +42,14 @@ class AttachedTexts:
         memos = self.engine.control.attachment_memos
         now = [{"text": text, "what": what, COMMAND: None, **memos.get(text, {})} for text, what in texts]
         if now != self._read_stored():
-            conversation.memo(ATTACHED, {"session": self.session_id, "texts": now})
+            conversation.memo(WAITING_TEXTS, {"session": self.session_id, "texts": now})
         return True
 
     def load(self) -> list[tuple[str, str]]:
         """Return the texts that were stored when the session was left, each with its title."""
         stored = self._read_stored()
         for one in stored:
-            memos = {kind: one[kind] for kind in (COMMAND, RECALLED) if one.get(kind)}
+            memos = {kind: one[kind] for kind in (COMMAND, RECALLED_DROP) if one.get(kind)}
             if memos:
                 self.engine.control.attachment_memos[one["text"]] = memos
         return [(one["text"], one["what"]) for one in stored]
@@ -59,6 +59,6 @@ class AttachedTexts:
         self.engine.control.waiting_texts = texts
 
     def _read_stored(self) -> list[dict[str, Any]]:
-        memos = self.engine.conversation.memos(ATTACHED)
+        memos = self.engine.conversation.memos(WAITING_TEXTS)
         own = [memo for memo in memos if memo.value["session"] == self.session_id]  # a fork has its source's too
         return list(own[-1].value["texts"]) if own else []

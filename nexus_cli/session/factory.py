@@ -26,11 +26,11 @@ from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
-from nexus_cli.core.entry import Drop, Memo
+from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import UNASKED, Bound, Limits, compose_limits
-from nexus_cli.core.memo_kinds import ADDED_MEMO
+from nexus_cli.core.memo_kinds import ADDED_FOLDERS
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import RunFacts
 from nexus_cli.core.session_services import SessionServices
@@ -214,8 +214,7 @@ def _open(
             ledger.settle_lost(made.id)
         session = factory.session(approver)
         if options.add_dirs and kept != (folders := list(map(str, options.add_dirs))):
-            conversation = session.engine.conversation
-            conversation.log.record_memo(Memo(ADDED_MEMO, conversation.now(), conversation.last, {"folders": folders}))
+            session.engine.conversation.memo(ADDED_FOLDERS, {"folders": folders})
         _check_bounds(session, info, settings)
     except BaseException:
         if not held:
@@ -248,7 +247,7 @@ def _load_facts(
 
 def _kept_folders(ledger: Ledger, found: SessionInfo) -> list[str]:
     """Return the folders that were added to a resumed session."""
-    memos = ledger.log(found.id).memos(ADDED_MEMO)
+    memos = ledger.log(found.id).memos(ADDED_FOLDERS)
     return [str(one) for one in memos[-1].value["folders"]] if memos else []
 
 

@@ -16,7 +16,7 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import PLAN, SETS, Bound, Limits, compose_limits, name_level
-from nexus_cli.core.memo_kinds import LIMITS_MEMO
+from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.permission.run_limits import SIGNALS, Signals, tighten_by_signals
@@ -46,7 +46,7 @@ def at_level(state: SessionState, level: str) -> SessionState:
     dispatcher.limits, dispatcher.bounds = compose_limits(layers)
     notices = engine.readings.notices
     notices[:] = [line for line in notices if not line.startswith((CHANGED, PLAN_ENDS))]
-    engine.tell_model(describe_changed_limits(engine.conversation.memos(LIMITS_MEMO), dispatcher.bounds))
+    engine.tell_model(describe_changed_limits(engine.conversation.memos(LIMITS_IN_FORCE), dispatcher.bounds))
     return replace(state, options=options)
 
 
@@ -144,7 +144,7 @@ def load_next_limits(log: LaneLog, found: SessionInfo, options: Options, setting
 
 def _last(log: LaneLog, found: SessionInfo, why: str) -> NextLimits:
     """Return the limits recorded for the newest request."""
-    noted = [memo.value for memo in log.memos(LIMITS_MEMO)]
+    noted = [memo.value for memo in log.memos(LIMITS_IN_FORCE)]
     last: Mapping[str, Any] = noted[-1] if noted else {"recipe": found.recipe, "section_budget": None, "limits": ()}
     bounds = tuple(_bound(one) for one in last["limits"])
     recipe = Recipe(str(last["recipe"]), section_budget=last["section_budget"])

@@ -18,7 +18,7 @@ from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import PERSON
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import LEFT_OUT
+from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION
 from nexus_cli.core.memory import Episode, Fact, Facts, FactState, MemorySlot, fact_text
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import Ledger
@@ -65,7 +65,7 @@ class SessionFacts(Facts):
     def misses(self) -> Misses:
         """Count the left-out sections of this project, and those recalled; empty if the ledger cannot be read."""
         try:
-            return self.ledger.count_misses(self.project, LEFT_OUT, LEARNED)
+            return self.ledger.count_misses(self.project, LEFT_OUT_SECTION, LEARNED)
         except NexusError:
             return {}
 

@@ -13,7 +13,7 @@ from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.event import Notice
-from nexus_cli.core.memo_kinds import JOB, LIMITS_MEMO, WORKER
+from nexus_cli.core.memo_kinds import JOB, LIMITS_IN_FORCE, WORKER
 from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
 from nexus_cli.engine.admit_trigger import admit_trigger
 from nexus_cli.engine.compaction.context_fit import replan_sections
@@ -126,7 +126,7 @@ async def _resume(state: SessionState) -> None:
         engine.tell_model(f"the working folder is now {options.cwd}, no longer {log.session.folder}")
     known = {"max_cost"} if RunFacts in state.services else set[str]()  # the cap of a run shrinks with its cost
     known.update(BUDGET if options.spawner else ())  # a worker is told its new budget
-    engine.tell_model(describe_changed_limits(conversation.memos(LIMITS_MEMO), state.dispatcher.bounds, known))
+    engine.tell_model(describe_changed_limits(conversation.memos(LIMITS_IN_FORCE), state.dispatcher.bounds, known))
     if conversation.memos(WORKER):
         state.services.find(Workers)  # reports workers whose result was not read
     if conversation.memos(JOB):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from heapq import merge
 
 from nexus_cli.core.entry import PERSON, members_of
-from nexus_cli.core.memo_kinds import PASTED
+from nexus_cli.core.memo_kinds import PASTED_RANGES
 from nexus_cli.core.typed_text import enclosing_words, typed_text
 from nexus_cli.engine.requests.user_messages import read_refusals, read_sources, without_pastes
 from nexus_cli.ledger import LaneLog
@@ -42,7 +42,7 @@ def find_origin(log: LaneLog, quote: str) -> Origin:
     other = None
     sources = read_sources(log.memos)
     refusals = ((one.entry, one.text, one.source) for one in read_refusals(log.memos))
-    pasted = {memo.entry: memo.value.get("ranges", ()) for memo in log.memos(PASTED)}
+    pasted = {memo.entry: memo.value.get("ranges", ()) for memo in log.memos(PASTED_RANGES)}
     messages = (
         (entry, typed_text(without_pastes(message, pasted.get(entry, ()))), sources.get(entry, PERSON))
         for entry, message in log.user_messages(members=False)

@@ -11,7 +11,7 @@ from typing import Any
 from nexus_cli.core.elide import cut_at_word
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import ACTIVE_SPACE, HISTORY
+from nexus_cli.core.memo_kinds import ACTIVE_SPACE, SPACE_HISTORY
 from nexus_cli.core.memory import FactState
 from nexus_cli.core.run import DONE, FAILED, QUEUED, RUNNING, WAITING, Entity, Plan, Run, Space, fold_name
 from nexus_cli.core.services import RunFacts
@@ -97,7 +97,7 @@ def _active_space(entered: Sequence[Memo], run: Run, spaces: list[Space]) -> Spa
 def _space_facts(ledger: Ledger, run: Run, space: Space) -> dict[str, Any]:
     facts: dict[str, Any] = {"id": space.id, "name": space.name, "auto": space.key == run.space}
     if facts["auto"] and run.message is not None:
-        known = [one.value["messages"] for one in _memos(ledger, run, HISTORY) if one.value["space"] == space.key]
+        known = [one.value["messages"] for one in _memos(ledger, run, SPACE_HISTORY) if one.value["space"] == space.key]
         newest = max([run.message, *(key for keys in known for key in keys)])
         facts["newer"] = ledger.spaces.count(space, after=newest, most=COUNTED)
     return facts

@@ -19,7 +19,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
-from nexus_cli.core.memo_kinds import HISTORY
+from nexus_cli.core.memo_kinds import SPACE_HISTORY
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK, Entity, Run, Space, SpaceMessage
 from nexus_cli.core.surrogates import replace_surrogates
@@ -79,7 +79,7 @@ async def end_space_run(session: Session, run: Run, outcome: Outcome) -> None:
     ledger = session.ledger
     if ledger is None or run.entity is None:
         return
-    for value in (memo.value for memo in session.engine.conversation.memos(HISTORY)):
+    for value in (memo.value for memo in session.engine.conversation.memos(SPACE_HISTORY)):
         ledger.spaces.mark_seen(value["space"], run.entity, max(value["messages"], default=0))
 
 
@@ -152,7 +152,7 @@ def make_trigger(
         actor=message.sender.actor,
         facts=facts,
         shown=f"{message.sender.name}: {message.text}",
-        notes={HISTORY: _note(space, [message], parts)},
+        notes={SPACE_HISTORY: _note(space, [message], parts)},
     )
 
 
@@ -163,7 +163,7 @@ def neutral_text(text: str) -> str:
 
 def _recorded(conversation: Conversation, space: Space) -> set[int]:
     """Return the keys of the messages in the conversation; 0 is the header."""
-    memos = [memo.value for memo in conversation.memos(HISTORY)]
+    memos = [memo.value for memo in conversation.memos(SPACE_HISTORY)]
     return {key for value in memos if value["space"] == space.key for key in value["messages"] or (0,)}
 
 
@@ -176,7 +176,7 @@ def _append(
     messages: Sequence[SpaceMessage],
 ) -> None:
     text, parts = _join(lines)
-    conversation.append(Kind.MESSAGE, Message(role, text), actor, {HISTORY: _note(space, messages, parts)})
+    conversation.append(Kind.MESSAGE, Message(role, text), actor, {SPACE_HISTORY: _note(space, messages, parts)})
 
 
 def _note(space: Space, messages: Sequence[SpaceMessage], parts: Sequence[Sequence[int]]) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _note(space: Space, messages: Sequence[SpaceMessage], parts: Sequence[Sequen
 
 
 def _join(lines: Sequence[HistoryLine]) -> tuple[str, list[list[int]]]:
-    """Return the text of an entry, and the offsets of its messages as the memo `HISTORY` has them."""
+    """Return the text of an entry, and the offsets of its messages as the memo `SPACE_HISTORY` has them."""
     text, parts = "", list[list[int]]()
     for line in lines:
         text += "\n" if text else ""

@@ -22,7 +22,7 @@ from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.render import Wire
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.core.memo_kinds import LIMITS_MEMO
+from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
 from nexus_cli.core.request import ModelInfo, Provider, Request
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request
 from nexus_cli.provider.litellm_backend import LitellmBackend
@@ -103,7 +103,7 @@ async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int
 
 async def _compare_bodies(again: _Again, log: LaneLog, step: int | None) -> dict[str, Any]:
     """Compare the bodies of one lane."""
-    limits = log.memos(LIMITS_MEMO)
+    limits = log.memos(LIMITS_IN_FORCE)
     equal, differ, skipped = 0, [], dict[str, list[int]]()
     for row, request in _requests(log, step):
         again.window = (limits_of(limits, row.manifest) or {}).get("window", 0)

@@ -6,7 +6,7 @@ import pytest
 from commands.conftest import FakeContext
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import ADDED_MEMO
+from nexus_cli.core.memo_kinds import ADDED_FOLDERS
 from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.tools.registry import discover_tools
 
@@ -27,7 +27,7 @@ def test_an_added_folder_counts_like_the_project(
     assert not is_granted()
     context.run(f"add-dir {library}")
     assert is_granted() and "not what commands change" in context.said[-1]
-    assert state.engine.conversation.memos(ADDED_MEMO)[-1].value == {"folders": [str(library)]}
+    assert state.engine.conversation.memos(ADDED_FOLDERS)[-1].value == {"folders": [str(library)]}
     assert any(str(library) in line for line in state.engine.readings.notices)
     with pytest.raises(NexusError, match="is added already"):
         context.run(f"add-dir {library}")

@@ -12,14 +12,14 @@ from session.played import the_ledger
 from session.summed import Summariser, done, ended, live, living, turn
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import REWRITE, TRIED, UNDONE
+from nexus_cli.core.memo_kinds import COMPACTION, REWRITE, UNDONE_COMPACTION
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import LaneLog, Ledger, database
 from nexus_cli.session.acts.compaction import uncompaction
 
 WANTED = {
-    "compaction": {REWRITE, TRIED},
-    "undo": {REWRITE, TRIED},
+    "compaction": {REWRITE, COMPACTION},
+    "undo": {REWRITE, COMPACTION},
     "truncation": {REWRITE},
     "reload": {REWRITE},
 }
@@ -34,8 +34,8 @@ def missing(ledger: Ledger) -> list[tuple[int, set[str]]]:
         there = {memo.kind for memo in on(ledger, lane).memos() if memo.value.get("epoch") == number}
         found.append((number, WANTED[cause] - there))
     undos = sum(on(ledger, lane).epoch(number).cause == "undo" for number in range(1, on(ledger, lane).next_epoch()))
-    if len(on(ledger, lane).memos(UNDONE)) < undos:
-        found.append((-1, {UNDONE}))
+    if len(on(ledger, lane).memos(UNDONE_COMPACTION)) < undos:
+        found.append((-1, {UNDONE_COMPACTION}))
     return [(number, kinds) for number, kinds in found if kinds]
 
 

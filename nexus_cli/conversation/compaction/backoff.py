@@ -12,7 +12,7 @@ from typing import Any
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.entry import Memo
-from nexus_cli.core.memo_kinds import TRIED, UNDONE
+from nexus_cli.core.memo_kinds import COMPACTION, UNDONE_COMPACTION
 
 Memos = Callable[[str], Sequence[Memo]]
 """Reads the memos of one kind from a conversation, oldest first."""
@@ -45,16 +45,16 @@ def note_undone(conversation: Conversation, step: int, epoch: int, undone: int) 
     """Make the notes of `epoch`, which undoes the compaction that began `undone`; to be recorded with the epoch."""
     drops = compaction_memo(conversation.memos, undone).get("drops", [])
     tried = _tried(step, {"epoch": epoch, "why": "undo"})
-    return [tried, (UNDONE, {"epoch": undone, "drops": drops})]
+    return [tried, (UNDONE_COMPACTION, {"epoch": undone, "drops": drops})]
 
 
 def _tried(step: int, value: Mapping[str, Any]) -> Note:
-    return TRIED, {"step": step, **value}
+    return COMPACTION, {"step": step, **value}
 
 
 def compaction_memo(memos: Memos, epoch: int) -> Mapping[str, Any]:
     """Return the memo of the compaction that began `epoch`; empty if there is none."""
-    return next((memo.value for memo in reversed(memos(TRIED)) if memo.value["epoch"] == epoch), {})
+    return next((memo.value for memo in reversed(memos(COMPACTION)) if memo.value["epoch"] == epoch), {})
 
 
 def anchor_before(memos: Memos, epoch: int) -> Anchor | None:
@@ -69,7 +69,7 @@ def anchor_before(memos: Memos, epoch: int) -> Anchor | None:
 
 def may_compact(conversation: Conversation, step: int, *, fits: bool) -> bool:
     """True if a summary may be requested at `step`; `fits`: the next request fits without one."""
-    tried = [memo.value for memo in conversation.memos(TRIED)]
+    tried = [memo.value for memo in conversation.memos(COMPACTION)]
     if fits and any(_lately(step, value) for value in tried if not _for_nothing(value)):
         return False
     failed = _in_vain(tried)
@@ -81,18 +81,18 @@ def may_compact(conversation: Conversation, step: int, *, fits: bool) -> bool:
 
 def was_undone(conversation: Conversation, step: int) -> bool:
     """True if a compaction was undone so lately that nothing which came back is taken out again."""
-    return any(one.value.get("why") == "undo" and _lately(step, one.value) for one in conversation.memos(TRIED))
+    return any(one.value.get("why") == "undo" and _lately(step, one.value) for one in conversation.memos(COMPACTION))
 
 
 def refused_for_nothing(conversation: Conversation, step: int) -> bool:
     """True if a recent try found too little to summarize. It cost nothing, so that it is reported once."""
-    tried = conversation.memos(TRIED)
+    tried = conversation.memos(COMPACTION)
     return bool(tried) and _for_nothing(tried[-1].value) and _lately(step, tried[-1].value)
 
 
 def last_refusal(conversation: Conversation, step: int) -> tuple[int, str] | None:
     """Return the age in steps and the reason of the newest paid summary that failed; None if there is no recent one."""
-    failed = _in_vain([memo.value for memo in conversation.memos(TRIED)])
+    failed = _in_vain([memo.value for memo in conversation.memos(COMPACTION)])
     if not failed or not _lately(step, failed[0]):
         return None
     return step - int(failed[0]["step"]), str(failed[0]["why"])

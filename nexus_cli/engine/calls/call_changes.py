@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nexus_cli.config.paths import places
-from nexus_cli.core.memo_kinds import CLIPPED, TOLD, WORK
+from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, TOLD_FACTS, WORK
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext, describe_subject
 from nexus_cli.engine.requests.work_notes import COMMAND_DID, work_note
@@ -125,9 +125,9 @@ class CallChanges:
         """
         noted = dict(result.memos)
         if drop:
-            noted[CLIPPED] = {"drop": drop.id}
+            noted[CLIPPED_MESSAGE] = {"drop": drop.id}
         if result.facts:
-            noted[TOLD] = {"ids": list(result.facts)}
+            noted[TOLD_FACTS] = {"ids": list(result.facts)}
         if result.changed and tool is not None and tool.effect in CHANGES:
             noted[WORK] = work_note(project, result.changed, COMMAND_DID if tool.effect is Effect.RUN else "")
         return noted

@@ -21,7 +21,7 @@ from nexus_cli.core import event
 from nexus_cli.core.approval import SAY_INSTEAD, Allow, Answer, Approver, Deny, Question
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, PLAN, Bound, Limits, compose_limits, name_level
-from nexus_cli.core.memo_kinds import LIMITS_MEMO
+from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import StartLog
 from nexus_cli.core.session_services import SessionServices
@@ -84,7 +84,7 @@ class DecisionStep:
     confirms: bool = False
     """True if granted calls that change something need confirmation."""
     control: Control = field(default_factory=Control)
-    window: ContextManager | None = None
+    context: ContextManager | None = None
     """None before the first step."""
     agreed: CallDecision | None = None
     """What the person has answered before about a call like that of this step."""
@@ -153,7 +153,7 @@ class CallDecider:
     """The hooks of the session; None without any."""
     step: DecisionStep = field(default_factory=DecisionStep)
     _recorded: Mapping[str, Any] | None = None
-    """The newest memo `LIMITS_MEMO`, once one was recorded or compared."""
+    """The newest memo `LIMITS_IN_FORCE`, once one was recorded or compared."""
 
     @property
     def level(self) -> str:
@@ -207,9 +207,9 @@ class CallDecider:
         }
         if self._recorded == now:
             return
-        last = [memo.value for memo in conversation.memos(LIMITS_MEMO)][-1:]
+        last = [memo.value for memo in conversation.memos(LIMITS_IN_FORCE)][-1:]
         if last != [now]:
-            conversation.memo(LIMITS_MEMO, now)
+            conversation.memo(LIMITS_IN_FORCE, now)
         self._recorded = now
 
     def begin_own_call(
@@ -452,7 +452,7 @@ class CallDecider:
     def make_context(self, decision: CallDecision) -> ToolContext:
         """Return the context of a call: with the paths, the diff, the address and the sandbox profile that were agreed
         to."""
-        step, checked, window, control = self.step, decision.checked, self.step.window, self.step.control
+        step, checked, context, control = self.step, decision.checked, self.step.context, self.step.control
         tool, call_id = checked.tool, checked.call.id
         asks, stays = self.approver is not None, bool(checked.arguments.get("background"))
         sandbox = partial(self.permission.make_sandbox, asks=asks, stays=stays)
@@ -465,11 +465,11 @@ class CallDecider:
             found = self._decide(CheckedCall(tool, {**checked.arguments, tool.reaches: url}, checked.targets))
             return None if found.asks else found.is_granted
 
-        assert window is not None
+        assert context is not None
         return ToolContext(
             self.cwd,
             self.project,
-            window.budget.output_cap,
+            context.budget.output_cap,
             call_id,
             lambda text: control.emit(event.ToolOutput(call_id, text)),
             self.services,
@@ -481,6 +481,6 @@ class CallDecider:
             partial(sandbox, decision.command.profile) if decision.command else None,
             tell=lambda line: control.emit(event.Notice(line)),
             released=control.released.wait,
-            unread=lambda path, total: count_unread(window.conversation, str(path), total),
+            unread=lambda path, total: count_unread(context.conversation, str(path), total),
             replaced=step.note_change,
         )

@@ -197,7 +197,7 @@ class Dispatcher(CallDecider):
             return decision.result or ToolResult(error=decision.why, denied=True, ran=False)
         checked, context = decision.checked, self.make_context(decision)
         self.starts.record_start(call.id, call.name)
-        if self.step.window is not None and await self.step.window.conversation.log.save():
+        if self.step.context is not None and await self.step.context.conversation.log.save():
             decision = await self.permit(checked)  # level and rules may have changed meanwhile
             if not decision.may_run:
                 return decision.result or ToolResult(error=decision.why, denied=True, ran=False)

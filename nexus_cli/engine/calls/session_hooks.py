@@ -87,7 +87,7 @@ class SessionHooks:
     """The `text` that hooks added last, and its `source`, by event."""
     _stamp: Sequence[tuple[int, ...]] = ()
     """The state of these files when they were read."""
-    _window: ContextManager | None = None
+    _context: ContextManager | None = None
     _control: Control | None = None
     _rulings: dict[tuple[str, str], asyncio.Future[_CallRuling]] = field(default_factory=dict)
     """By event and call id, of the newest turn."""
@@ -105,7 +105,7 @@ class SessionHooks:
 
     def attach(self, context: ContextManager, control: Control) -> None:
         """Use the conversation of the session."""
-        self._window, self._control = context, control
+        self._context, self._control = context, control
 
     # -- events of the session ---------------------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class SessionHooks:
 
     async def next_message(self) -> str:
         """Run the hooks of the end of a turn; return the message with which one lets it go on, "" if it ends."""
-        reply = self._window.conversation.items[-1].message.content if self._window else ""
+        reply = self._context.conversation.items[-1].message.content if self._context else ""
         fields = {"stop_hook_active": self._rounds > 0, "last_assistant_message": reply[:MOST_RESPONSE]}
         fields |= {"background_tasks": [], "session_crons": []}
         runs = await self._fire("Stop", [], fields)
@@ -334,8 +334,8 @@ class SessionHooks:
         if there is no place for it."""
         try:
             path = await asyncio.to_thread(self.permission.temp_folder) / f"{self.session}.jsonl"
-            if write and self._window is not None:
-                conversation = self._window.conversation
+            if write and self._context is not None:
+                conversation = self._context.conversation
                 entries = conversation.read(1, conversation.last)
                 lines = claude_lines(entries, self.session, str(cwd), conversation.epoch.model)
                 await asyncio.to_thread(lambda: replace_private_file(path, "".join(lines).encode("utf-8", "replace")))
@@ -347,7 +347,7 @@ class SessionHooks:
     def _note(self, run: HookRun, about: str) -> None:
         """Record a run; tell the person what went wrong, and what the hook says to them."""
         hook, answer = run.hook, run.answer
-        if self._window is not None:
+        if self._context is not None:
             value: dict[str, Any] = {
                 "event": hook.table.event,
                 "hook": hook.name,
@@ -356,7 +356,7 @@ class SessionHooks:
             }
             why = one_line(self._clean(run.why or answer.reason))
             value |= {"why": cut_at_word(why, 400), "seconds": run.seconds, "about": about}
-            self._window.conversation.memo(HOOK, value)
+            self._context.conversation.memo(HOOK, value)
         named = f"hook {hook.name} ({hook.source})"
         if run.is_missing or run.outcome == FAILED:
             is_off = " is off" if hook.state == CHANGED else ""  # the line may have been told with the turn
@@ -406,10 +406,10 @@ class SessionHooks:
         return f"[hook {run.hook.name}: {self._cut(neutralize(self._clean(text)), run.hook)}]"
 
     def _cut(self, text: str, hook: Hook) -> str:
-        if len(text) <= MOST_CHARACTERS or self._window is None:
+        if len(text) <= MOST_CHARACTERS or self._context is None:
             return text[:MOST_CHARACTERS]
-        conversation, rest = self._window.conversation, text[MOST_CHARACTERS:]
-        size = self._window.count(rest)
+        conversation, rest = self._context.conversation, text[MOST_CHARACTERS:]
+        size = self._context.count(rest)
         drop = Drop(
             conversation.log.next_drop(),
             f"text of hook {hook.name}",

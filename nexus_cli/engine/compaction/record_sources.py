@@ -31,7 +31,7 @@ from nexus_cli.conversation.read_lines import ReadLines, read_lines
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import COMMAND, DECISION, LINES_READ, TODO_MEMO, WORK
+from nexus_cli.core.memo_kinds import COMMAND, DECISION, LINES_READ, TODO_STATE, WORK
 from nexus_cli.core.real_files import read_regular
 from nexus_cli.core.services import Goal, SeenFile
 from nexus_cli.core.todo import MARKS
@@ -271,7 +271,7 @@ def _goal_lines(goals: Sequence[Goal]) -> list[str]:
 
 def _todo_lines(conversation: Conversation) -> list[str]:
     """Format the todo list: what is left, then the rest, because lines without room are left out at the end."""
-    memos = conversation.memos(TODO_MEMO)
+    memos = conversation.memos(TODO_STATE)
     items = sorted(memos[-1].value["items"], key=lambda one: _ORDER[one["state"]]) if memos else []
     lines = [f"- [{MARKS[one['state']]}] {safe_line(one['text'])}" for one in items]
     return [TODO_LIST, *lines] if lines else []

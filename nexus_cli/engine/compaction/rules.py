@@ -14,7 +14,7 @@ from nexus_cli.conversation.compaction.compaction_plan import RULES_SHARE
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
 from nexus_cli.conversation.compaction.standing_rules import find_rules, fit_rules
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.core.memo_kinds import RULES_ASKED, TRIED
+from nexus_cli.core.memo_kinds import COMPACTION, RULES_ASKED
 from nexus_cli.core.typed_text import QuotedText
 from nexus_cli.engine.requests.user_messages import typed_messages
 
@@ -39,7 +39,7 @@ class StandingRules:
 
 def earlier_rules(conversation: Conversation) -> list[Quote]:
     """Return the rules of the newest compaction that has any."""
-    memos = (memo.value["rules"] for memo in reversed(conversation.memos(TRIED)) if memo.value.get("rules"))
+    memos = (memo.value["rules"] for memo in reversed(conversation.memos(COMPACTION)) if memo.value.get("rules"))
     return [Quote(int(entry), str(text)) for entry, text in next(memos, ())]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.entry_ranges import EntryRange
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
-from nexus_cli.core.memo_kinds import LEFT_OUT, UNDONE
+from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION, UNDONE_COMPACTION
 from nexus_cli.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -88,9 +88,9 @@ def returned_drops(
     found = {name for name, span in spans.items() if span and all(entry in whole for entry in _range(span))}
     if any(span is None for span in spans.values()):
         sent = _full_sections(sections)
-        values = [memo.value for memo in memos(LEFT_OUT)] if sent else ()
+        values = [memo.value for memo in memos(LEFT_OUT_SECTION)] if sent else ()
         found.update(str(one["drop"]) for one in values if (one["section"], one["sha256"]) in sent)
-    taken_back = [tuple(map(str, memo.value["drops"])) for memo in memos(UNDONE)]
+    taken_back = [tuple(map(str, memo.value["drops"])) for memo in memos(UNDONE_COMPACTION)]
     if not taken_back:
         return frozenset(found)
     there = sorted({item.entry for item in items if item.form not in (ItemForm.SUMMARY, ItemForm.MARKER)})

@@ -9,7 +9,7 @@ from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.estimate import DISTRUST, Anchor, Estimate
 from nexus_cli.conversation.undo import UNDO
 from nexus_cli.core.entry import Epoch
-from nexus_cli.core.memo_kinds import UNDONE
+from nexus_cli.core.memo_kinds import UNDONE_COMPACTION
 from nexus_cli.ledger import LaneLog, RequestRow
 
 
@@ -43,7 +43,7 @@ def _newest_requests(log: LaneLog, epoch: Epoch) -> Iterator[RequestRow]:
 
 def _former_report(log: LaneLog, epoch: Epoch) -> Anchor | None:
     """Return the last report on the window before the undone compaction, if it is of the same model."""
-    undone = next((int(memo.value["epoch"]) for memo in reversed(list(log.memos(UNDONE)))), None)
+    undone = next((int(memo.value["epoch"]) for memo in reversed(list(log.memos(UNDONE_COMPACTION)))), None)
     parent = None if undone is None else log.epoch(undone).parent
     if undone is None or parent is None or log.epoch(parent).model != epoch.model:
         return None

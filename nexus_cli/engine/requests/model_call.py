@@ -2,7 +2,7 @@
 
 The text of an unfinished answer is kept with a mark for the model, and the matching error is raised;
 `engine.partial_reply` has the text without the mark. If the stream was cut, the request is sent once more: no call
-of the reply has run, and its text goes to a memo `CUT` instead of the window. Both requests are recorded.
+of the reply has run, and its text goes to a memo `CUT_ANSWER` instead of the window. Both requests are recorded.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.tokens.estimate import is_possible_report
 from nexus_cli.core import event
-from nexus_cli.core.entry import Entry, Kind, Manifest, Memo
+from nexus_cli.core.entry import Entry, Kind, Manifest
 from nexus_cli.core.errors import NexusError, ProviderError
-from nexus_cli.core.memo_kinds import CUT, SERVER_CUT
+from nexus_cli.core.memo_kinds import CUT_ANSWER, SERVER_CUT
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import with_cost
 from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
@@ -259,7 +259,7 @@ def _keep_cut(
     usage = _spend_partial(engine, message, plan, reported)
     if message.content:
         value = {"text": message.content, "step": engine.step, "why": why}
-        conversation.log.record_memo(Memo(CUT, conversation.now(), conversation.last, value))
+        conversation.memo(CUT_ANSWER, value)
     _record(engine.conversation, engine.step, None, usage, finish, reported is not None)
     engine.emit(event.StepEnd(engine.step, "cut", usage))
     return _ReplyCutError(why, message.content)

@@ -11,7 +11,7 @@ from typing import Any
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation, EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
-from nexus_cli.core.memo_kinds import PLAN, TOLD
+from nexus_cli.core.memo_kinds import PLAN, TOLD_FACTS
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.wire import canonical
 from nexus_cli.engine.requests.readings import Preamble
@@ -96,7 +96,7 @@ class PromptAssembly:
             if sections:
                 conversation.memo(PLAN, _memo(conversation.epoch.id, changed, sections))
             if told := changed.fact_ids():
-                conversation.memo(TOLD, {"ids": told})
+                conversation.memo(TOLD_FACTS, {"ids": told})
             if NOTICES in changed.sent:
                 self._noted = tuple(notices)
                 notices.clear()

@@ -166,7 +166,7 @@ class ConversationRequests:
         return fingerprint(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
 
 
-def read_lanes(ledger: Ledger, session: str, settings: Settings) -> list[ConversationRequests]:
+def read_conversations(ledger: Ledger, session: str, settings: Settings) -> list[ConversationRequests]:
     """Return the main conversation of a session, then its other conversations that sent requests."""
     told = read_requests(ledger, session)
     main = [*told.source, *next(iter(told.lanes.values()))]

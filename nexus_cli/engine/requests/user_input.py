@@ -21,8 +21,8 @@ from nexus_cli.core.elide import (
     line_namer,
     one_line,
 )
-from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, WindowItem
-from nexus_cli.core.memo_kinds import ATTACHMENTS, CLIPPED, PASTED, SHOWN, SOURCE
+from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, WindowItem
+from nexus_cli.core.memo_kinds import ATTACHMENTS, CLIPPED_MESSAGE, PASTED_RANGES, SHOWN_TEXT, SOURCE
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.engine.requests.clip_results import LARGE, clip_with_drop
@@ -208,14 +208,14 @@ async def record_user_message(
     ranges = [span for one in pasted for span in _find_all(one, content)]
     for block in [block for block in control.attachment_memos if block in text]:
         for memo_kind, value in control.attachment_memos.pop(block).items():
-            conversation.log.record_memo(Memo(memo_kind, conversation.now(), conversation.last + 1, value))
+            conversation.memo(memo_kind, value, conversation.last + 1)
     if source != "person":  # before its entry, as below
-        conversation.log.record_memo(Memo(SOURCE, conversation.now(), conversation.last + 1, {"source": source}))
+        conversation.memo(SOURCE, {"source": source}, conversation.last + 1)
     if ranges:  # before its entry: after a kill between the two, pasted text must not pass as typed
-        conversation.log.record_memo(Memo(PASTED, conversation.now(), conversation.last + 1, {"ranges": ranges}))
-    noted = {**(notes or {}), **({SHOWN: {"text": shown}} if shown else {})}
+        conversation.memo(PASTED_RANGES, {"ranges": ranges}, conversation.last + 1)
+    noted = {**(notes or {}), **({SHOWN_TEXT: {"text": shown}} if shown else {})}
     if clipped:
-        noted[CLIPPED] = {"parts": [[start, end, drop.id] for start, end, drop in clipped]}
+        noted[CLIPPED_MESSAGE] = {"parts": [[start, end, drop.id] for start, end, drop in clipped]}
     if files:
         noted[ATTACHMENTS] = {"files": [one.to_json() for one in files]}
     return conversation.append(kind, Message(Role.USER, content, parts=parts), actor, noted)

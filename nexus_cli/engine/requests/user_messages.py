@@ -15,7 +15,7 @@ from typing import Any
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import PERSON, Entry, ItemForm, Kind, Memo
-from nexus_cli.core.memo_kinds import DECISION, PASTED, SOURCE, TRIGGER
+from nexus_cli.core.memo_kinds import DECISION, PASTED_RANGES, SOURCE, TRIGGER
 from nexus_cli.core.typed_text import split_attachments
 
 UNKNOWN = "unknown"
@@ -74,7 +74,7 @@ def without_pastes(message: str, ranges: Sequence[Sequence[int]]) -> str:
 def typed_messages(conversation: Conversation) -> Iterator[tuple[int, str]]:
     """Yield entry and text of the person's messages, without attachments and pasted text, newest first."""
     sources, memos = read_sources(conversation.memos), conversation.memos
-    pasted = {memo.entry: memo.value.get("ranges", ()) for memo in memos(PASTED)}
+    pasted = {memo.entry: memo.value.get("ranges", ()) for memo in memos(PASTED_RANGES)}
     refused = [(one.entry, one.text) for one in read_refusals(memos) if one.source == PERSON]
     said = (
         (entry, split_attachments(without_pastes(text, pasted.get(entry, ())))[0])

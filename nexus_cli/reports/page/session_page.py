@@ -15,7 +15,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.cache_diagnosis import CAUSES
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Drop
-from nexus_cli.core.memo_kinds import IMPORTED, RESULT, SHOWN
+from nexus_cli.core.memo_kinds import IMPORTED_SESSION, RESULT, SHOWN_TEXT
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.sessions import FIRST_TEXT
 from nexus_cli.reports.page.chart import LAYERS, draw_strips
@@ -57,7 +57,7 @@ def session_page(
     value = session_timeline(ledger, info.id, subjects, maxsize)
     requests = list(list_request_figures(ledger, log, entries, settings))
     rows = {row["entry"]: row for row in value["rows"] if row["entry"] is not None}
-    shown = {entry: str(one["text"]) for entry, one in newest_by_entry(log.memos(SHOWN)).items()}
+    shown = {entry: str(one["text"]) for entry, one in newest_by_entry(log.memos(SHOWN_TEXT)).items()}
     replies = {one.row.manifest.last + 1: one for one in requests}
     talk = Talk(markup, entries, rows, newest_by_entry(log.memos(RESULT)), shown, replies)
     by_id = {entry.id: entry for entry in entries}
@@ -67,7 +67,7 @@ def session_page(
             blocks += talk.blocks(by_id[row["entry"]])
         elif row["kind"] != "request":
             blocks.append(talk.event(row))
-    origins = log.memos(IMPORTED)
+    origins = log.memos(IMPORTED_SESSION)
     origin = f"{origins[-1].value['from']}, {origins[-1].value['file']}" if origins else ""
     beside = value["totals"]["requests"] - len(requests)
     before = [_head(markup, info, value, origin), *_timeline(requests, markup, info.id, int(MOST * FOR_PANELS), beside)]

@@ -12,7 +12,7 @@ from nexus_cli.conversation.goals import drop_goal, finish_goal, list_goals, ope
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.session.acts.side_run import run_in_lane
+from nexus_cli.session.acts.side_run import run_separately
 from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_state import Act, SessionState
 
@@ -43,7 +43,7 @@ def goal_setting(text: str) -> Act:
         problem = ""
         try:
             recipe = own_recipe("goal_decompose")
-            answer = await run_in_lane(engine, state.dispatcher, recipe, f"{listed}Goal: {words}")
+            answer = await run_separately(engine, state.dispatcher, recipe, f"{listed}Goal: {words}")
             steps = parse_steps(answer)
             problem = "" if steps else "the model named none"
         except NexusError as error:

@@ -16,7 +16,7 @@ from nexus_cli.core.memory import Fact, FactMerger, FactState, MemorySlot
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.engine import Engine, newest_words
 from nexus_cli.engine.turn import begin_pending_epoch
-from nexus_cli.session.acts.side_run import run_in_fork, run_in_lane
+from nexus_cli.session.acts.side_run import run_in_fork, run_separately
 from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_facts import SessionFacts
 from nexus_cli.session.session_state import Act, SessionState
@@ -58,7 +58,7 @@ def consolidation(done: Consolidation) -> Act:
         try:
             text = "\n".join(map(_line, shown))
             ids = [fact.id for fact in shown]
-            done.answer = await run_in_lane(state.engine, dispatcher, recipe, text, tools, facts=ids)
+            done.answer = await run_separately(state.engine, dispatcher, recipe, text, tools, facts=ids)
         finally:
             after = {fact.id: fact for fact in _facts(state)}
             known = {fact.id: fact for fact in before}

@@ -17,7 +17,7 @@ from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import TOLD
+from nexus_cli.core.memo_kinds import TOLD_FACTS
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import StartLog, Waits
 from nexus_cli.engine.calls.dispatch import Dispatcher
@@ -47,7 +47,7 @@ async def run_in_fork(
     return await _run(forked(engine, recipe.name, _instruction(recipe)), dispatcher, recipe, then, most)
 
 
-async def run_in_lane(
+async def run_separately(
     engine: Engine,
     dispatcher: Dispatcher,
     recipe: Recipe,
@@ -69,7 +69,7 @@ async def run_in_lane(
         tools_tokens=context.tools_cost(tools),
     )
     context.conversation.rewrite((), "start", (), frame)
-    notes = {TOLD: {"ids": list(facts)}} if facts else None
+    notes = {TOLD_FACTS: {"ids": list(facts)}} if facts else None
     context.conversation.append(Kind.USER, Message(Role.USER, text), "nexus", notes)
     return await _run(side, dispatcher, recipe)
 

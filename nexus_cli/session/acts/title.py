@@ -11,7 +11,7 @@ from nexus_cli.core.event import Notice
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.engine.requests.side_conversations import other_model
 from nexus_cli.session.acts.goal import strip_emphasis
-from nexus_cli.session.acts.side_run import run_in_lane
+from nexus_cli.session.acts.side_run import run_separately
 from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import neutralize
@@ -43,7 +43,7 @@ async def make_title(state: SessionState) -> None:
     try:
         model = other_model(engine.context, engine.settings, engine.settings.ui.title_model)
         text = neutralize(split_attachments(first)[0][:SHOWN])
-        answer = await run_in_lane(engine, state.dispatcher, own_recipe("title"), text, model=model)
+        answer = await run_separately(engine, state.dispatcher, own_recipe("title"), text, model=model)
         if title := parse_title(answer):
             ledger.rename_session(state.session_id, title)
     except NexusError as error:

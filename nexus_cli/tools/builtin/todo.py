@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.core.memo_kinds import TODO_MEMO
+from nexus_cli.core.memo_kinds import TODO_STATE
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.todo import LONGEST_TEXT, MOST_ITEMS, OPEN, count_items
 from nexus_cli.core.tool import ToolContext
@@ -21,4 +21,4 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         return ToolResult(error=f"item {long} is too long: at most {LONGEST_TEXT} characters", ran=False)
     if any(not one["text"].strip() for one in items):
         return ToolResult(error="an item needs a text", ran=False)
-    return ToolResult(count_items(items) if items else "The list is empty.", memos={TODO_MEMO: {"items": items}})
+    return ToolResult(count_items(items) if items else "The list is empty.", memos={TODO_STATE: {"items": items}})

@@ -17,7 +17,7 @@ from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.conversation.compaction import backoff
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CompactionStart, Event
-from nexus_cli.core.memo_kinds import TRIED
+from nexus_cli.core.memo_kinds import COMPACTION
 from nexus_cli.core.request import Request
 from nexus_cli.session.replay import check
 
@@ -68,7 +68,7 @@ class Rows:
         self.rows, self = rows, self
 
     def memos(self, kind: str) -> list[object]:
-        assert kind == TRIED
+        assert kind == COMPACTION
         return [type("Memo", (), {"value": row}) for row in self.rows]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.conversation.entry_ranges import EntryRange
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
-from nexus_cli.core.memo_kinds import UNDONE
+from nexus_cli.core.memo_kinds import UNDONE_COMPACTION
 from nexus_cli.core.message import Message, Role
 from nexus_cli.engine.requests.drop_list import returned_drops, window_drops
 
@@ -29,7 +29,7 @@ def item(entry: int, form: ItemForm) -> WindowItem:
 
 
 def undone(drops: Sequence[Drop]) -> Memo:
-    return Memo(UNDONE, "", 0, {"drops": [drop.id for drop in drops]})
+    return Memo(UNDONE_COMPACTION, "", 0, {"drops": [drop.id for drop in drops]})
 
 
 @pytest.mark.matrix
@@ -51,7 +51,7 @@ def test_each_is_back_when_its_messages_are(
         else:
             gone |= held
     memos = [undone([drops[n]]) for n in taken_back if n < len(drops)]
-    assert returned_drops(drops, items, lambda kind: memos if kind == UNDONE else ()) == expected
+    assert returned_drops(drops, items, lambda kind: memos if kind == UNDONE_COMPACTION else ()) == expected
 
 
 def test_the_sections_of_an_epoch_of_before_they_had_hashes_bring_nothing_back() -> None:
