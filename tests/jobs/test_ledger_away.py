@@ -53,7 +53,7 @@ def test_a_killed_turn_goes_on_once_the_server_is_back(place: Stage, postgres: S
         words = "rename total to amount and check that shop.py imports"
         child = place.begin("ask", "--allow", "all", words, stderr=stderr.fileno())
     try:
-        until(lambda: "waiting for the server, Ctrl+C stops" in told.read_text())
+        assert until(lambda: "waiting for the server, Ctrl+C stops" in told.read_text())
         assert ran.read_text() == "once\n"
         child.send_signal(signal.SIGKILL)
         child.wait()
@@ -86,7 +86,7 @@ def test_a_map_goes_on_by_itself(place: Stage, postgres: Server) -> None:
     with items.open("rb") as stdin, told.open("wb") as stderr:
         child = place.begin("map", "say {}", "-j", "1", stdin=stdin.fileno(), stderr=stderr.fileno())
     try:
-        until(lambda: "waiting for the server" in told.read_text())
+        assert until(lambda: "waiting for the server" in told.read_text())
         postgres.start()
         out, _ = child.communicate()
         assert child.returncode == 0
@@ -94,3 +94,20 @@ def test_a_map_goes_on_by_itself(place: Stage, postgres: Server) -> None:
         end(child)
     assert [json.loads(line)["text"] for line in out.splitlines()] == ["answer 1", "answer 2", "answer 3"]
     assert len(place.server.requests) == 3
+
+
+def test_ctrl_c_ends_a_map_that_waits_to_begin(place: Stage, postgres: Server) -> None:
+    place.script(["never"])
+    place.run("sessions")  # the ledger is there, and then its server goes
+    postgres.stop()
+    items, told = place.home / "items", place.home / "told"
+    items.write_text("a\n")
+    with items.open("rb") as stdin, told.open("wb") as stderr:
+        child = place.begin("map", "say {}", stdin=stdin.fileno(), stderr=stderr.fileno())
+    try:
+        assert until(lambda: "waiting for the server" in told.read_text())
+        child.send_signal(signal.SIGINT)
+        assert child.wait() == 130
+    finally:
+        end(child)
+    assert not place.server.requests and "Traceback" not in told.read_text()

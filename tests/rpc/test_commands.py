@@ -130,7 +130,7 @@ async def test_a_client_cannot_set_a_level_above_that_of_the_server(
         for line in ("plan", "plan"):  # into plan mode, and back to the level before
             await run(served, line)
         (row,) = await served.client.list_agents()
-        assert row["allow"] == held
+        assert (row["allow"], row["level"]) == (held, name_level(held))
         await served.client.send("a", "do it")
         assert not (tmp_path.parent / "outside").exists(), "the call was refused, as nobody listens"
 
