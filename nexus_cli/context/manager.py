@@ -294,7 +294,7 @@ class ContextManager:
 
     @property
     def estimate(self) -> Estimate:
-        """What is known of how the model counts, shared with forks, and the last report on this conversation."""
+        """The estimate of the model's token counts, shared with forks, with the last report on this conversation."""
         return replace(self._learned.newest, anchor=self.conversation.anchor)
 
     @estimate.setter

@@ -1,4 +1,4 @@
-"""What the next epoch may be: its header with the drops of its system text, and the whole rewrite of a window."""
+"""Drafts of the next epoch: its header with the drops of its system text, and the whole rewrite of a window."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ContextContract:
-    """What the person requires of a turn's requests."""
+    """The person's requirements on the requests of a turn."""
 
     full_input: bool = False
     """The whole prompt, with files and stdin, must be in the request."""

@@ -1,1 +1,1 @@
-"""What a compaction keeps, quotes and says (law 6). Pure."""
+"""The contents of a compacted window: kept messages, quotes, record and summary (law 6). Pure."""

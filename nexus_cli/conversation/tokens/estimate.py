@@ -139,7 +139,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What is known of how a model's provider counts, and its last report on a window.
+    """The learned token counts of a model's provider, and its last report on a window.
 
     Methods take the window that they are about; without one, all of a count is treated as prose.
     """
