@@ -174,8 +174,8 @@ class Conversation:
         return self.epoch.fixed + self.messages_tokens
 
     def contents(self, epoch: Epoch | None = None, items: Sequence[WindowItem] | None = None) -> WindowContents:
-        """Return the contents of the next request, or of the first one of an `epoch` that may begin: `items`, by default
-        those of the window."""
+        """Return the contents of the next request, or of the first one of an `epoch` that may begin: `items`, by
+        default those of the window."""
         sent, counts = -1 if epoch else self.last_sent, self._counts if items is None else KindSums()
         return WindowContents(epoch or self.epoch, tuple(self.items if items is None else items), sent, counts)
 
