@@ -13,7 +13,7 @@ from nexus_cli.ledger.database import Database
 _PLAIN, _ZLIB = 0, 1
 _BIG = 1 << 20
 """Bytes from which on compression favours speed over size."""
-_PUT = "INSERT INTO blobs (hash, codec, data) VALUES (?, ?, ?)"
+_PUT = "INSERT INTO blobs (hash, codec, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _PUT_SHARED = (
     "INSERT INTO blobs (hash, codec, data, project, made_by)"
     " SELECT ?, ?, ?, project, made_by FROM sessions WHERE key = ? ON CONFLICT DO NOTHING"
@@ -39,11 +39,10 @@ def put(db: Database, session: int, data: bytes) -> tuple[bytes, int]:
     about sessions that it cannot see.
     """
     digest = sha256(data).digest()
-    if db.is_shared or db.one("SELECT 1 FROM blobs WHERE hash = ?", digest) is None:
-        packed = zlib.compress(data, 1 if len(data) > _BIG else 6)
-        codec, stored = (_ZLIB, packed) if len(packed) < len(data) else (_PLAIN, data)
-        values = (digest, codec, stored, session) if db.is_shared else (digest, codec, stored)
-        db.many(_PUT_SHARED if db.is_shared else _PUT, [values])  # `run` would wait for the key
+    packed = zlib.compress(data, 1 if len(data) > _BIG else 6)
+    codec, stored = (_ZLIB, packed) if len(packed) < len(data) else (_PLAIN, data)
+    values = (digest, codec, stored, session) if db.is_shared else (digest, codec, stored)
+    db.many(_PUT_SHARED if db.is_shared else _PUT, [values])  # `run` would wait for the key
     return digest, session
 
 
