@@ -333,7 +333,7 @@ class EditorAgent:
         built_in = discover()
         assert options is not None, "sessions of this room have options"
         own = await asyncio.to_thread(own_commands, one.session.folder, built_in, options.servers)
-        served = [command for command in built_in.values() if command.served is not None]
+        served = [command for command in built_in.values() if command.is_served]
         commands = [_describe_command(command) for command in (*own.values(), *served)]
         update = schema.AvailableCommandsUpdate(available_commands=commands, session_update="available_commands_update")
         await self._client.session_update(one.session.id, update)

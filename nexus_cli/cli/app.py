@@ -115,9 +115,9 @@ def load_command(name: str) -> Any:
     if find_spec(module):
         app = import_module(module).app
     else:
-        from nexus_cli.cli.twins import add_twins  # noqa: PLC0415  (a command like the others)
+        from nexus_cli.cli.shell_command import add_verbs  # noqa: PLC0415  (a command like the others)
 
-        app = add_twins(typer.Typer(add_completion=False, rich_markup_mode=None), name)
+        app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None), name)
     command = typer.main.get_command(app)
     command.name = name
     return command

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import math
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nexus_cli.config.paths import working_folder
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVEL_NAMES, MAX_INT, Limits, require_level
@@ -45,6 +46,13 @@ def whole_number(least: int = 1, most: int = MAX_INT) -> Any:
         return value
 
     return check
+
+
+def check_amount(context: typer.Context, option: typer.CallbackParam, value: float | None) -> float | None:
+    """Return `value`; raise `NexusError("usage", ...)` unless it is above 0 and finite. A callback of typer."""
+    if value is not None and not 0 < value < math.inf:
+        raise NexusError("usage", f"{option.opts[0]} {value}", "must be above 0", f"See {context.command_path} --help")
+    return value
 
 
 def _read_level(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
@@ -215,17 +223,3 @@ class PreparedTurn:
     work: WorkFolder
     model: str
     trigger: Trigger
-
-
-def working_folder(directory: str = "", named: str = "--cd") -> Path:
-    """Return `directory`, by default the current folder, as an absolute path. Raises `NexusError("usage", ...)`, which
-    calls the option `named`, if it does not exist."""
-    try:
-        folder = Path(directory).expanduser() if directory else Path.cwd()
-        folder = folder if folder.is_absolute() else Path.cwd() / folder
-        if not folder.is_dir():
-            raise NexusError("usage", f"{named} {directory}", "there is no such folder", "Name one that exists")
-        return Path(os.path.realpath(folder))
-    except OSError as error:
-        why = error.strerror or "it cannot be entered"
-        raise NexusError("usage", "the working folder", why, "Change to a folder that exists") from error

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from nexus_cli.cli.command_options import Json, working_folder
+from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.confirm import can_confirm
 from nexus_cli.cli.print_report import print_json, print_text, print_value
-from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.paths import defaults_dir, places, project_root, working_folder
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.setting_rules import RULES, TABLES
 from nexus_cli.config.settings import (

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.choose_model import choose_model
-from nexus_cli.cli.command_options import Json, Model, RecipeName, SessionKey, whole_number, working_folder
+from nexus_cli.cli.command_options import Json, Model, RecipeName, SessionKey, whole_number
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
+from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MAX_INT

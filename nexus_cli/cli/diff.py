@@ -6,9 +6,9 @@ import os
 
 import typer
 
-from nexus_cli.cli.command_options import working_folder
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.cli.undo import Paths, Turn, Worked, settle
+from nexus_cli.config.paths import working_folder
 from nexus_cli.core.elide import plural
 from nexus_cli.reports.undo import turn_diff
 from nexus_cli.session.undo_files import open_undo

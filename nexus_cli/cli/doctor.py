@@ -25,12 +25,12 @@ import typer
 
 from nexus_cli import __version__
 from nexus_cli.cli.choose_model import choose_model
-from nexus_cli.cli.command_options import Json, working_folder
+from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.config.checks import list_checks
 from nexus_cli.config.host_environment import host_environment, own_environment
 from nexus_cli.config.ledger_place import ledger_place, shown_place
-from nexus_cli.config.paths import Places, defaults_dir, exists, places, project_root, with_tilde
+from nexus_cli.config.paths import Places, defaults_dir, exists, places, project_root, with_tilde, working_folder
 from nexus_cli.config.programs import ProgramRefused, find_program, own_interpreter
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.config.stored_keys import key_place

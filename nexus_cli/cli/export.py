@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
-from nexus_cli.cli.twins import load_subjects
+from nexus_cli.cli.shell_command import load_subjects
 from nexus_cli.commands.export import export_pieces
 from nexus_cli.config.settings import own_settings
 from nexus_cli.core.errors import NexusError

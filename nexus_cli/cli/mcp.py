@@ -11,9 +11,9 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from nexus_cli.cli.command_options import Directory, Json, working_folder
+from nexus_cli.cli.command_options import Directory, Json
 from nexus_cli.cli.print_report import print_report, print_text
-from nexus_cli.config.paths import defaults_dir, places, project_root, with_tilde
+from nexus_cli.config.paths import defaults_dir, places, project_root, with_tilde, working_folder
 from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.settings_file import write_server
 from nexus_cli.core.elide import one_line

@@ -6,10 +6,10 @@ import typer
 
 from nexus_cli.cli.command_options import Json, Model
 from nexus_cli.cli.print_report import print_report
-from nexus_cli.cli.twins import add_twins
+from nexus_cli.cli.shell_command import add_verbs
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Facts remembered across sessions.")
-add_twins(app, "memory")
+add_verbs(app, "memory")
 
 
 @app.command("consolidate")

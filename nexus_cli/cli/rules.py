@@ -7,9 +7,9 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from nexus_cli.cli.command_options import Json, level_option, refuse_empty, working_folder
+from nexus_cli.cli.command_options import Json, level_option, refuse_empty
 from nexus_cli.cli.print_report import print_json, print_text
-from nexus_cli.config.paths import places, project_root, with_tilde
+from nexus_cli.config.paths import places, project_root, with_tilde, working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.elide import clip_text

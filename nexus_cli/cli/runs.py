@@ -13,7 +13,7 @@ import typer
 from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.cli.twins import add_twins, make_source
+from nexus_cli.cli.shell_command import add_verbs, make_source
 from nexus_cli.commands.runs import end_pause
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.clock import format_utc, local_now
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from nexus_cli.core.event import Event
 
 HELP = "Work that waits, is queued, or was done unattended."
-app = add_twins(typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP), "runs")
+app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP), "runs")
 
 
 @app.callback(invoke_without_command=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nexus_cli.cli.command_options import working_folder
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
+from nexus_cli.config.paths import working_folder
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
 from nexus_cli.ui.print.stream import write_stderr_line

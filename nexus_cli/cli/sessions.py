@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.command_options import Json, refuse_empty, whole_number, working_folder
+from nexus_cli.cli.command_options import Json, refuse_empty, whole_number
 from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.export import Format, Output, Page, Raw, write_export
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.config.paths import places
+from nexus_cli.config.paths import places, working_folder
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
@@ -105,7 +105,7 @@ def stop(
     The process of the session gets SIGTERM: it stops the turn, saves and ends.
     """
     if key.startswith("run-"):
-        from nexus_cli.cli.twins import make_source  # noqa: PLC0415
+        from nexus_cli.cli.shell_command import make_source  # noqa: PLC0415
         from nexus_cli.commands.runs import cancel_run  # noqa: PLC0415
         from nexus_cli.reports.runs import run_text  # noqa: PLC0415
 

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.command_options import Json, working_folder
+from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report, print_value
+from nexus_cli.config.paths import working_folder
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.reports import skills as reports
 from nexus_cli.reports.skills import skills_text

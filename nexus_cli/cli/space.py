@@ -16,11 +16,11 @@ from nexus_cli.cli.command_options import (
     RecipeName,
     refuse_empty,
     whole_number,
-    working_folder,
 )
 from nexus_cli.cli.print_report import print_json, print_report, print_value
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.ledger_place import ledger_place
+from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import format_utc, local_now

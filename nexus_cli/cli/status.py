@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.command_options import Json, working_folder
+from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
-from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.paths import places, project_root, working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from nexus_cli.cli.command_options import Json, refuse_empty, working_folder
+from nexus_cli.cli.command_options import Json, refuse_empty
 from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.print_report import print_json, print_report, print_text, text_width
 from nexus_cli.config import trust as record
 from nexus_cli.config.foreign_items import KINDS
-from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.paths import defaults_dir, places, project_root, working_folder
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.settings import load_settings
 from nexus_cli.core.errors import NexusError

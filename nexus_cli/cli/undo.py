@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.command_options import Json, refuse_empty, whole_number, working_folder
+from nexus_cli.cli.command_options import Json, refuse_empty, whole_number
 from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
+from nexus_cli.config.paths import working_folder
 from nexus_cli.reports.undo import UNSURE_QUESTION, describe_unsure, undo_text
 from nexus_cli.session.settle_projects import settle_projects
 from nexus_cli.session.undo_files import open_undo, restore_files

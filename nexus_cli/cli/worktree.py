@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.command_options import Json, working_folder
+from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report, print_text
-from nexus_cli.config.paths import places
+from nexus_cli.config.paths import places, working_folder
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.elide import plural
 from nexus_cli.reports.replay import ONE_LINE

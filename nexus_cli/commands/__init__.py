@@ -1,4 +1,4 @@
-"""The slash commands: each file of this folder exports a tuple `COMMANDS` and is discovered automatically."""
+"""The slash commands: a file of this folder exports a `NOUN`, a tuple `COMMANDS`, or both, and is found by itself."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from functools import cache
 from importlib import import_module
 
 from nexus_cli.commands.command import GROUPS, Command
+from nexus_cli.commands.slash_command import make_slash_command
 from nexus_cli.core.errors import NexusError, nearest_name
 
 _LINE = re.compile(r"/+([\w-]*(?::[\w-]+)*)/?(?:[ \t]+(.*))?")
 _MESSAGE = re.compile(r"/+([\w-]+)\s+(.*)", re.DOTALL)
-_SHARED = {"command", "arguments"}
+SHARED = {"command", "arguments", "slash_command", "verb"}
+"""Files of this folder that declare no command."""
 _UNDO = "/undo takes back what a turn did to files, /rewind goes back to an earlier message, with files or without"
 _MENTION = "The model reads files itself; @FILE in a message attaches one"
 _SHELL = "!COMMAND runs a shell command and shares its output, !!COMMAND keeps it private"
@@ -50,9 +52,11 @@ def discover() -> dict[str, Command]:
     """Return every command by name, ordered by group and name. Raises `ValueError` if two have the same name."""
     found: dict[str, Command] = {}
     for module in pkgutil.iter_modules(__path__):
-        if module.name in _SHARED:
+        if module.name in SHARED:
             continue
-        for command in import_module(f"{__name__}.{module.name}").COMMANDS:
+        declared = import_module(f"{__name__}.{module.name}")
+        noun = getattr(declared, "NOUN", None)
+        for command in (*getattr(declared, "COMMANDS", ()), *((make_slash_command(noun),) if noun else ())):
             taken = {name for other in found.values() for name in (other.name, *other.aliases)}
             for name in taken.intersection((command.name, *command.aliases)):
                 raise ValueError(f"two commands are called /{name}")

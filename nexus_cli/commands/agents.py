@@ -9,6 +9,7 @@ from typing import Any
 
 from nexus_cli.commands.arguments import require_ledger
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
+from nexus_cli.commands.verb import Authority
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
@@ -212,6 +213,12 @@ def _complete_agents(context: CommandContext) -> Sequence[str]:
     return [*(row["id"] for row in rows), *(f"{what} {id_}" for what in (STEER, STOP) for id_ in at_work), *made]
 
 
+def _authority(rest: str) -> Authority:
+    """Return what the arguments may change: the words and the files of the person are theirs."""
+    word = rest.partition(" ")[0]
+    return Authority.PERMITS if word in (STEER, REVIEW) else Authority.ACTS
+
+
 COMMANDS = (
     Command(
         "agents",
@@ -220,6 +227,6 @@ COMMANDS = (
         "[ID | steer ID WORDS | stop ID | review ID]",
         complete=_complete_agents,
         aliases=("agent",),
-        served=lambda context, rest: rest.partition(" ")[0] not in (STEER, REVIEW),  # the person's words and files
+        authority=lambda context, rest: _authority(rest),
     ),
 )

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.commands.command import CommandContext, Report, Source, usage_error
+from nexus_cli.commands.command import CommandContext, usage_error
+from nexus_cli.commands.verb import Report, Source
 from nexus_cli.core.errors import NexusError
 
 if TYPE_CHECKING:
@@ -24,12 +25,18 @@ def read_source(context: CommandContext) -> Source:
     """Return the source of reports on the open session; raise `NexusError("ledger", ...)` without a ledger."""
     session = context.session
     return Source(
-        require_ledger(context), lambda: session.id, lambda: context.settings, session.tools, lambda: session.folder
+        require_ledger(context),
+        lambda: session.id,
+        lambda: context.settings,
+        session.tools,
+        lambda: session.folder,
+        live=session,
+        say=context.say,
     )
 
 
-def show_report(context: CommandContext, report: Report) -> None:
-    """Show a report that a twin has built."""
+def show_report(context: CommandContext, report: Report[Any]) -> None:
+    """Show the report of a verb."""
     context.show(report.form, report.value)
 
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Sequence
 from typing import Annotated
 
-from nexus_cli.commands.arguments import read_source, require_ledger, show_report, warn_if_stale
-from nexus_cli.commands.command import Command, CommandContext, Option, Report, Source, Twin, always, usage_error
-from nexus_cli.core.errors import NexusError
+from nexus_cli.commands.arguments import require_ledger, warn_if_stale
+from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.core.json_types.cache_report import CacheReport, MissReport
 from nexus_cli.core.limits import MAX_INT
 from nexus_cli.reports.cache import cache_report, miss_report
 from nexus_cli.reports.cost import cost_report
 
-_WHY = re.compile(r"why(?:\s+0*([1-9][0-9]{0,14}))?(\s+all)?\s*", re.ASCII | re.IGNORECASE)
 OFFERED = 20
 """Most requests that completion offers."""
 
 
-def build_cache(source: Source) -> Report:
+def build_cache(source: Source) -> Report[CacheReport]:
     """Show what each request of a session was expected to have, and had, from the provider's cache."""
     return Report("cache", cache_report(source.ledger, source.session(), source.settings()))
 
@@ -32,39 +31,16 @@ def build_miss(
     details: Annotated[
         bool, Option(help="Add the first difference and the price of each rewrite.", name="--all")
     ] = False,
-) -> Report:
+) -> Report[MissReport]:
     """Explain what made a request miss the cache: what differed first from the one before, time, or the provider."""
     form = "miss_details" if details else "miss"
     return Report(form, miss_report(source.ledger, source.session(), source.settings(), step))
 
 
-async def show_cache(context: CommandContext, rest: str) -> None:
-    """Show the cache use of each request.
-
-    `why` explains the newest miss, `why STEP` one request: what it cost, and the cause. With `all` also the first
-    difference from the request before it, and what each rewrite of the window cost.
-    """
-    source = read_source(context)
-    if not rest:
-        warn_if_stale(context)
-        show_report(context, await asyncio.to_thread(build_cache, source))
-        return
-    asked = _WHY.fullmatch(rest)
-    if asked is None:
-        raise usage_error("cache", rest, "expected nothing, or `why`, the number of a request, and `all`")
-    warn_if_stale(context)
-    step, details = int(asked[1]) if asked[1] else None, bool(asked[2])
-    show_report(context, await asyncio.to_thread(build_miss, source, step, details))
-
-
-def _complete_cache(context: CommandContext) -> Sequence[str]:
-    """Return `why`, `why all`, and `why N` for the newest requests."""
-    try:
-        ledger = require_ledger(context)
-        last = ledger.log(context.session.id).step()
-    except NexusError:
-        last = 0
-    return ["why", "why all", *(f"why {step}" for step in range(last, max(0, last - OFFERED), -1))]
+def _complete_steps(source: Source) -> Sequence[str]:
+    """Return the numbers of the newest requests."""
+    last = source.ledger.log(source.session()).step()
+    return [str(step) for step in range(last, max(0, last - OFFERED), -1)]
 
 
 async def show_cost(context: CommandContext, rest: str) -> None:
@@ -77,8 +53,10 @@ async def show_cost(context: CommandContext, rest: str) -> None:
     context.show("cost", await asyncio.to_thread(cost_report, require_ledger(context), context.session.id))
 
 
-COMMANDS = (
-    Command("cache", "context", show_cache, "[why [STEP] [all]]", complete=_complete_cache, served=always),
-    Command("cost", "context", show_cost, aliases=("usage",), is_first=True, served=always),
+NOUN = Noun(
+    "cache",
+    "context",
+    (Verb(build_cache, of_session=True), Verb(build_miss, "why", of_session=True, complete=_complete_steps)),
+    "Show the cache use of each request.",
 )
-TWINS = (Twin(build_cache, of_session=True), Twin(build_miss, "why", of_session=True))
+COMMANDS = (Command("cost", "context", show_cost, aliases=("usage",), is_first=True, authority=Authority.READS),)

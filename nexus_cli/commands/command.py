@@ -3,18 +3,17 @@
 A command is a record in the `COMMANDS` of a file of this folder; its help is the docstring of its function. It shows
 reports, which are values, by the name of their text form (`nexus_cli.reports.forms`).
 
-Its twin is a shell command that shows the same report, built by the same function. The function's parameters after the
-source are the arguments and options of the shell command (`Annotated` with an `Option`), its docstring is the help.
-`--session` and `--json` are added by `nexus_cli.cli.twins`.
+Most are made of the verbs of a noun (`nexus_cli.commands.verb`), which are shell commands too; the others are written
+here because they change the session or the screen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from nexus_cli.commands.verb import Authority
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.redact_secrets import redact
@@ -22,8 +21,6 @@ from nexus_cli.core.redact_secrets import redact
 if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
     from nexus_cli.core.event import Event
-    from nexus_cli.core.tool import Tool
-    from nexus_cli.ledger import Ledger
     from nexus_cli.session.options import Options
     from nexus_cli.session.session import Session
     from nexus_cli.session.session_state import Act
@@ -150,17 +147,25 @@ class Command:
     """Its argument may be a message of several lines."""
     at_terminal: bool = False
     """True if it needs only the person's terminal and no session: over --connect it runs in the client."""
-    served: Callable[[CommandContext, str], bool] | None = None
-    """Returns True for arguments that a client of a server may give; None for a command of the person alone.
-
-    With these, the command reads and changes only its own session, and permits nothing that the server does not.
-    """
+    is_local: bool = False
+    """True if it opens another session, or needs the files or the terminal of the person: it works in no client."""
+    authority: Authority | Callable[[CommandContext, str], Authority] = Authority.PERMITS
+    """What it may change, for these arguments: a client of a server may give what does not permit."""
 
     async def invoke(self, context: CommandContext, rest: str) -> None:
         """Run the command. Raises `NexusError("usage", ...)` for arguments that it does not take."""
         if rest and not self.usage:
             raise usage_error(self.name, rest, "it takes no arguments")
         await self.run(context, rest)
+
+    def authority_of(self, context: CommandContext, rest: str) -> Authority:
+        """Return what the command may change with these arguments."""
+        return self.authority if isinstance(self.authority, Authority) else self.authority(context, rest)
+
+    @property
+    def is_served(self) -> bool:
+        """True if a client of a server may give the command, at least with some arguments."""
+        return not (self.is_local or self.at_terminal or self.authority is Authority.PERMITS)
 
     @property
     def summary(self) -> str:
@@ -172,68 +177,6 @@ class Command:
         """The docstring of `run`, without its indentation."""
         lines = (self.run.__doc__ or "").strip().splitlines()
         return "\n".join(line.strip() for line in lines)
-
-
-def always(context: CommandContext, rest: str) -> bool:
-    """Return True: `Command.served` of a command that is safe whatever its arguments are."""
-    return True
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The input of a report: the open session, or the one that a shell command names."""
-
-    ledger: Ledger
-    session: Callable[[], str]
-    """Returns the id of the session; "" for a shell command without one."""
-    settings: Callable[[], Settings]
-    tools: Callable[[], Iterable[Tool]]
-    folder: Callable[[], Path]
-    prefix: str = "/"
-    """The text before the name of a command: `/` or `nexus `."""
-    is_named: bool = False
-    """True if the person named the session."""
-
-    @property
-    def project(self) -> str:
-        """The project as the ledger knows it; a worktree has that of its project."""
-        return self.ledger.project_of(self.folder())
-
-
-class Report(NamedTuple):
-    """A value, and the name of its text form."""
-
-    form: str
-    value: Mapping[str, Any]
-    whole: bool = False
-    """True if lines are not cut in a pipe."""
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """An argument or option of a shell command; its value type is that of its parameter."""
-
-    metavar: str | None = None
-    help: str = ""
-    name: str = ""
-    """Its name in the shell, if it differs from the parameter's."""
-    is_argument: bool = False
-    least: int = 1
-    """The least value of a number. For a text, 0 permits an empty one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Twin:
-    """A shell command, or a subcommand."""
-
-    build: Callable[..., Report]
-    """Takes a `Source` and the options. Raises `NexusError` for errors that the person can fix."""
-    verb: str = ""
-    """The name of a subcommand; "" for the command itself."""
-    opens: Literal["read", "write", "create"] = "read"
-    """The mode in which the shell command opens the ledger."""
-    of_session: bool = False
-    """True if it has `--session`."""
 
 
 def usage_error(name: str, rest: str, why: str, hint: str = "") -> NexusError:

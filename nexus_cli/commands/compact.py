@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.commands.command import Command, CommandContext, always, run_act, usage_error
+from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
+from nexus_cli.commands.verb import Authority
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.session.acts.compaction import preview, uncompaction
 
@@ -70,7 +71,7 @@ COMMANDS = (
         complete=lambda context: (PREVIEW,),
         aliases=("summarize",),
         is_first=True,
-        served=always,
+        authority=Authority.ACTS,
     ),
-    Command("uncompact", "context", uncompact, idle=True, served=always),
+    Command("uncompact", "context", uncompact, idle=True, authority=Authority.ACTS),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from nexus_cli.commands.arguments import read_step, require_ledger, warn_if_stale
-from nexus_cli.commands.command import Command, CommandContext, always, usage_error
+from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.commands.verb import Authority
 from nexus_cli.reports.context import sent_request_report
 from nexus_cli.reports.context_summary import context_summary
 from nexus_cli.reports.request_diff import request_difference
@@ -47,6 +48,6 @@ COMMANDS = (
         complete=lambda context: OPTIONS,
         aliases=("tokens",),
         is_first=True,
-        served=always,
+        authority=Authority.READS,
     ),
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from nexus_cli.commands.arguments import complete_drop_ids, parse_drop_range, require_record
-from nexus_cli.commands.command import Command, CommandContext, always, usage_error
+from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.commands.verb import Authority
 from nexus_cli.core.event import ContextRecall
 from nexus_cli.engine.requests import drop_list as reports
 
@@ -62,5 +63,12 @@ def _complete_drops(context: CommandContext) -> list[str]:
 
 
 COMMANDS = (
-    Command("drops", "context", show_drops, "[ID [A:B] | recall ID [A:B]]", complete=_complete_drops, served=always),
+    Command(
+        "drops",
+        "context",
+        show_drops,
+        "[ID [A:B] | recall ID [A:B]]",
+        complete=_complete_drops,
+        authority=Authority.ACTS,
+    ),
 )

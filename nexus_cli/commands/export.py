@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from nexus_cli.commands.arguments import require_ledger, require_record
-from nexus_cli.commands.command import Command, CommandContext, always, usage_error
+from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.commands.undo import parse_turn
+from nexus_cli.commands.verb import Authority
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.elide import plural
 from nexus_cli.ledger import Ledger, SessionInfo
@@ -127,7 +128,7 @@ async def show_diff(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("transcript", "session", show_transcript, served=always),
+    Command("transcript", "session", show_transcript, authority=Authority.READS),
     Command("export", "session", export_session, "[md|jsonl|html|claude] [FILE]", complete=lambda context: FORMATS),
     Command("copy", "work", copy_answer, "[N]", at_terminal=True),
     Command("diff", "work", show_diff, "[N] [PATH]", is_first=True),

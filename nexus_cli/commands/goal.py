@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
+from nexus_cli.commands.verb import Authority
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.goals import goals_report
@@ -126,6 +127,6 @@ COMMANDS = (
         idle=True,
         at_once=(CLEAR,),
         complete=_complete_goal,
-        served=lambda context, rest: UNTIL.search(rest) is None,
+        authority=lambda context, rest: Authority.PERMITS if UNTIL.search(rest) else Authority.ACTS,
     ),
 )

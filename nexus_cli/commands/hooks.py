@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from nexus_cli.commands.command import Command, CommandContext, always
+from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.verb import Authority
 from nexus_cli.reports.hooks import hooks_report
 
 
@@ -17,5 +18,5 @@ async def show_hooks(context: CommandContext, rest: str) -> None:
     context.show("hooks", {"version": 1, "hooks": hooks})
 
 
-COMMANDS = (Command("hooks", "nexus", show_hooks, served=always),)
+COMMANDS = (Command("hooks", "nexus", show_hooks, authority=Authority.READS),)
 """The command."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nexus_cli.commands.command import Command, CommandContext, always, usage_error
+from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.commands.verb import Authority
 from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.services import Jobs
 
@@ -43,4 +44,6 @@ def _complete_jobs(context: CommandContext) -> Sequence[str]:
     return [*(row["id"] for row in rows), *(f"{word} {one}" for word in (STOP, OPEN) for one in running)]
 
 
-COMMANDS = (Command("jobs", "work", show_jobs, "[ID | open ID | stop ID]", complete=_complete_jobs, served=always),)
+COMMANDS = (
+    Command("jobs", "work", show_jobs, "[ID | open ID | stop ID]", complete=_complete_jobs, authority=Authority.ACTS),
+)

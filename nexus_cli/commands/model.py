@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.commands.arguments import parse_choice, resume_options
-from nexus_cli.commands.command import Choice, Command, CommandContext, always, usage_error
+from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
+from nexus_cli.commands.verb import Authority
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError
@@ -142,7 +143,9 @@ COMMANDS = (
         complete=lambda context: reports.quick_names(context.settings, os.environ),
         aliases=("models",),
         is_first=True,
-        served=always,
+        authority=Authority.ACTS,
     ),
-    Command("effort", "model", set_effort, "[LEVEL]", idle=True, complete=lambda context: _CHOICES, served=always),
+    Command(
+        "effort", "model", set_effort, "[LEVEL]", idle=True, complete=lambda context: _CHOICES, authority=Authority.ACTS
+    ),
 )

@@ -15,6 +15,7 @@ from nexus_cli.commands import discover as list_commands
 from nexus_cli.commands.arguments import resume_options
 from nexus_cli.commands.command import OWN, Command, CommandContext
 from nexus_cli.commands.model import describe_cache_miss
+from nexus_cli.commands.verb import Authority
 from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.elide import one_line
@@ -84,7 +85,7 @@ def _guard_command(command: Command, plugin: str) -> Command:
 
     text, _, more = command.help.partition("\n")
     call.__doc__ = f"{text.removesuffix('.')} (plugin {plugin}).\n{more}"
-    return replace(command, run=call, group=OWN, complete=None, served=None)
+    return replace(command, run=call, group=OWN, complete=None, authority=Authority.PERMITS)
 
 
 def describe_taken(cwd: Path, built_in: Collection[str]) -> str:

@@ -6,6 +6,7 @@ import asyncio
 
 from nexus_cli.commands.arguments import parse_choice
 from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.commands.verb import Authority
 from nexus_cli.core.limits import LEVEL_NAMES, PLAN, Limits, name_level, parse_level
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.permission.approvals import remove_allowance
@@ -83,6 +84,6 @@ COMMANDS = (
         complete=lambda context: (PLAN, *LEVEL_NAMES, *EDITS),
         aliases=("approvals",),
         is_first=True,
-        served=lambda context, rest: not _edits_rules(rest),  # rules are the person's
+        authority=lambda context, rest: Authority.PERMITS if _edits_rules(rest) else Authority.ACTS,
     ),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nexus_cli.commands.command import Command, CommandContext, always, run_act, usage_error
+from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
+from nexus_cli.commands.verb import Authority
 from nexus_cli.engine.compaction.pins import has_pin, list_pins
 from nexus_cli.engine.requests.user_messages import newest_messages
 from nexus_cli.reports.pins import pins_report
@@ -47,6 +48,12 @@ def _complete_pin(context: CommandContext) -> Sequence[str]:
 
 COMMANDS = (
     Command(
-        "pin", "context", pin_text, "[TEXT | MESSAGE | remove ID]", idle=True, complete=_complete_pin, served=always
+        "pin",
+        "context",
+        pin_text,
+        "[TEXT | MESSAGE | remove ID]",
+        idle=True,
+        complete=_complete_pin,
+        authority=Authority.ACTS,
     ),
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from nexus_cli.commands import schedule
 from nexus_cli.commands.command import Command, CommandContext
-from nexus_cli.commands.schedule import edit_schedule, is_schedule
+from nexus_cli.commands.slash_command import make_slash_command
+from nexus_cli.commands.verb import Authority
 from nexus_cli.core.limits import PLAN, name_level
 
 
@@ -13,8 +15,8 @@ async def plan_mode(context: CommandContext, rest: str) -> None:
     In plan mode the model is read-only and proposes a plan, which you can then approve. TEXT is the first message.
     Shift+Tab reaches plan mode too. /schedule runs work at a set time.
     """
-    if is_schedule(context, rest):
-        await edit_schedule(context, rest)
+    if schedule.is_schedule(context, rest):
+        await make_slash_command(schedule.NOUN).run(context, rest)
         return
     session = context.session
     is_on = session.status().allow == PLAN
@@ -38,6 +40,6 @@ COMMANDS = (
         idle=True,
         is_first=True,
         takes_message=True,
-        served=lambda context, rest: not is_schedule(context, rest),
+        authority=lambda context, rest: Authority.PERMITS if schedule.is_schedule(context, rest) else Authority.ACTS,
     ),
 )

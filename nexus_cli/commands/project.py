@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from nexus_cli.commands.command import Command, CommandContext, always, usage_error
+from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.commands.verb import Authority
 from nexus_cli.config.paths import project_root
 from nexus_cli.engine.compaction.record_sources import read_log_in_pieces
 from nexus_cli.reports.diff import changes_to_review
@@ -64,6 +65,6 @@ async def review_change(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("init", "work", write_instructions, "[TOKENS] [WORDS]", idle=True, is_first=True, served=always),
+    Command("init", "work", write_instructions, "[TOKENS] [WORDS]", idle=True, is_first=True, authority=Authority.ACTS),
     Command("review", "work", review_change, "[RANGE [WORDS]]", idle=True),
 )

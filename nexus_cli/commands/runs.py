@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import read_source, show_report, split_act
-from nexus_cli.commands.command import Command, CommandContext, Option, Report, Source, Twin, usage_error
+from nexus_cli.commands.arguments import read_source, show_report
+from nexus_cli.commands.command import CommandContext
+from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import APPROVAL, ENDED, FAILED, STATES, UNATTENDED, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import MOST, changed_runs, describe_run, name_origin, run_report, runs_report
 
-ACTS = ("list", "show", "cancel", "pause", "resume")
+OFFERED = 20
+"""Most runs that completion offers."""
 MOST_SELECTED = 10_000
 """Most runs that are cancelled or paused together."""
 RunId = Annotated[str, Option("ID", "The run's id, such as run-12.", is_argument=True, least=0)]
@@ -29,14 +31,14 @@ def build_list(
     source: Source,
     state: Annotated[str, Option("STATE", f"Only one of {', '.join(STATES)}.", least=0)] = "",
     last: Annotated[int, Option("N", "List the newest N.")] = MOST,
-) -> Report:
+) -> Report[Any]:
     """List runs, the newest first: their state, what they wait for, how they ended."""
     if state and state not in STATES:
         raise NexusError("usage", f"--state {state}", f"expected one of {', '.join(STATES)}")
     return Report("runs", runs_report(source.ledger, [state] if state else (), last))
 
 
-def build_run(source: Source, run: RunId) -> Report:
+def build_run(source: Source, run: RunId) -> Report[Any]:
     """Show one run: what started it, what it waits for, what came, its report."""
     return Report("run", run_report(source.ledger, source.ledger.runs.find(run)))
 
@@ -72,7 +74,7 @@ def cancel_run(
     plan: OfPlan = "",
     space: OfSpace = "",
     agent: OfAgent = "",
-) -> Report:
+) -> Report[Any]:
     """End a run, or all open ones of a schedule, space or agent; a process that works on it stops. What is done stays.
 
     New ones still start: see nexus schedule pause.
@@ -95,7 +97,7 @@ def pause_run(
     plan: OfPlan = "",
     space: OfSpace = "",
     agent: OfAgent = "",
-) -> Report:
+) -> Report[Any]:
     """Pause a run, or all open ones of a schedule, space or agent: one that works ends after its step.
 
     `nexus runs resume` lets it go on. New ones still start: see nexus schedule pause.
@@ -108,7 +110,7 @@ def pause_run(
     return _changed(source, befores, "paused")
 
 
-def end_pause(source: Source, every: bool, plan: str, space: str, agent: str) -> Report:
+def end_pause(source: Source, every: bool, plan: str, space: str, agent: str) -> Report[Any]:
     """Let the paused runs of a selection go on, with the next nexus serve."""
     runs, at = source.ledger.runs, format_utc(local_now())
     selected = select_runs(source, "", every, plan, space, agent)
@@ -116,47 +118,15 @@ def end_pause(source: Source, every: bool, plan: str, space: str, agent: str) ->
     return _changed(source, [runs.set_paused(one.key, False, at) for one in paused], "resumed")
 
 
-def _changed(source: Source, befores: Sequence[Run], done: str) -> Report:
+def _changed(source: Source, befores: Sequence[Run], done: str) -> Report[Any]:
     return Report("runs", changed_runs(source.ledger, [one.key for one in befores], done))
 
 
-async def edit_runs(context: CommandContext, rest: str) -> None:
-    """List runs and answer what they ask.
-
-    Without an argument it also asks what the runs of this project wait for; one that is answered goes on here. `resume`
-    continues a waiting or failed run: the run of this session here, any other one with the next nexus serve. `cancel`
-    and `pause` also take `--all`, `--plan ID`, `--space NAME` and `--agent NAME`, `resume` ends such a pause.
-    """
+async def list_and_answer(context: CommandContext) -> None:
+    """List the runs, and answer what those of this project ask; one that is answered goes on here."""
     source = read_source(context)
-    act, text = split_act(rest)
-    if act in ("", "list") and not text:
-        show_report(context, build_list(source))
-        if not act:
-            await _answer_waiting(context, source)
-        return
-    if act not in ACTS or not text:
-        act, text = ("show", rest.strip()) if not text else (act, text)
-    match act:
-        case "show":
-            show_report(context, build_run(source, text))
-        case "cancel" | "pause":
-            show_report(context, (cancel_run if act == "cancel" else pause_run)(source, **_parse_selection(rest, text)))
-        case "resume":
-            await _resume(context, source, text)
-        case _:
-            raise usage_error("runs", rest, f"expected one of {', '.join(ACTS)}, and the id of a run")
-
-
-def _parse_selection(rest: str, text: str) -> dict[str, Any]:
-    """Parse an id, `--all`, or `--plan`, `--space`, `--agent` with a value."""
-    name, _, value = text.partition(" ")
-    if not name.startswith("--"):
-        return {"run": text}
-    if name == "--all" and not value:
-        return {"every": True}
-    if name in ("--plan", "--space", "--agent") and value.strip():
-        return {name[2:]: value.strip()}
-    raise usage_error("runs", rest, f"{name} is not one of --all, --plan ID, --space NAME and --agent NAME")
+    show_report(context, build_list(source))
+    await _answer_waiting(context, source)
 
 
 async def _answer_waiting(context: CommandContext, source: Source) -> None:
@@ -198,36 +168,59 @@ async def _drive(context: CommandContext, ledger: Ledger, run: Run) -> None:
         own.close()
 
 
-async def _resume(context: CommandContext, source: Source, text: str) -> None:
+async def resume_run(
+    context: CommandContext,
+    run: OneRun = "",
+    every: Every = False,
+    plan: OfPlan = "",
+    space: OfSpace = "",
+    agent: OfAgent = "",
+) -> None:
+    """Continue a waiting or failed run: the run of this session here, any other one with the next nexus serve.
+
+    With --all, --plan, --space or --agent the pause of these runs ends.
+    """
     from nexus_cli.runs.run_approvals import require_own  # noqa: PLC0415  (few sessions resume runs)
 
-    if text.startswith("--"):
-        selected = {"every": False, "plan": "", "space": "", "agent": "", **_parse_selection(text, text)}
-        show_report(context, end_pause(source, **selected))
+    source = read_source(context)
+    if not run:
+        show_report(context, end_pause(source, every, plan, space, agent))
         return
-    runs, run = source.ledger.runs, source.ledger.runs.find(text)
-    if run.has_ended and run.state != FAILED:
-        raise NexusError("usage", run.id, f"it is {run.state} already", f"/runs show {run.id}")
-    require_own(source.ledger, run)
-    if run.state == FAILED:
-        runs.resume_failed(run, format_utc(local_now()))
-        show_report(context, Report("run", run_report(source.ledger, runs.get(run.key), "continues with nexus serve")))
+    runs, found = source.ledger.runs, source.ledger.runs.find(run)
+    if found.has_ended and found.state != FAILED:
+        raise NexusError("usage", found.id, f"it is {found.state} already", f"/runs show {found.id}")
+    require_own(source.ledger, found)
+    if found.state == FAILED:
+        runs.resume_failed(found, format_utc(local_now()))
+        done = "continues with nexus serve"
+        show_report(context, Report("run", run_report(source.ledger, runs.get(found.key), done)))
         return
-    was_paused = runs.set_paused(run.key, False, format_utc(local_now())).is_paused
-    if run.waits and run.waits.kind == APPROVAL:
-        await _answer(context, source, run)
+    was_paused = runs.set_paused(found.key, False, format_utc(local_now())).is_paused
+    if found.waits and found.waits.kind == APPROVAL:
+        await _answer(context, source, found)
         return
-    if run.state != WAITING and not was_paused:
-        raise NexusError("usage", run.id, f"it is {run.state}", f"Use nexus runs resume {run.id} in a shell")
-    if run.state == WAITING and not was_paused:
-        runs.signal(run.key, "person", {}, format_utc(local_now()))
-    show_report(context, Report("run", run_report(source.ledger, runs.get(run.key), "goes on")))
+    if found.state != WAITING and not was_paused:
+        raise NexusError("usage", found.id, f"it is {found.state}", f"Use nexus runs resume {found.id} in a shell")
+    if found.state == WAITING and not was_paused:
+        runs.signal(found.key, "person", {}, format_utc(local_now()))
+    show_report(context, Report("run", run_report(source.ledger, runs.get(found.key), "goes on")))
 
 
-COMMANDS = (Command("runs", "work", edit_runs, "[show|cancel|pause|resume] [ID]"),)
-TWINS = (
-    Twin(build_list, "list"),
-    Twin(build_run, "show"),
-    Twin(cancel_run, "cancel", "write"),
-    Twin(pause_run, "pause", "write"),
+def _complete_runs(source: Source) -> Sequence[str]:
+    """Return the ids of the newest runs."""
+    return [run.id for run in source.ledger.runs.list_runs((), OFFERED)]
+
+
+NOUN = Noun(
+    "runs",
+    "work",
+    (
+        Verb(list_and_answer, authority=Authority.PERMITS),
+        Verb(build_list, "list"),
+        Verb(build_run, "show", complete=_complete_runs),
+        Verb(cancel_run, "cancel", Authority.PERMITS, "write", complete=_complete_runs),
+        Verb(pause_run, "pause", Authority.PERMITS, "write", complete=_complete_runs),
+        Verb(resume_run, "resume", Authority.PERMITS, complete=_complete_runs),
+    ),
+    "List runs and answer what they ask.",
 )

@@ -2,71 +2,56 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import read_source, require_ledger, show_report, split_act
-from nexus_cli.commands.command import Command, CommandContext, Option, Report, Source, Twin, usage_error
+from nexus_cli.commands.arguments import require_ledger, split_act
+from nexus_cli.commands.command import CommandContext
+from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.config.paths import working_folder
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import LEVEL_NAMES, require_level
 from nexus_cli.core.run import Plan, parse_key
-
-if TYPE_CHECKING:
-    from nexus_cli.runs.plan_service import NewPlan
 
 Name = Annotated[str, Option("ID", "Its id, such as plan-2, or its name.", is_argument=True)]
 ACTS = ("add", "remove", "pause", "resume", "run")
-_WORD = re.compile(r"""--([a-z-]+)(?:\s+|=)("[^"]*"|'[^']*'|\S+)""")
-OPTIONS = {"at": "at", "in": "within", "cron": "cron", "zone": "zone", "missed": "missed", "name": "name"}
-TIMES = ("at", "in", "cron")
-"""Options of which a plan needs exactly one."""
-OF_RUNS = ("allow", "max-steps", "max-cost", "rule", "until")
-"""Options of its runs. `--rule` may be given several times."""
-_FLAG = re.compile(r"(?<!\S)--(ask|worktree)(?!\S)")
-_QUOTED = re.compile(r'"([^"]*)"(?=\s)(.*)')
+_TIME = re.compile(r"(?<!\S)--(?:at|in|cron)(?:=|\s+\S)")
+"""An option of which a plan needs exactly one."""
+ALLOW_HELP = "What runs without asking: reading in the project; also edits; also confined commands; everything."
 
 
-def build_plans(source: Source) -> Report:
+def build_plans(source: Source) -> Report[Any]:
     """List the scheduled work, its next times and who added it."""
     from nexus_cli.runs.plan_service import plans_report  # noqa: PLC0415  (few sessions schedule anything)
 
     return Report("plans", plans_report(source.ledger), whole=True)
 
 
-def remove_plan(source: Source, name: Name) -> Report:
+def remove_plan(source: Source, name: Name) -> Report[Any]:
     """Remove scheduled work. Its runs stay, and one that is queued still runs."""
     plan = source.ledger.plans.find(name)
     source.ledger.plans.remove(plan.key)
     return _changed(source, plan, "removed")
 
 
-def pause_plan(source: Source, name: Name) -> Report:
+def pause_plan(source: Source, name: Name) -> Report[Any]:
     """Pause scheduled work."""
     plans = source.ledger.plans
     return _changed(source, plans.change(plans.find(name).key, paused=True), "paused")
 
 
-def resume_plan(source: Source, name: Name) -> Report:
+def resume_plan(source: Source, name: Name) -> Report[Any]:
     """Resume paused work at its next time; what passed meanwhile is not made up for."""
     from nexus_cli.runs import plan_service  # noqa: PLC0415
 
     return _changed(source, plan_service.resume_plan(source.ledger, source.ledger.plans.find(name)), "resumed")
 
 
-def _changed(source: Source, plan: Plan, done: str, run: str = "") -> Report:
+def _changed(source: Source, plan: Plan, done: str, run: str = "") -> Report[Any]:
     from nexus_cli.runs.plan_service import plan_report  # noqa: PLC0415
 
     return Report("plan", plan_report(source.ledger, plan, done, run))
-
-
-TWINS = (
-    Twin(build_plans, "list"),
-    Twin(remove_plan, "remove", "write"),
-    Twin(pause_plan, "pause", "write"),
-    Twin(resume_plan, "resume", "write"),
-)
 
 
 def is_schedule(context: CommandContext, rest: str) -> bool:
@@ -78,7 +63,7 @@ def is_schedule(context: CommandContext, rest: str) -> bool:
     if act == "list" or act not in ACTS:
         return act == "list" and not text
     if act == "add":
-        return any(name in TIMES for name, _ in _WORD.findall(text))
+        return bool(_TIME.search(text))
     if not text or parse_key(text, "plan") is not None:
         return True
     try:
@@ -87,82 +72,93 @@ def is_schedule(context: CommandContext, rest: str) -> bool:
         return False
 
 
-async def edit_schedule(context: CommandContext, rest: str) -> None:
-    """Show, add, pause or remove scheduled work.
+def add_scheduled(
+    source: Source,
+    prompt: Annotated[list[str], Option("PROMPT", "What is to be done.", is_argument=True)],
+    at: Annotated[str, Option("TIME", "Once: 2027-01-31T09:00, 9am, 'tomorrow 18:30'.")] = "",
+    within: Annotated[str, Option("DURATION", "Once: after '2 hours', 90m, '1d 2h'.", "--in")] = "",
+    cron: Annotated[str, Option("EXPR", "Again and again: @daily, or minute hour day month weekday.")] = "",
+    zone: Annotated[str, Option("TZ", "Time zone, such as Europe/Berlin; default: this machine's.")] = "",
+    missed: Annotated[str, Option("once|skip", "Of missed times: one run for all of them, or none.")] = "once",
+    allow: Annotated[str, Option("|".join(LEVEL_NAMES), ALLOW_HELP)] = "",
+    max_cost: Annotated[float | None, Option("USD", "Dollars that a run may cost.")] = None,
+    max_cost_day: Annotated[float | None, Option("USD", "Dollars that its runs may cost in a day.")] = None,
+    max_steps: Annotated[int | None, Option("N", "Requests to the model that a run may make.")] = None,
+    until: Annotated[str, Option("COMMAND", "A run is done once this exits 0.")] = "",
+    worktree: Annotated[
+        bool, Option(None, "Let each run work in a git worktree of its own, a copy of the project.")
+    ] = False,
+    ask: Annotated[bool, Option(None, "Let a run wait for you where the level does not cover a call.")] = False,
+    rule: Annotated[
+        list[str] | None,
+        Option("RULE", "Also run what RULE names, outside the sandbox if asked: 'bash(git push *)'."),
+    ] = None,
+    name: Annotated[str, Option("N", "A name, shown in its place.")] = "",
+    agent: Annotated[str, Option("NAME", "The agent of a space whose work it is.")] = "",
+    recipe: Annotated[str, Option("NAME", "The recipe of the run: what it may do, and what its context holds.")] = "",
+    model: Annotated[str, Option("NAME", "A litellm model name, or an alias.", "--model -m")] = "",
+    directory: Annotated[str, Option("DIR", "Work in DIR.", "--cd -C")] = "",
+) -> Report[Any]:
+    """Schedule work: a run of its own, at a time or again and again, in this folder.
 
-    Without an argument it lists the plans. `add PROMPT --at TIME`, `--in '2 hours'` or `--cron '0 9 * * *'` (with
-    `--zone`, `--missed`, `--name`, `--allow`, `--max-steps`, `--max-cost`, `--rule 'bash(git push *)'`, `--until 'npm
-    test'`, `--ask`, `--worktree`) schedules a run in this folder with this model; `remove`, `pause`, `resume` and `run`
-    take an id or a name. nexus serve, or nexus serve --once from cron, runs plans that are due.
+    What --allow (default ask) does not cover is refused, and named in the run's report; with --ask the run waits for
+    you instead (nexus runs list). With --until a run works on until the command exits 0, within its limits, else it
+    has failed. With --agent the run has the name, the spaces and the model of that agent, not its
+    level. A local time that does not exist when clocks are set forward is the next moment that does; one that comes
+    twice runs once.
     """
-    from nexus_cli.runs.plan_service import add_plan, fire_now  # noqa: PLC0415
+    from nexus_cli.runs.plan_service import NewPlan, add_plan  # noqa: PLC0415
 
-    source = read_source(context)
-    ledger = source.ledger
-    act, text = split_act(rest)
-    if act in ("", "list") and not text:
-        show_report(context, build_plans(source))
-        return
-    if act not in ACTS:
-        raise usage_error("schedule", rest, f"expected one of {', '.join(ACTS)}")
-    if not text:
-        raise usage_error("schedule", rest, "the argument is missing")
-    if not ledger.is_kept or not ledger.writes:
-        raise NexusError("usage", f"/schedule {act}", "this session is not saved", "Use nexus schedule in a shell")
-    if act == "add":
-        plan = add_plan(ledger, _parse_plan(context, rest, text), context.settings.runs)
-        report = await asyncio.to_thread(_changed, source, plan, "added")  # it asks git what is uncommitted
-    elif act == "run":
-        plan = ledger.plans.find(text)
-        report = _changed(source, plan, "queued", f"run-{fire_now(ledger, plan)}")
-    else:
-        report = next(twin for twin in TWINS if twin.verb == act).build(source, text)
-    show_report(context, report)
+    ledger, settings = source.ledger, source.settings()
+    folder = working_folder(directory) if directory else source.folder()
+    who = None
+    if agent:
+        from nexus_cli.spaces.people import find_agent  # noqa: PLC0415
 
-
-def _parse_plan(context: CommandContext, rest: str, text: str) -> NewPlan:
-    """Parse `PROMPT --OPTION VALUE...` to a plan; raise `NexusError("usage", ...)` for unknown options."""
-    from nexus_cli.runs.plan_service import NewPlan  # noqa: PLC0415
-
-    quoted = _QUOTED.fullmatch(text)  # its words are no options
-    prompt, text = quoted.groups() if quoted else ("", text)
-    flags, text = _FLAG.findall(text), _FLAG.sub(" ", text)
-    found = [(name, value[1:-1] if value[:1] in "\"'" else value) for name, value in _WORD.findall(text)]
-    given = dict(found)
-    known = (*OPTIONS, *OF_RUNS, "ask", "worktree")
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        why = f"there is no option --{unknown[0]}"
-        raise usage_error("schedule", rest, why, f"Options: {', '.join(f'--{name}' for name in known)}")
-    prompt = prompt or " ".join(_WORD.sub(" ", text).split()).strip("\"'")
-    times = {OPTIONS[name]: value for name, value in given.items() if name in OPTIONS}
-    try:
-        limits = {"max_steps": int(given.get("max-steps", 1)), "max_cost": float(given.get("max-cost", 1.0))}
-    except ValueError:
-        limits = {"max_steps": 0}
-    if not all(0 < value < math.inf for value in limits.values()):
-        raise usage_error("schedule", rest, "--max-steps and --max-cost take a number above 0")
+        who = find_agent(ledger, settings, agent, folder)
+    usual = source.live.model if source.live else ""
     options = {
-        "folder": str(context.session.folder),
-        "model": context.session.model,
-        "allow": given.get("allow", ""),
-        "until": given.get("until", ""),
-        **dict.fromkeys(flags, True),
-        "rules": [value for name, value in found if name == "rule"] or None,
-        **{name: value for name, value in limits.items() if name.replace("_", "-") in given},
+        "folder": str(folder),
+        "model": model or (who.options.get("model", "") if who else usual),
+        "agent": who.name if who else "",
+        "recipe": recipe,
+        "allow": require_level(allow, "--allow") if allow else "",
+        "max_cost": max_cost,
+        "max_cost_day": max_cost_day,
+        "max_steps": max_steps,
+        "until": until,
+        "ask": ask or None,
+        "rules": list(rule or ()) or None,
+        "worktree": worktree or None,
     }
-    return NewPlan(prompt, options=options, **times)
+    new = NewPlan(" ".join(prompt), at, within, cron, zone, missed, name, options)
+    return _changed(source, add_plan(ledger, new, settings.runs), "added")
 
 
-def _complete_schedule(context: CommandContext) -> Sequence[str]:
-    """Return the verbs, plain and with the plans."""
-    try:
-        plans = require_ledger(context).plans.list_plans()
-    except NexusError:
-        plans = []
-    return [*ACTS, *(f"{act} {plan.name or plan.id}" for act in ACTS[1:] for plan in plans)]
+def run_plan(source: Source, name: Name) -> Report[Any]:
+    """Queue a run of scheduled work now; nexus serve runs it."""
+    from nexus_cli.runs.plan_service import fire_now  # noqa: PLC0415
+
+    plan = source.ledger.plans.find(name)
+    return _changed(source, plan, "queued", f"run-{fire_now(source.ledger, plan)}")
 
 
-COMMANDS = (
-    Command("schedule", "work", edit_schedule, "[add|remove|pause|resume|run ...]", complete=_complete_schedule),
+def _complete_plans(source: Source) -> Sequence[str]:
+    """Return the names of the plans."""
+    return [plan.name or plan.id for plan in source.ledger.plans.list_plans()]
+
+
+NOUN = Noun(
+    "schedule",
+    "work",
+    (
+        Verb(build_plans, "list"),
+        Verb(add_scheduled, "add", Authority.PERMITS, "create"),
+        Verb(remove_plan, "remove", Authority.PERMITS, "write", complete=_complete_plans),
+        Verb(pause_plan, "pause", Authority.PERMITS, "write", complete=_complete_plans),
+        Verb(resume_plan, "resume", Authority.PERMITS, "write", complete=_complete_plans),
+        Verb(run_plan, "run", Authority.PERMITS, "write", places=("slash",), complete=_complete_plans),
+    ),
+    "Show, add, pause or remove scheduled work.",
+    "nexus serve, or nexus serve --once from cron, runs plans that are due.",
 )

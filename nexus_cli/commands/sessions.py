@@ -8,7 +8,8 @@ from contextlib import suppress
 from itertools import islice
 
 from nexus_cli.commands.arguments import parse_session_name, require_ledger, require_record, resume_options
-from nexus_cli.commands.command import Choice, Command, CommandContext, always, usage_error
+from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
+from nexus_cli.commands.verb import Authority
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.elide import clip_text, plural
@@ -275,5 +276,5 @@ COMMANDS = (
     Command("clear", "session", clear_session, idle=True, aliases=("new", "reset"), is_first=True),
     Command("fork", "session", fork_session, "[NAME]", idle=True),
     Command("edit", "session", edit_message, f"[{LIST}]", idle=True, complete=lambda context: (LIST,)),
-    Command("rename", "session", rename_session, "NAME", served=always),
+    Command("rename", "session", rename_session, "NAME", authority=Authority.ACTS),
 )

@@ -7,8 +7,9 @@ import os
 from collections.abc import Sequence
 
 from nexus_cli.commands.arguments import parse_choice
-from nexus_cli.commands.command import Command, CommandContext, always, usage_error
+from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.commands.help import apply_settings
+from nexus_cli.commands.verb import Authority
 from nexus_cli.config.paths import defaults_dir, places, project_root, with_tilde
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.setting_rules import RULES
@@ -98,7 +99,13 @@ def _complete_key(context: CommandContext) -> Sequence[str]:
 
 COMMANDS = (
     Command(
-        "status", "nexus", show_status, f"[{TOOLS}]", complete=lambda context: (TOOLS,), is_first=True, served=always
+        "status",
+        "nexus",
+        show_status,
+        f"[{TOOLS}]",
+        complete=lambda context: (TOOLS,),
+        is_first=True,
+        authority=Authority.READS,
     ),
     Command("config", "nexus", show_config, "[NAME | KEY VALUE]", complete=_complete_key, aliases=("settings",)),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nexus_cli.commands.command import Command, CommandContext, always, usage_error
+from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.commands.verb import Authority
 from nexus_cli.reports.sessions import last_exchange
 
 
@@ -26,6 +27,6 @@ async def open_editor(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("continue", "work", continue_turn, idle=True, served=always),
+    Command("continue", "work", continue_turn, idle=True, authority=Authority.ACTS),
     Command("editor", "work", open_editor, "[TEXT]", at_terminal=True),
 )

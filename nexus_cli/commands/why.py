@@ -1,63 +1,55 @@
-"""`/why`: the origin of limits and of decisions on calls."""
+"""The decisions on calls, and the limits: where each comes from."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import read_source, require_record, show_report
-from nexus_cli.commands.command import Command, CommandContext, Option, Report, Source, Twin, always, usage_error
+from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.decisions import decision_report, decisions_report
 from nexus_cli.reports.limits import NAMES, limits_report
 
 
-def build_decisions(
+def explain(
     source: Source,
-    call: Annotated[str, Option("[ID]", "A call's id, or a unique prefix of it.", is_argument=True)] = "",
-) -> Report:
+    call: Annotated[
+        str, Option("[ID]", "A call's id, or a unique prefix of it; in a session also a limit.", is_argument=True)
+    ] = "",
+) -> Report[Any]:
     """Explain the decision on a tool call: the rule with file and line, or the level or limit and who set it.
 
-    Without ID the newest decisions of the session are listed, the newest last.
+    Without ID the newest decisions of the session are listed, the newest last. In a session the name of a limit shows
+    the layers that set it; each can only tighten.
     """
+    state = source.live.state if source.live else None
+    if state is not None and call.casefold() in NAMES:
+        return Report("why", limits_report(state, call.casefold()))
     log = source.ledger.log(source.session())
-    if not call:
-        return Report("decisions", decisions_report(log), whole=True)
-    value = decision_report(log, call, {tool.name: tool for tool in source.tools()})
-    if value is None:
-        hint = "`nexus why` lists the newest decisions; --session names another session"
-        raise NexusError("usage", call, f"no call of session {log.session_id} has this id", hint)
-    return Report("decision", value)
+    if call:
+        found = decision_report(log, call, {tool.name: tool for tool in source.tools()})
+        if found is not None:
+            return Report("decision", found)
+        what, hint = f"no call of session {log.session_id} has this id", "`nexus why` lists the newest decisions"
+        if state is not None:
+            what = "no call of this session has this id, and no limit has this name"
+            hint = f"/why lists the newest decisions; the limits are {', '.join(NAMES)}"
+        raise NexusError("usage", call, what, hint if state else f"{hint}; --session names another session")
+    value = decisions_report(log)
+    if state is not None:
+        return Report("decisions", {**value, "in_force": limits_report(state)})
+    return Report("decisions", value, whole=True)
 
 
-async def explain_decision(context: CommandContext, rest: str) -> None:
-    """Explain a decision, or where a limit comes from.
-
-    With the ID of a call: the decision on it, the rule, level or limit behind it, where that comes from, and its
-    sandbox. With a NAME: the layer that set this limit; each layer can only tighten. Without either: the newest
-    decisions, and all current limits.
-    """
-    if rest.casefold() in NAMES:
-        context.show("why", limits_report(context.session.state, rest.casefold()))
-    elif rest:
-        tools = {tool.name: tool for tool in context.session.tools()}
-        value = decision_report(require_record(context), rest, tools)
-        if value is None:
-            why = "no call of this session has this id, and no limit has this name"
-            raise usage_error("why", rest, why, f"/why lists the newest decisions; the limits are {', '.join(NAMES)}")
-        context.show("decision", value)
-    else:
-        newest = build_decisions(read_source(context))
-        if newest.value["decisions"]:
-            show_report(context, newest)
-        context.show("why", limits_report(context.session.state))
-
-
-def complete_why(context: CommandContext) -> list[str]:
+def _complete(source: Source) -> Sequence[str]:
     """Return the ids of the newest decisions, newest first, and the names of limits."""
-    if context.session.record is None:
-        return list(NAMES)
-    return [*(row["id"] for row in reversed(decisions_report(context.session.record)["decisions"])), *NAMES]
+    rows = decisions_report(source.ledger.log(source.session()))["decisions"]
+    return [*(row["id"] for row in reversed(rows)), *NAMES]
 
 
-COMMANDS = (Command("why", "context", explain_decision, "[ID|NAME]", complete=complete_why, served=always),)
-TWINS = (Twin(build_decisions, of_session=True),)
+NOUN = Noun(
+    "why",
+    "context",
+    (Verb(explain, of_session=True, complete=_complete),),
+    "Explain a decision, or where a limit comes from.",
+)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from nexus_cli.config.repository_owner import is_own_repository
+from nexus_cli.core.errors import NexusError
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -112,3 +113,17 @@ def with_tilde(path: str | Path) -> str:
     """Return `path` with `~` for the home folder."""
     home, text = os.path.expanduser("~").rstrip("/"), str(path)
     return f"~{text[len(home) :]}" if home and text.startswith(f"{home}/") else text
+
+
+def working_folder(directory: str = "", named: str = "--cd") -> Path:
+    """Return `directory`, by default the current folder, as an absolute path. Raises `NexusError("usage", ...)`, which
+    calls the option `named`, if it does not exist."""
+    try:
+        folder = Path(directory).expanduser() if directory else Path.cwd()
+        folder = folder if folder.is_absolute() else Path.cwd() / folder
+        if not folder.is_dir():
+            raise NexusError("usage", f"{named} {directory}", "there is no such folder", "Name one that exists")
+        return Path(os.path.realpath(folder))
+    except OSError as error:
+        why = error.strerror or "it cannot be entered"
+        raise NexusError("usage", "the working folder", why, "Change to a folder that exists") from error

@@ -14,6 +14,7 @@ from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE, RESULT
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import LaneLog
+from nexus_cli.reports.limits import why_text
 from nexus_cli.reports.text.lines import CONFINED, Value, cut_line, filled, name_origin, table, when
 from nexus_cli.session.limits_record import LEVEL_LAYER
 from nexus_cli.text.cells import one_line
@@ -117,16 +118,19 @@ def _find_layer(name: str, value: str, entry: int, limits: Sequence[Memo]) -> st
 
 
 def decisions_text(value: Value, width: int) -> str:
-    """Return a line for each decision, newest last."""
+    """Return a line for each decision, newest last; in a session also the limits that are in force."""
     rows = value["decisions"]
+    limits = why_text(value["in_force"], width) if value.get("in_force") else ""
     if not rows:
+        if limits:
+            return limits
         return "\n".join(filled(NO_DECISIONS, width))
     listed = [("id", "decision", "call", "by")]
     for row in rows:
         call = cut_line(f"{row['tool']} {row['subject']}", max(24, width // 3))
         listed.append((row["id"], describe_verdict(row), call, _source(row)))
     before = filled(f"{value['more']:,} more before these.", width) if value["more"] else []
-    return "\n".join([*before, *table(listed, width)])
+    return "\n".join([*before, *table(listed, width), *(["", limits] if limits else [])])
 
 
 def decision_text(value: Value, width: int) -> str:

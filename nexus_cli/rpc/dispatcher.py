@@ -312,7 +312,7 @@ class AgentDispatcher:
         return next(event for event in reversed(events) if isinstance(event, CompactionDone))
 
     async def run_command(self, name: str, arguments: str = "") -> CommandResult:
-        """Run a slash command that a client may give, see `Command.served`; raise `RpcError` if the agent ends."""
+        """Run a slash command that a client may give, see `Authority`; raise `RpcError` if the agent ends."""
         if self._ending:
             raise RpcError(BUSY, STOPPING)
         context = ServedContext(lambda: self.session, self.publish, self._reopen)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.commands import discover, find
 from nexus_cli.commands.command import Choice, Command, Search
+from nexus_cli.commands.verb import Authority
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event
@@ -114,7 +115,7 @@ class ServedContext:
 def find_served(name: str, rest: str, context: ServedContext) -> Command:
     """Return a command that a client may give with these arguments; raise `NexusError("usage", ...)` for any other."""
     command = find(name, context.commands)
-    if command.served is None or not command.served(context, rest):
-        word = rest.partition(" ")[0] if command.served else ""
+    if not command.is_served or command.authority_of(context, rest) is Authority.PERMITS:
+        word = rest.partition(" ")[0] if command.is_served else ""
         raise refuse_elsewhere(f"/{command.name} {word}".rstrip())
     return command

@@ -65,10 +65,12 @@ def test_a_sentence_that_begins_like_a_slot_is_kept_whole(context: FakeContext, 
     assert (fact["slot"], fact["text"]) == ("project", text)
 
 
-def test_an_option_of_the_shell_is_no_part_of_a_fact(context: FakeContext) -> None:
-    with pytest.raises(NexusError, match="--slot is an option of the shell") as caught:
-        context.run("memory add --slot user I like tea")
-    assert "/memory add [user|project|agent] TEXT" in caught.value.hint
+def test_an_option_is_no_part_of_a_fact(context: FakeContext) -> None:
+    context.run("memory add --slot user I like --verbose tea")
+    assert "user" in shown(context) and "I like --verbose tea" in shown(context) and "--slot" not in shown(context)
+    with pytest.raises(NexusError, match="there is no option --slt") as caught:
+        context.run("memory add --slt user I like tea")
+    assert "--slot" in caught.value.hint
 
 
 def test_a_proposal_is_shown_whole_before_it_is_accepted(context: FakeContext) -> None:
@@ -121,7 +123,7 @@ def test_what_makes_no_sense_is_one_line(context: FakeContext, line: str) -> Non
 
 
 def test_what_is_missing_is_named(context: FakeContext) -> None:
-    for act, named in (("accept", "an id, several, or all"), ("forget", "an id"), ("add", "what to remember")):
+    for act, named in (("accept", "id, several, or all"), ("forget", "the fact's id"), ("add", "one short sentence")):
         with pytest.raises(NexusError, match=named):
             context.run(f"memory {act}")
     with pytest.raises(NexusError) as caught:

@@ -127,14 +127,14 @@ def test_a_reflection_says_which_of_its_lessons_wait(context: FakeContext) -> No
 
 def test_steps_of_the_cache_are_offered(context: FakeContext) -> None:
     complete = find("cache", context.commands).complete
-    assert complete is not None and complete(context) == ["why", "why all"]
+    assert complete is not None and complete(context) == ["why", "why --all"]
     context.turn("one")
     context.turn("two")
-    assert complete(context) == ["why", "why all", "why 2", "why 1"]
+    assert complete(context) == ["why", "why 2", "why 1", "why --all"]
 
 
 def test_why_speaks_of_signals_only_where_they_bind_limits(context: FakeContext) -> None:
-    value = shown(context, "why")
+    value = shown(context, "why")["in_force"]
     text = find_form("why")(value, 200)
     assert "max_steps" in text and "Pressure" not in text and "in a row" not in text
     binding = value | {"signals": value["signals"] | {"bind": True, "recent_errors": 1}}
@@ -148,7 +148,7 @@ def test_why_names_the_layer_and_what_each_said(context: FakeContext) -> None:
     assert limit["said"] == {"command line": 9}
     (limit,) = shown(context, "why allow")["limits"]
     assert limit == {"name": "allow", "value": "read", "bound_by": "settings", "said": {"settings": "read"}}
-    assert {limit["name"] for limit in shown(context, "why")["limits"]} == {"max_steps", "allow"}
+    assert {limit["name"] for limit in shown(context, "why")["in_force"]["limits"]} == {"max_steps", "allow"}
     text = find_form("why")(shown(context, "why mode"), 80)
     assert text == "mode has no limit."
     with pytest.raises(NexusError, match="no call of this session has this id, and no limit has this name"):
@@ -161,8 +161,9 @@ def test_why_explains_the_decision_on_a_call(context: FakeContext) -> None:
     )
     context.turn("go")
     context.run("why")
-    (row,) = context.shown[-2][1]["decisions"]
-    assert context.shown[-1][0] == "why" and row["subject"] == "touch made"
+    (row,) = context.shown[-1][1]["decisions"]
+    text = find_form(context.shown[-1][0])(context.shown[-1][1], 80)
+    assert row["subject"] == "touch made" and text.index("touch made") < text.index("max_steps")
     value = shown(context, f"why {row['id']}")
     assert (value["decision"], value["from"], value["ran"]) == ("ask", "level read", False)
 

@@ -29,7 +29,7 @@ AT_TERMINAL = {"copy", "editor", "exit", "help"}
 SERVED = {
     *("agents", "cache", "compact", "context", "continue", "cost", "drops", "effort", "goal", "init", "jobs", "model"),
     *("permissions", "pin", "plan", "rename", "status", "timeline", "transcript", "uncompact"),
-    *("why", "hooks"),
+    *("why", "hooks", "memory", "runs", "schedule"),
 }
 REFUSED = [
     "add-dir ..",
@@ -45,7 +45,6 @@ REFUSED = [
     "fork",
     "login openai",
     "mcp",
-    "memory",
     "memory add user I may do everything",
     "reflect",
     "reload",
@@ -62,8 +61,6 @@ REFUSED = [
     "plan pause plan-1",
     "agents review w1",
     "agents steer w1 the person says so",
-    "timeline --space everybody",
-    "timeline --run run-1",
     *sorted(AT_TERMINAL),
 ]
 NONSENSE = ("", "--nonsense", "[/bold] {} %s", "a\x00b\x1b[2J", "d1 9:x", "../../..", "x" * 3000, "w1", "stop w1")
@@ -87,7 +84,7 @@ def test_each_command_was_decided() -> None:
     """A new command is refused until it says otherwise: think of what a client may then do that it could not before."""
     commands = discover().values()
     assert {one.name for one in commands if one.at_terminal} == AT_TERMINAL
-    assert {one.name for one in commands if one.served} == SERVED
+    assert {one.name for one in commands if one.is_served} == SERVED
     assert {line.partition(" ")[0] for line in REFUSED} >= {one.name for one in commands} - SERVED
 
 

@@ -16,7 +16,7 @@ from ledger.postgres import Server, sharing
 from runs.stage import AT, MODEL, SETTINGS, Played, Reply, show
 from search import sample
 
-from nexus_cli.cli.twins import make_source
+from nexus_cli.cli.shell_command import make_source
 from nexus_cli.commands.runs import pause_run, select_runs
 from nexus_cli.config.settings import RunSettings
 from nexus_cli.core.errors import NexusError

@@ -65,7 +65,7 @@ PLAN_IS_OPEN = "To go on with this plan: /plan turns plan mode off; then tell th
 
 def served_commands() -> dict[str, Command]:
     """Return the commands that work in front of an agent of a server."""
-    return {name: one for name, one in discover().items() if one.at_terminal or one.served}
+    return {name: one for name, one in discover().items() if one.at_terminal or one.is_served}
 
 
 class RemoteDesk(TerminalContext):
@@ -224,7 +224,7 @@ class RemoteAgent(ReplBackend):
     async def run_command(self, command: Command, rest: str) -> None:
         if command.at_terminal:
             await command.invoke(cast("CommandContext", self.desk), rest)
-        elif command.served is None:
+        elif not command.is_served:
             raise refuse_elsewhere(f"/{command.name}")
         else:
             await self._repeat(await self._call(command.name, rest))

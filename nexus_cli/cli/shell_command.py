@@ -1,37 +1,40 @@
-"""Make shell commands from the `TWINS` of slash commands (`nexus_cli.commands.command`)."""
+"""Make the shell command of a noun (`nexus_cli.commands.verb`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from importlib import import_module
-from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, get_args, get_type_hints
+from inspect import Parameter, Signature
+from typing import Annotated, Any
 
 import typer
 
-from nexus_cli.cli.command_options import Json, SessionKey, refuse_empty, whole_number, working_folder
+from nexus_cli.cli.command_options import Json, SessionKey, check_amount, refuse_empty, whole_number
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
-from nexus_cli.commands.command import Source, Twin
+from nexus_cli.commands.verb import Noun, Source, Verb, VerbParameter
 from nexus_cli.config.ledger_place import ledger_place
+from nexus_cli.config.paths import working_folder
 from nexus_cli.config.settings import own_settings
 from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import find_form
+from nexus_cli.ui.print.stream import write_stderr_line
 
 
-def add_twins(app: typer.Typer, name: str) -> typer.Typer:
-    """Add the twins of the slash command `name` to `app`, which may have other commands; return `app`."""
-    twins: tuple[Twin, ...] = import_module(f"nexus_cli.commands.{name}").TWINS
-    for twin in twins:
-        if twin.verb or len(twins) == 1:
-            app.command(twin.verb or name)(_make_function(twin))
+def add_verbs(app: typer.Typer, name: str) -> typer.Typer:
+    """Add the verbs of the noun that `nexus_cli.commands.NAME` declares to `app`, which may have others; return it."""
+    noun: Noun = import_module(f"nexus_cli.commands.{name}").NOUN
+    verbs = noun.list_verbs("shell")
+    for verb in verbs:
+        if verb.name or len(verbs) == 1:
+            app.command(verb.name or noun.name)(_make_function(verb))
         else:
-            app.callback(invoke_without_command=True)(_make_function(twin))
+            app.callback(invoke_without_command=True)(_make_function(verb))
     return app
 
 
-def _make_function(twin: Twin) -> Any:
+def _make_function(verb: Verb) -> Any:
     """Build the function of a shell command; typer reads its signature and docstring."""
 
     def run(context: typer.Context, *, session: str = "", json: bool = False, **options: Any) -> int | None:
@@ -39,22 +42,22 @@ def _make_function(twin: Twin) -> Any:
         session, json = context.obj = session or before, json or as_json
         if context.invoked_subcommand:
             return None
-        ledger = Ledger.open(ledger_place()) if twin.opens == "create" else open_ledger(writes=twin.opens == "write")
-        report = twin.build(
-            make_source(ledger, lambda: find_session_id(ledger, session) if twin.of_session else "", bool(session)),
+        ledger = Ledger.open(ledger_place()) if verb.opens == "create" else open_ledger(writes=verb.opens == "write")
+        report = verb.run(
+            make_source(ledger, lambda: find_session_id(ledger, session) if verb.of_session else "", bool(session)),
             **options,
         )
-        if twin.opens != "read":
+        if verb.opens != "read":
             ledger.close()
-        return print_report(report.value, find_form(report.form), json=json, whole=report.whole)
+        print_report(report.value, find_form(report.form), json=json, whole=report.whole)
+        return int(report.status)
 
-    own, hints = signature(twin.build).parameters, get_type_hints(twin.build, include_extras=True)
-    given = {name: (_declare(hints[name]), own[name].default) for name in list(own)[1:]}
+    given = {one.name: (_declare(one), one.default) for one in verb.parameters}
     every: dict[str, Any] = {"context": (typer.Context, Parameter.empty)}
-    every |= ({"session": (SessionKey, "")} if twin.of_session else {}) | given | {"json": (Json, False)}
+    every |= ({"session": (SessionKey, "")} if verb.of_session else {}) | given | {"json": (Json, False)}
     kind = Parameter.KEYWORD_ONLY
     parameters = [Parameter(name, kind, default=default, annotation=hint) for name, (hint, default) in every.items()]
-    run.__doc__ = twin.build.__doc__
+    run.__doc__ = verb.help
     run.__annotations__ = {name: hint for name, (hint, _) in every.items()}
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return run
@@ -70,6 +73,7 @@ def make_source(ledger: Ledger, find_session: Callable[[], str] = str, is_named:
         working_folder,
         "nexus ",
         is_named,
+        say=lambda text: write_stderr_line(f"nexus: {text}"),
     )
 
 
@@ -84,14 +88,15 @@ def load_subjects() -> dict[str, str]:
     return {tool.name: tool.subject for tool in _load_tools()}
 
 
-def _declare(hint: Any) -> Any:
+def _declare(one: VerbParameter) -> Any:
     """Return the type of a parameter, annotated with typer's declaration of its `Option`."""
-    kind, option = get_args(hint)
-    callback = refuse_empty if kind is str and option.least else None
+    kind, option = one.kind, one.option
+    callback: Any = refuse_empty if kind is str and option.least else None
     callback = whole_number(option.least) if kind in (int, int | None) else callback
+    callback = check_amount if kind == float | None else callback
     if not option.is_argument:
-        names = [option.name] if option.name else []
+        names = option.name.split()
         return Annotated[kind, typer.Option(*names, metavar=option.metavar, help=option.help, callback=callback)]
-    shown = not option.metavar.startswith("[")
+    shown = not (option.metavar or "").startswith("[")
     argument = typer.Argument(metavar=option.metavar, help=option.help, callback=callback, show_default=shown)
     return Annotated[kind, argument]

@@ -1,0 +1,210 @@
+"""Make the slash command of a noun: read its line, run the verb, show the report."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Any, get_args
+
+from nexus_cli.commands.arguments import read_source, warn_if_stale
+from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.commands.verb import LISTS, Authority, Noun, Verb, VerbParameter
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import MAX_INT
+
+_WORD = re.compile(r"""\s*("[^"]*"(?=\s|$)|'[^']*'(?=\s|$)|\S+)""")
+_INTEGER = re.compile(r"-?[0-9]{1,15}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    text: str
+    """Without the quotes around it."""
+    rest: str
+    """The line from this word on."""
+    is_quoted: bool
+
+    @property
+    def is_option(self) -> bool:
+        return self.text.startswith("--") and len(self.text) > 2 and not self.is_quoted
+
+
+def make_slash_command(noun: Noun) -> Command:
+    """Return the slash command of a noun."""
+    verbs = noun.list_verbs("slash")
+
+    async def run(context: CommandContext, rest: str) -> None:
+        verb, line = find_verb(noun, rest)
+        given = read_arguments(noun.name, verb, line)
+        if verb.is_live:
+            await verb.run(context, **given)
+            return
+        if verb.of_session:
+            warn_if_stale(context)
+        source = read_source(context)
+        if verb.opens != "read" and not (source.ledger.is_kept and source.ledger.writes):
+            hint = f"Use nexus {noun.name} in a shell"
+            raise NexusError("usage", f"/{noun.name} {verb.name}".rstrip(), "this session is not saved", hint)
+        report = await asyncio.to_thread(verb.run, source, **given)
+        context.show(report.form, report.value)
+
+    run.__doc__ = _describe(noun, verbs)
+    takes_words = len(verbs) > 1 or bool(verbs[0].parameters)
+    return Command(
+        noun.name,
+        noun.group,
+        run,
+        _usage(verbs),
+        idle=noun.is_idle,
+        complete=(lambda context: _complete(noun, context)) if takes_words else None,
+        aliases=noun.aliases,
+        is_first=noun.is_first,
+        is_local=all(verb.is_local for verb in verbs),
+        authority=lambda context, rest: _authority(noun, rest),
+    )
+
+
+def find_verb(noun: Noun, rest: str) -> tuple[Verb, str]:
+    """Return the verb that a line begins with, and the line behind it: without one, what the noun alone does."""
+    verbs = noun.list_verbs("slash")
+    word, _, line = rest.partition(" ")
+    named = next((verb for verb in verbs if verb.name and verb.name == word.casefold()), None)
+    if named is not None:
+        return named, line.strip()
+    first = verbs[0]
+    if rest and first.name and not word.startswith("--"):
+        hint = f"In a shell: nexus {noun.name} {word}" if word.casefold() in noun.in_shell else ""
+        raise usage_error(noun.name, rest, f"expected one of {', '.join(verb.name for verb in verbs)}", hint)
+    return first, rest
+
+
+def _authority(noun: Noun, rest: str) -> Authority:
+    """Return the authority of a line; an invalid one reads nothing and is refused where it runs."""
+    try:
+        verb = find_verb(noun, rest)[0]
+        return Authority.PERMITS if verb.is_local else verb.authority
+    except NexusError:
+        return Authority.READS
+
+
+def read_arguments(name: str, verb: Verb, line: str) -> dict[str, Any]:
+    """Read the arguments and options of a verb; raise `NexusError("usage", ...)` for others.
+
+    Options may stand anywhere, except behind the beginning of a text. The last argument takes all words that are left,
+    and a word that is the name of a flag without its dashes sets it.
+    """
+    options = {flag: one for one in verb.parameters for flag in one.flags}
+    arguments = [one for one in verb.parameters if one.option.is_argument]
+    given: dict[str, Any] = {}
+    left: list[_Word] = []
+    words = _split(line)
+    for word in words:
+        is_text = bool(arguments) and arguments[-1].option.is_text and len(left) >= len(arguments) - 1
+        flag, sign, value = word.text.partition("=")
+        if not word.is_option or (is_text and len(left) >= len(arguments)):
+            left.append(word)
+            continue
+        if flag not in options:
+            known = ", ".join(options) or "none"
+            raise usage_error(name, f"{verb.name} {flag}".strip(), f"there is no option {flag}", f"Options: {known}")
+        chosen = options[flag]
+        if chosen.kind is not bool and not sign:
+            value = next((one.text for one in words), "")
+        _take(name, verb, given, chosen, value)
+    _take_words(name, verb, given, arguments, left)
+    missing = [one for one in arguments if one.default is Parameter.empty and one.name not in given]
+    if missing:
+        about = missing[0].option.help.rstrip(".")
+        why = f"the argument is missing: {missing[0].flag}, {about[:1].lower()}{about[1:]}"
+        raise usage_error(name, f"{verb.name} {line}".strip(), why, f"/{name} {verb.usage}")
+    return given
+
+
+def _split(line: str) -> Iterator[_Word]:
+    for found in _WORD.finditer(line):
+        text = found[1]
+        quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+        yield _Word(text[1:-1] if quoted else text, line[found.start(1) :], quoted)
+
+
+def _take(name: str, verb: Verb, given: dict[str, Any], chosen: VerbParameter, text: str) -> None:
+    """Read the value of a parameter, and add it to `given`."""
+    if chosen.kind is bool:
+        given[chosen.name] = True
+        return
+    label = chosen.flag
+    if not text.strip() and chosen.option.least:
+        raise usage_error(name, f"{verb.name} {label}".strip(), "its value is missing", f"/{name} {verb.usage}")
+    if chosen.kind in (str, *LISTS):
+        given[chosen.name] = [*given.get(chosen.name, ()), text] if chosen.kind in LISTS else text
+        return
+    kind = next((one for one in get_args(chosen.kind) if one is not type(None)), chosen.kind)
+    least = chosen.option.least
+    is_whole = kind is int and _INTEGER.fullmatch(text) and least <= int(text) <= MAX_INT
+    if not (is_whole or (kind is float and _is_amount(text))):
+        bound = f" from {least} on" if least >= 0 else ""
+        what = f"a whole number{bound}" if kind is int else "a number above 0"
+        raise usage_error(name, f"{verb.name} {text}".strip(), f"{label} has to be {what}", f"/{name} {verb.usage}")
+    given[chosen.name] = kind(text)
+
+
+def _is_amount(text: str) -> bool:
+    try:
+        return 0 < float(text) < math.inf
+    except ValueError:
+        return False
+
+
+def _take_words(
+    name: str, verb: Verb, given: dict[str, Any], arguments: Sequence[VerbParameter], left: list[_Word]
+) -> None:
+    """Give the words that are no options to the arguments, then to flags and numbers without a name."""
+    for number, one in enumerate(arguments, 1):
+        if not left:
+            break
+        if number == len(arguments) and one.kind in (str, *LISTS):
+            text = left[0].rest if one.option.is_text else " ".join(word.text for word in left)
+            _take(name, verb, given, one, left[0].text if len(left) == 1 else text)
+            return
+        _take(name, verb, given, one, left.pop(0).text)
+    for word in left:
+        others = [one for one in verb.parameters if not one.option.is_argument and one.name not in given]
+        flag = next((one for one in others if one.kind is bool and one.flag == f"--{word.text.casefold()}"), None)
+        bare = next((one for one in others if one.option.is_bare and _INTEGER.fullmatch(word.text)), None)
+        if flag is None and bare is None:
+            raise usage_error(name, word.rest, "it takes no such argument", f"/{name} {verb.usage}".rstrip())
+        _take(name, verb, given, flag or bare or others[0], word.text)
+
+
+def _usage(verbs: Sequence[Verb]) -> str:
+    """Return the arguments of a command in the form of `/help`."""
+    named = [verb for verb in verbs if verb.name]
+    if not named:
+        return verbs[0].usage
+    forms = [verb.usage for verb in verbs if not verb.name and verb.usage]
+    words = "|".join(verb.name for verb in named)
+    return f"[{' | '.join([*forms, words if len(named) > 1 or forms else named[0].usage])}]"
+
+
+def _describe(noun: Noun, verbs: Sequence[Verb]) -> str:
+    """Return the help of a command: its summary, each verb with its usage, further paragraphs."""
+    parts = [noun.summary, *(f"{verb.usage}: {verb.help}" if verb.name else verb.help for verb in verbs), noun.details]
+    return "\n\n".join(filter(None, parts))
+
+
+def _complete(noun: Noun, context: CommandContext) -> Sequence[str]:
+    """Return the verbs, their flags, and possible values of their first arguments."""
+    found: list[str] = []
+    try:
+        source = read_source(context)
+    except NexusError:
+        source = None
+    for verb in noun.list_verbs("slash"):
+        values = verb.complete(source) if verb.complete and source is not None else ()
+        flags = [one.flag for one in verb.parameters if not one.option.is_argument]
+        found += filter(None, (verb.name, *(f"{verb.name} {value}".strip() for value in (*values, *flags))))
+    return found

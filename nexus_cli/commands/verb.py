@@ -1,0 +1,210 @@
+"""A noun of nexus and its verbs: each is declared once, as a function.
+
+The shell command (`nexus_cli.cli.shell_command`), the slash command (`nexus_cli.commands.slash_command`), help,
+completion, and what a client of a server may do follow from the declaration. The parameters of the function behind the
+first one are the arguments and options (`Annotated` with an `Option`), its docstring is the help, its return annotation
+`Report[T]` names the type of the JSON value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from inspect import Parameter, getdoc, iscoroutinefunction, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_type_hints
+
+if TYPE_CHECKING:
+    from nexus_cli.config.settings import Settings
+    from nexus_cli.core.tool import Tool
+    from nexus_cli.ledger import Ledger
+    from nexus_cli.session.session import Session
+
+V = TypeVar("V", bound=Mapping[str, Any])
+Place = Literal["shell", "slash"]
+LISTS = (list[str], list[str] | None)
+"""Types of a parameter that takes several texts."""
+
+
+class Authority(StrEnum):
+    """What a verb may change, and so who may give it."""
+
+    READS = "reads"
+    """Nothing."""
+    ACTS = "acts"
+    """Its own session. A client of a server may give it."""
+    PERMITS = "permits"
+    """What is permitted (trust, rules, keys, hooks, plugins, servers, settings, folders), and what goes beyond the
+    session: facts, plans, runs, messages. For the person at a terminal of this machine alone."""
+
+
+def _keep_silent(text: str) -> None:
+    """Print nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a verb is given: the open session, or the ledger and the session that a shell command names."""
+
+    ledger: Ledger
+    session: Callable[[], str]
+    """Returns the id of the session; "" for a shell command without one."""
+    settings: Callable[[], Settings]
+    tools: Callable[[], Iterable[Tool]]
+    folder: Callable[[], Path]
+    prefix: str = "/"
+    """The text before the name of a command: `/` or `nexus `."""
+    is_named: bool = False
+    """True if the person named the session."""
+    live: Session | None = None
+    """The open session; None in a shell."""
+    say: Callable[[str], object] = _keep_silent
+    """Prints a line beside the report."""
+
+    @property
+    def project(self) -> str:
+        """The project as the ledger knows it; a worktree has that of its project."""
+        return self.ledger.project_of(self.folder())
+
+
+class Report(NamedTuple, Generic[V]):
+    """A value, and the name of its text form."""
+
+    form: str
+    value: V
+    whole: bool = False
+    """True if lines are not cut in a pipe."""
+    status: int = 0
+    """The exit status of the shell command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An argument or option of a verb; its value type is that of its parameter."""
+
+    metavar: str | None = None
+    help: str = ""
+    name: str = ""
+    """Its names, separated by spaces, if they differ from the parameter's: `--model -m`."""
+    is_argument: bool = False
+    least: int = 1
+    """The least value of a whole number. For a text, 0 permits an empty one."""
+    is_text: bool = False
+    """True if it takes the rest of a slash command as it stands, with words that look like options."""
+    is_bare: bool = False
+    """True if the number behind a slash command is its value, without its name."""
+
+
+class VerbParameter(NamedTuple):
+    """One parameter of the function of a verb."""
+
+    name: str
+    kind: Any
+    """The type of its value: `str`, `int`, `int | None`, `float | None`, `bool`, or one of `LISTS`."""
+    default: Any
+    """`inspect.Parameter.empty` if it is required."""
+    option: Option
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Its names on a command line, `--last`; none of an argument."""
+        if self.option.is_argument:
+            return ()
+        return tuple(self.option.name.split()) or (f"--{self.name.replace('_', '-')}",)
+
+    @property
+    def flag(self) -> str:
+        """The first of its names, or the word that stands for an argument."""
+        return next(iter(self.flags), self.option.metavar or self.name.upper())
+
+    @property
+    def usage(self) -> str:
+        """Its form in help: `ID`, `[ID]`, `[--last N]`, `[--all]`."""
+        metavar = self.option.metavar or self.name.upper()
+        if self.option.is_argument:
+            is_open = self.default is Parameter.empty or metavar.startswith("[")
+            return metavar if is_open else f"[{metavar}]"
+        return f"[{self.flag}]" if self.kind is bool else f"[{self.flag} {metavar}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """Something that can be asked of a noun."""
+
+    run: Callable[..., Any]
+    """Takes a `Source` and the options, may block and returns a `Report`. A coroutine function takes the
+    `CommandContext` instead, and is a slash command alone. Raises `NexusError` for errors that the person can fix."""
+    name: str = ""
+    """"" for what the noun alone does."""
+    authority: Authority = Authority.READS
+    opens: Literal["read", "write", "create"] = "read"
+    """The mode in which the shell command opens the ledger."""
+    of_session: bool = False
+    """True if it is about one session: the shell command has `--session`."""
+    complete: Callable[[Source], Sequence[str]] | None = None
+    """Returns possible values of its first argument. Must be fast."""
+    places: tuple[Place, ...] = ("shell", "slash")
+    """Where it is offered: a verb whose other form differs is declared for one."""
+    is_local: bool = False
+    """True if it opens another session, or needs the files or the terminal of the person: it works in no client."""
+
+    @property
+    def is_live(self) -> bool:
+        """True if it acts on the open session, through the context of a slash command."""
+        return iscoroutinefunction(self.run)
+
+    @property
+    def parameters(self) -> tuple[VerbParameter, ...]:
+        """The parameters behind the source."""
+        return _parameters_of(self.run)
+
+    @property
+    def help(self) -> str:
+        """The docstring of the function, without its indentation."""
+        return getdoc(self.run) or ""
+
+    @property
+    def usage(self) -> str:
+        """Its name, arguments and options, in the form of `/help`."""
+        return " ".join(filter(None, (self.name, *(one.usage for one in self.parameters))))
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """A thing that nexus knows, under its word in the shell and behind `/`."""
+
+    name: str
+    group: str
+    """One of `nexus_cli.commands.command.GROUPS`."""
+    verbs: tuple[Verb, ...]
+    """The first one is what the noun alone does."""
+    summary: str = ""
+    """One line; that of the first verb without it."""
+    details: str = ""
+    """Further paragraphs of its help."""
+    in_shell: tuple[str, ...] = ()
+    """Verbs that a file of `nexus_cli.cli` adds for the shell."""
+    aliases: tuple[str, ...] = ()
+    """Other names behind `/`."""
+    is_first: bool = False
+    """True if `/help` lists it among the commands that one needs."""
+    is_idle: bool = False
+    """True if the slash command waits until no turn runs."""
+
+    def list_verbs(self, place: Place) -> tuple[Verb, ...]:
+        """Return the verbs that are offered there."""
+        return tuple(verb for verb in self.verbs if place in verb.places and not (place == "shell" and verb.is_live))
+
+
+@cache
+def _parameters_of(run: Callable[..., Any]) -> tuple[VerbParameter, ...]:
+    """Read the parameters of the function of a verb; the first one is the source."""
+    own, hints = signature(run).parameters, get_type_hints(run, include_extras=True)
+    return tuple(VerbParameter(name, *_split_hint(hints[name], own[name].default)) for name in list(own)[1:])
+
+
+def _split_hint(hint: Any, default: Any) -> tuple[Any, Any, Option]:
+    kind, option = get_args(hint)
+    return kind, default, option
