@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from nexus_cli.commands.verb import Authority
+from nexus_cli.commands.verb import Authority, Verb
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.redact_secrets import redact
@@ -149,6 +149,8 @@ class Command:
     """True if it needs only the person's terminal and no session: over --connect it runs in the client."""
     is_local: bool = False
     """True if it opens another session, or needs the files or the terminal of the person: it works in no client."""
+    verbs: tuple[Verb, ...] = ()
+    """The verbs of its noun, where it is made of one."""
     authority: Authority | Callable[[CommandContext, str], Authority] = Authority.PERMITS
     """What it may change, for these arguments: a client of a server may give what does not permit."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from nexus_cli.commands import find
 from nexus_cli.commands.arguments import has_sent_request, resume_options
-from nexus_cli.commands.command import GROUPS, Command, CommandContext
+from nexus_cli.commands.command import GROUPS, Command, CommandContext, usage_error
 from nexus_cli.commands.model import describe_cache_miss
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
@@ -20,7 +20,8 @@ ALL = "all"
 async def show_help(context: CommandContext, rest: str) -> None:
     """List the commands and keys, or explain a command.
 
-    Without an argument only the most important commands are listed; `all` lists every one, and the keys.
+    Without an argument the ten that one needs are explained, the others named; `all` explains every one, and the keys.
+    A verb behind the name is explained with its options.
     """
     commands = list(context.commands.values())
     if rest.casefold() == ALL:
@@ -28,11 +29,16 @@ async def show_help(context: CommandContext, rest: str) -> None:
         groups = [{"name": group, "commands": list(map(_value, found))} for group, found in by_group if found]
         context.show("help", {"version": 1, "groups": groups, "keys": KEYS})
     elif rest:
-        context.show("help", {"version": 1, "command": _value(find(rest.removeprefix("/"), context.commands))})
+        name, _, verb = rest.removeprefix("/").partition(" ")
+        context.show("help", {"version": 1, "command": _explain(find(name, context.commands), verb.strip())})
     else:
         first = [one for one in commands if one.is_first]
-        groups = [{"name": "commands", "commands": [_value(one) | {"usage": ""} for one in first]}]
-        context.show("help", {"version": 1, "groups": groups, "more": len(commands) - len(first)})
+        others = [
+            (group, [one.name for one in commands if one.group == group and one not in first]) for group in GROUPS
+        ]
+        groups = [{"name": "", "commands": [_value(one) | {"usage": ""} for one in first]}]
+        more = [{"name": group, "names": names} for group, names in others if names]
+        context.show("help", {"version": 1, "groups": groups, "more": more})
 
 
 def _value(command: Command) -> dict[str, Any]:
@@ -46,8 +52,23 @@ def _value(command: Command) -> dict[str, Any]:
     }
 
 
+def _explain(command: Command, verb: str) -> dict[str, Any]:
+    """Return the value of one command, or of one of its verbs; raise `NexusError("usage", ...)` for another word."""
+    known = {one.name: one for one in command.verbs if one.name}
+    if not verb:
+        return _value(command)
+    if verb not in known:
+        why = f"its verbs are {', '.join(known)}" if known else "it has no verbs"
+        raise usage_error("help", f"{command.name} {verb}", why, f"/help {command.name}")
+    chosen = known[verb]
+    options = [(one.shown, one.option.help) for one in chosen.parameters if one.option.help]
+    shown = {"name": command.name, "usage": chosen.usage, "summary": "", "aliases": [], "idle": command.idle}
+    return shown | {"help": chosen.help, "options": options}
+
+
 def _complete_help(context: CommandContext) -> Sequence[str]:
-    return [ALL, *context.commands]
+    verbs = [f"{one.name} {verb.name}" for one in context.commands.values() for verb in one.verbs if verb.name]
+    return [ALL, *context.commands, *verbs]
 
 
 async def apply_settings(context: CommandContext) -> bool:
@@ -85,7 +106,7 @@ async def leave(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("help", "nexus", show_help, "[all | COMMAND]", complete=_complete_help, is_first=True, at_terminal=True),
+    Command("help", "nexus", show_help, "[all | COMMAND [VERB]]", complete=_complete_help, at_terminal=True),
     Command("reload", "nexus", reload, idle=True),
-    Command("exit", "nexus", leave, aliases=("quit", "q"), is_first=True, at_terminal=True),
+    Command("exit", "nexus", leave, aliases=("quit", "q"), at_terminal=True),
 )

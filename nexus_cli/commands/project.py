@@ -65,6 +65,6 @@ async def review_change(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("init", "work", write_instructions, "[TOKENS] [WORDS]", idle=True, is_first=True, authority=Authority.ACTS),
+    Command("init", "work", write_instructions, "[TOKENS] [WORDS]", idle=True, authority=Authority.ACTS),
     Command("review", "work", review_change, "[RANGE [WORDS]]", idle=True),
 )

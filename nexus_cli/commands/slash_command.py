@@ -64,6 +64,7 @@ def make_slash_command(noun: Noun) -> Command:
         aliases=noun.aliases,
         is_first=noun.is_first,
         is_local=all(verb.is_local for verb in verbs),
+        verbs=verbs,
         authority=lambda context, rest: _authority(noun, rest),
     )
 
@@ -191,9 +192,13 @@ def _usage(verbs: Sequence[Verb]) -> str:
 
 
 def _describe(noun: Noun, verbs: Sequence[Verb]) -> str:
-    """Return the help of a command: its summary, each verb with its usage, further paragraphs."""
-    parts = [noun.summary, *(f"{verb.usage}: {verb.help}" if verb.name else verb.help for verb in verbs), noun.details]
-    return "\n\n".join(filter(None, parts))
+    """Return the help of a command: its summary, each verb with the first paragraph of its help, further paragraphs."""
+    parts = [noun.summary]
+    for verb in verbs:
+        text = verb.help if len(verbs) == 1 else verb.help.partition("\n\n")[0]
+        parts.append(f"{verb.name}: {text}" if verb.name else text)
+    more = f"/help {noun.name} VERB explains a verb with its options." if len(verbs) > 1 else ""
+    return "\n\n".join(filter(None, (*parts, noun.details, more)))
 
 
 def _complete(noun: Noun, context: CommandContext) -> Sequence[str]:

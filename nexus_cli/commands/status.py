@@ -104,7 +104,6 @@ COMMANDS = (
         show_status,
         f"[{TOOLS}]",
         complete=lambda context: (TOOLS,),
-        is_first=True,
         authority=Authority.READS,
     ),
     Command("config", "nexus", show_config, "[NAME | KEY VALUE]", complete=_complete_key, aliases=("settings",)),

@@ -120,13 +120,16 @@ class VerbParameter(NamedTuple):
         return next(iter(self.flags), self.option.metavar or self.name.upper())
 
     @property
-    def usage(self) -> str:
-        """Its form in help: `ID`, `[ID]`, `[--last N]`, `[--all]`."""
+    def shown(self) -> str:
+        """Its form in help: `ID`, `--last N`, `--all`."""
         metavar = self.option.metavar or self.name.upper()
-        if self.option.is_argument:
-            is_open = self.default is Parameter.empty or metavar.startswith("[")
-            return metavar if is_open else f"[{metavar}]"
-        return f"[{self.flag}]" if self.kind is bool else f"[{self.flag} {metavar}]"
+        return self.flag if self.kind is bool or self.option.is_argument else f"{self.flag} {metavar}"
+
+    @property
+    def usage(self) -> str:
+        """Its form in a usage line: `ID`, `[ID]`, `[--last N]`, `[--all]`."""
+        is_required = self.option.is_argument and self.default is Parameter.empty
+        return self.shown if is_required or self.shown.startswith("[") else f"[{self.shown}]"
 
 
 @dataclass(frozen=True, slots=True)

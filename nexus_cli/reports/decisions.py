@@ -14,7 +14,7 @@ from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE, RESULT
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import LaneLog
-from nexus_cli.reports.limits import why_text
+from nexus_cli.reports import limits as limits_form
 from nexus_cli.reports.text.lines import CONFINED, Value, cut_line, filled, name_origin, table, when
 from nexus_cli.session.limits_record import LEVEL_LAYER
 from nexus_cli.text.cells import one_line
@@ -120,7 +120,7 @@ def _find_layer(name: str, value: str, entry: int, limits: Sequence[Memo]) -> st
 def decisions_text(value: Value, width: int) -> str:
     """Return a line for each decision, newest last; in a session also the limits that are in force."""
     rows = value["decisions"]
-    limits = why_text(value["in_force"], width) if value.get("in_force") else ""
+    limits = limits_form.why_text(value["in_force"], width) if value.get("in_force") else ""
     if not rows:
         if limits:
             return limits

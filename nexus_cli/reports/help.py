@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.reports.text.lines import Value, filled, number
+from nexus_cli.reports.text.lines import Value, filled
 from nexus_cli.text.cells import one_line
 
 WIDEST = 36
@@ -37,7 +37,8 @@ def help_text(value: Value, width: int) -> str:
     names = [*map(_call, commands), *(name for name, _ in keys)]
     size = min(WIDEST, max(map(len, names), default=0) + 4)
     for group in value["groups"]:
-        lines += [*([""] if lines else []), *filled(f"{group['name']}:", width)]
+        if group["name"]:
+            lines += [*([""] if lines else []), *filled(f"{group['name']}:", width)]
         for command in group["commands"]:
             lines += _columns(f"  {_call(command)}", command["summary"], size, width)
     if keys:
@@ -45,7 +46,10 @@ def help_text(value: Value, width: int) -> str:
         for name, what in keys:
             lines += _columns(f"  {name}", what, size, width)
     if value.get("more"):
-        more = f"/help all lists {number(value['more'])} more commands and the keys; /help NAME explains one."
+        lines.append("")
+        for group in value["more"]:
+            lines += filled(", ".join(group["names"]), width, " " * 9, f"{group['name']}:".ljust(9))
+        more = "/help NAME explains a command, /help all explains all and the keys."
         lines += ["", *filled(f"{more} ? on an empty line lists the keys, nexus docs WORDS searches the pages.", width)]
     return "\n".join(lines)
 
@@ -68,6 +72,10 @@ def _one(command: Value, width: int) -> str:
     lines.append("")
     for paragraph in str(command["help"]).split("\n\n"):
         lines += [*filled(paragraph, width), ""]
+    options = command.get("options", ())
+    size = min(WIDEST, max((len(name) for name, _ in options), default=0) + 4)
+    for name, what in options:
+        lines += _columns(f"  {name}", what, size, width)
     if command.get("idle"):
         lines += filled("During a turn it waits until the turn has ended.", width)
     return "\n".join(lines).rstrip("\n")

@@ -69,18 +69,34 @@ def test_a_command_explains_itself(command: Command) -> None:
     assert command.group in GROUPS
 
 
-def test_help_lists_what_a_first_day_needs_and_help_all_the_rest(context: FakeContext) -> None:
+def test_help_explains_ten_commands_and_names_the_others_on_one_screen(context: FakeContext) -> None:
     context.run("help").run("help all")
     first, everything = (value for _, value in context.shown)
     names, all_names = (
         [one["name"] for group in value["groups"] for one in group["commands"]] for value in (first, everything)
     )
-    assert 10 <= len(names) <= 14 and {"plan", "resume", "permissions", "help"} <= set(names) <= set(all_names)
+    others = [name for group in first["more"] for name in group["names"]]
+    assert len(names) == 10 and {"plan", "resume", "permissions", "undo"} <= set(names)
+    assert sorted([*names, *others]) == sorted(all_names)
     assert everything["keys"] == KEYS
-    assert f"/help all lists {len(all_names) - len(names)} more commands" in find_form("help")(first, 200)
-    assert len(find_form("help")(first, 80).splitlines()) <= 24 - 4, "one screen, with what was typed and the prompt"
+    text = find_form("help")(first, 80)
+    assert len(text.splitlines()) <= 24 - 4, "one screen, with what was typed and the prompt"
+    assert set(others) <= set(text.replace(",", " ").split())
     assert not {"recall", "unpin", "tools", "sessions"} & set(all_names), "other commands do these"
     assert find("sessions", discover()).name == "resume"
+
+
+def test_help_explains_a_verb_with_its_options(context: FakeContext) -> None:
+    for command in discover().values():
+        for verb in command.verbs:
+            if not verb.name:
+                continue
+            text = find_form("help")(context.run(f"help {command.name} {verb.name}").shown[-1][1], 120)
+            assert verb.name in text.split() and verb.help.split(".")[0].split()[0] in text
+            assert all(flag in text for one in verb.parameters for flag in one.flags[:1])
+    for wrong in ("memory frobnicate", "exit now"):
+        with pytest.raises(NexusError, match="verbs"):
+            context.run(f"help {wrong}")
 
 
 def test_help_lists_every_command_and_tells_all_of_each(context: FakeContext) -> None:
