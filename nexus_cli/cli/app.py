@@ -89,7 +89,7 @@ GROUPS = {
     },
 }
 """Every command and its help line, in the order of the help. `nexus_cli.cli.NAME` holds the command's `app`, unless it
-is the twin of a slash command."""
+is made of a noun of `nexus_cli.commands`."""
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 MODULES = {"import": "move_in"}
 """Modules of commands whose name is no name in Python."""
@@ -110,7 +110,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
 
 @cache
 def load_command(name: str) -> Any:
-    """Return the click command of this name, from its module in this package or from the twins of a slash command."""
+    """Return the click command of this name, from its module in this package or from its noun."""
     module = f"nexus_cli.cli.{MODULES.get(name, name)}"
     if find_spec(module):
         app = import_module(module).app

@@ -1,4 +1,4 @@
-"""`nexus memory`: facts remembered across sessions; all commands but `consolidate` are twins of `/memory`."""
+"""`nexus memory`: facts remembered across sessions; all verbs but `consolidate` are those of the noun."""
 
 from __future__ import annotations
 

@@ -207,17 +207,6 @@ def test_the_readme_says_what_the_first_request_of_an_empty_folder_holds(nexus: 
     assert abs(int(said[1].replace(",", "")) - sent) <= 0.01 * sent, f"write into README.md: {sent:,} tokens"
 
 
-def test_the_places_that_are_named_for_a_twin_hold_the_example() -> None:
-    page = (PACKAGE / "commands" / "README.md").read_text()
-    section = page.partition("## Adding a command with its twin\n")[2].partition("\n\n")[0].strip()
-    files = {"`GROUPS` of `cli/app.py`": "cli/app.py"}
-    files |= {"`WITH_TWINS`": "../tests/cli/test_twins.py", "`core/json_types/`": "core/json_types/timeline_report.py"}
-    files |= {"`reports/`": "reports/timeline.py", "A file here": "commands/timeline.py"}
-    for place, file in files.items():
-        assert place in section, f"{place} is not named in nexus_cli/commands/README.md"
-        assert "timeline" in (PACKAGE / file).read_text().lower(), f"{file} has nothing of the example"
-
-
 @pytest.mark.matrix
 def test_the_example_of_a_tool_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (definition,), (source,) = blocks("tools", "json"), blocks("tools", "python")
