@@ -15,13 +15,16 @@ from search import sample
 
 from nexus_cli.client import CallError
 from nexus_cli.commands import discover
+from nexus_cli.commands.verb import Authority
 from nexus_cli.config.paths import places
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_types.stream_lines import EventLine
 from nexus_cli.core.limits import name_level
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import draw_report
 from nexus_cli.rpc import dispatcher
+from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.session.event_json import read_event
 from nexus_cli.ui.render.theme import Theme
 
@@ -86,6 +89,23 @@ def test_each_command_was_decided() -> None:
     assert {one.name for one in commands if one.at_terminal} == AT_TERMINAL
     assert {one.name for one in commands if one.is_served} == SERVED
     assert {line.partition(" ")[0] for line in REFUSED} >= {one.name for one in commands} - SERVED
+
+
+async def test_no_client_may_give_a_verb_that_permits(tmp_path: Path) -> None:
+    """The server and the editor's door ask `find_served` before they run a command."""
+    async with serving(tmp_path, allow="edit") as served:
+        agent = await served.pool.create("a")
+        context = ServedContext(lambda: agent.session, lambda event: None, lambda options: None)
+        for command in discover().values():
+            for verb in command.verbs:
+                if verb.authority is Authority.PERMITS or verb.is_local:
+                    with pytest.raises(NexusError, match="--connect"):
+                        find_served(command.name, verb.name, context)
+                elif verb.name:
+                    assert find_served(command.name, verb.name, context) is command
+            if command.authority is Authority.PERMITS or command.is_local or command.at_terminal:
+                with pytest.raises(NexusError, match="--connect"):
+                    find_served(command.name, "", context)
 
 
 @pytest.mark.matrix
