@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -43,6 +43,9 @@ from nexus_cli.cli.signal_result import json_form
 from nexus_cli.config.program_words import plain_words
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
+
+if TYPE_CHECKING:
+    from nexus_cli.commands.verb import Noun
 
 GROUPS = {
     "Commands": {
@@ -88,8 +91,10 @@ GROUPS = {
         "ledger": "Copy the ledger to another place; share projects of one on a server.",
     },
 }
-"""Every command and its help line, in the order of the help. `nexus_cli.cli.NAME` holds the command's `app`, unless it
-is made of a noun of `nexus_cli.commands`."""
+"""Commands and their help lines, in the order of the help. `nexus_cli.cli.NAME` holds the command's `app`, unless it is
+made of a noun of `nexus_cli.commands`. A noun without a line here is listed with its own summary."""
+SECTIONS = {"context": "What a request holds, and what it costs", "work": "Automation, servers and teams"}
+"""Sections of nouns without a line, by group; others are in the first section."""
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 MODULES = {"import": "move_in"}
 """Modules of commands whose name is no name in Python."""
@@ -123,6 +128,39 @@ def load_command(name: str) -> Any:
     return command
 
 
+def _read_noun(name: str) -> Noun | None:
+    """Return the noun of this name that has verbs in the shell, None if there is none."""
+    if not name.isidentifier() or not find_spec(f"nexus_cli.commands.{name}"):
+        return None
+    noun = getattr(import_module(f"nexus_cli.commands.{name}"), "NOUN", None)
+    return noun if noun and noun.name == name and noun.list_verbs("shell") else None
+
+
+def _is_command(name: str) -> bool:
+    return name in COMMANDS or name in FORMER or _read_noun(name) is not None
+
+
+def _bare_verb(name: str) -> str:
+    """Return the verb of a command that is given without one, "" if it takes none."""
+    if name in COMMANDS or name in FORMER:
+        return BARE.get(name, "")
+    noun = _read_noun(name)
+    return noun.list_verbs("shell")[0].name if noun else ""
+
+
+@cache
+def list_help_lines() -> dict[str, dict[str, str]]:
+    """Return the commands of each section with their help lines; imports the nouns."""
+    from nexus_cli.commands import discover  # noqa: PLC0415  (only where all commands are listed)
+
+    sections = {title: dict(lines) for title, lines in GROUPS.items()}
+    for command in discover().values():
+        if command.name not in COMMANDS and (noun := _read_noun(command.name)):
+            title = SECTIONS.get(noun.group, next(iter(GROUPS)))
+            sections[title][noun.name] = noun.summary
+    return sections
+
+
 class LazyGroup(TyperGroup):
     """A command group that imports the module of a command when the command is used."""
 
@@ -133,11 +171,11 @@ class LazyGroup(TyperGroup):
             raise _bug(error) from error
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
+        return [name for lines in list_help_lines().values() for name in lines]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         name = FORMER.get(cmd_name, cmd_name)
-        return load_command(name) if name in COMMANDS else None
+        return load_command(name) if _is_command(name) else None
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options, the less common ones in a section of their own, then the commands."""
@@ -151,20 +189,21 @@ class LazyGroup(TyperGroup):
         self.format_commands(ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        for title, commands in GROUPS.items():
+        for title, commands in list_help_lines().items():
             with formatter.section(title):
                 formatter.write_dl(list(commands.items()))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in (*COMMANDS, *FORMER) and not args[0].startswith("-"):
-            near = nearest_name(args[0], (*COMMANDS, "--help"))
+        if args and not args[0].startswith("-") and not _is_command(args[0]):
+            near = nearest_name(args[0], (*self.list_commands(ctx), "--help"))
             words = f'"{args[0]}"' if " " in args[0] and not set(args[0]) & set('"$`\\!') else '"..."'
             hint = f"The nearest is `nexus {near}`" if near else f"To ask something: nexus ask {words}"
             raise NexusError("usage", f"no such command '{args[0]}'", "it is not a nexus command", hint)
         further = args[1] if len(args) > 1 else "--"
         is_bare = further.startswith("-") and further not in ("-h", "--help")
-        if is_bare and args[0] in BARE and not ctx.resilient_parsing:  # which completes the word behind it
-            args = [args[0], BARE[args[0]], *args[1:]]
+        bare = _bare_verb(args[0]) if args and is_bare and not ctx.resilient_parsing else ""  # no completion
+        if bare:
+            args = [args[0], bare, *args[1:]]
         return super().resolve_command(ctx, args)
 
 

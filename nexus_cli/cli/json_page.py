@@ -10,6 +10,7 @@ from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
+from nexus_cli.commands import discover
 from nexus_cli.core.json_types import (
     ask_result,
     cache_report,
@@ -25,7 +26,7 @@ from nexus_cli.rpc.methods import METHODS
 
 _MODULES = (context_report, report_types, timeline_report, cache_report, setup_reports, instructions_report)
 REPORTS = [kind for module in _MODULES for kind in vars(module).values() if (kind.__doc__ or "").startswith("`nexus ")]
-"""The objects of `--json`: the types whose docstring begins with their command."""
+"""The objects of `--json`: the types whose docstring begins with their command. Those of verbs need not."""
 LINES = (*get_args(stream_lines.EventLine), stream_lines.ResultLine)
 EVENTS = get_args(server_results.ServerEvent)
 _INTRO = """# JSON
@@ -52,7 +53,18 @@ def json_page() -> str:
     page += [f"| `{method.name}` | {method.result.__name__} |" for method in METHODS.values()]
     page += ["", *_describe([method.result for method in METHODS.values()], shown)]
     page += ["## Reports", "", *_describe(REPORTS, shown)]
+    for command, kind in _types_of_verbs():
+        if is_typeddict(kind) and kind not in shown:
+            page += [f"`nexus {command} --json`:", "", *_describe([kind], shown)]
     return "\n".join(page)
+
+
+def _types_of_verbs() -> Iterator[tuple[str, Any]]:
+    """Yield the shell commands of nouns and the types of their values."""
+    for name, command in discover().items():
+        for verb in command.verbs:
+            if not verb.is_live and "shell" in verb.places:
+                yield f"{name} {verb.name}".strip(), verb.value_type
 
 
 def event_tables() -> str:

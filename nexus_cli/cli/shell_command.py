@@ -31,7 +31,13 @@ def add_verbs(app: typer.Typer, name: str) -> typer.Typer:
             app.command(verb.name or noun.name)(_make_function(verb))
         else:
             app.callback(invoke_without_command=True)(_make_function(verb))
+    if len(verbs) == 1 and verbs[0].name:
+        app.callback(help=noun.summary)(_do_nothing)  # else typer makes the only verb the command itself
     return app
+
+
+def _do_nothing() -> None:
+    """Run before the verb of a noun that has one alone."""
 
 
 def _make_function(verb: Verb) -> Any:
@@ -95,7 +101,7 @@ def _declare(one: VerbParameter) -> Any:
     callback = whole_number(option.least) if kind in (int, int | None) else callback
     callback = check_amount if kind == float | None else callback
     if not option.is_argument:
-        names = option.name.split()
+        names = one.flags if kind is bool or option.name else ()
         return Annotated[kind, typer.Option(*names, metavar=option.metavar, help=option.help, callback=callback)]
     shown = not (option.metavar or "").startswith("[")
     argument = typer.Argument(metavar=option.metavar, help=option.help, callback=callback, show_default=shown)

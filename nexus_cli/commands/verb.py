@@ -164,6 +164,12 @@ class Verb:
         return _parameters_of(self.run)
 
     @property
+    def value_type(self) -> Any:
+        """The type of the JSON value that its report has; `Any` if it is not declared."""
+        returned = get_type_hints(self.run).get("return")
+        return next(iter(get_args(returned)), Any)
+
+    @property
     def help(self) -> str:
         """The docstring of the function, without its indentation."""
         return getdoc(self.run) or ""
@@ -195,6 +201,11 @@ class Noun:
     """True if `/help` lists it among the commands that one needs."""
     is_idle: bool = False
     """True if the slash command waits until no turn runs."""
+
+    def __post_init__(self) -> None:
+        wrong = [verb.name for verb in self.verbs if verb.opens != "read" and verb.authority is Authority.READS]
+        if wrong:
+            raise ValueError(f"{self.name} {wrong[0]} writes to the ledger: declare what it may change")
 
     def list_verbs(self, place: Place) -> tuple[Verb, ...]:
         """Return the verbs that are offered there."""

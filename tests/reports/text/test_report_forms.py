@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from functools import cache
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from search import sample
 from wcwidth import wcswidth
 
 from nexus_cli.cli.explain_context import brief
+from nexus_cli.commands import discover
 from nexus_cli.reports.drops import drops_text
 from nexus_cli.reports.forms import MODULES, find_form, forms_of
 from nexus_cli.reports.replay import replay_text
@@ -195,9 +198,45 @@ KINDS = (
 def values(form: str, text: str, many: int) -> dict[str, Any]:
     """Return the example of a form."""
     examples, name = examples_of_forms(text, many), "timeline" if form == "told_timeline" else form
+    if name in examples:
+        return examples[name]
+    kind = form_types().get(form, Any)
     here = "`examples_of_forms` of tests/reports/text/test_report_forms.py"
-    assert name in examples, f'add an example of the new form to {here}: "{form}": {{KEY: text, ...}}'
-    return examples[name]
+    told = (
+        f'declare the type of its value, `-> Report[NAME]`, or add an example to {here}: "{form}": {{KEY: text, ...}}'
+    )
+    assert is_typeddict(kind), f"the new form {form}: {told}"
+    value = example_of(kind, text, many)
+    assert isinstance(value, dict)
+    return value
+
+
+@cache
+def form_types() -> dict[str, Any]:
+    """Return the types of the values of verbs, by the form that the file of the type's report has."""
+    kinds = {verb.value_type for command in discover().values() for verb in command.verbs if not verb.is_live}
+    forms = {module: forms_of(module) for module in MODULES}
+    return {form: kind for kind in kinds for module, found in forms.items() for form in found if _is_of(kind, module)}
+
+
+def _is_of(kind: Any, module: str) -> bool:
+    return bool(getattr(kind, "__module__", "") == f"nexus_cli.reports.{module}")
+
+
+def example_of(kind: Any, text: str, many: int) -> object:
+    """Return a value of a type in which every text is `text` and every list has `many` elements."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if is_typeddict(kind):
+        return {key: example_of(part, text, many) for key, part in get_type_hints(kind).items()}
+    if origin is Literal:
+        return parts[many % len(parts)]
+    if origin is list:
+        return [example_of(parts[0], text, many)] * many
+    if origin is dict:
+        return {text: example_of(parts[1], text, many)}
+    if origin in (Union, UnionType):
+        return None if many == 0 and type(None) in parts else example_of(parts[0], text, many)
+    return {str: text, int: 10**6, float: 0.5, bool: bool(many % 2), Any: text}[kind]
 
 
 def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:

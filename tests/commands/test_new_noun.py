@@ -1,0 +1,69 @@
+"""Adding a noun: a file with its verbs and one with its report are all that it takes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import nexus_cli
+
+NOUN = """
+from typing import Annotated
+from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.reports.zebra import ZebrasReport
+
+
+def list_zebras(
+    source: Source, tall: Annotated[bool, Option(None, "Only tall ones.")] = False
+) -> Report[ZebrasReport]:
+    \"\"\"List the zebras of this folder.\"\"\"
+    return Report("zebras", {"version": 1, "zebras": ["Zoe"], "tall": tall})
+
+
+NOUN = Noun("zebra", "work", (Verb(list_zebras, "list"),), "List the zebras of this folder.")
+"""
+REPORT = """
+from typing import TypedDict
+from nexus_cli.reports.text.lines import Value, filled
+
+
+class ZebrasReport(TypedDict):
+    \"\"\"The zebras of a folder.\"\"\"
+
+    version: int
+    zebras: list[str]
+    tall: bool
+
+
+def zebras_text(value: Value, width: int) -> str:
+    return "\\n".join(filled(f"{', '.join(value['zebras'])} ({'tall' if value['tall'] else 'any'})", width))
+"""
+SLASH = """
+from nexus_cli.commands import discover
+command = discover()["zebra"]
+print(command.usage, command.summary, command.complete is not None, command.is_served)
+"""
+
+
+def test_a_noun_is_a_command_in_the_shell_and_behind_the_slash_with_its_page(tmp_path: Path) -> None:
+    package = tmp_path / "site" / "nexus_cli"
+    source = Path(nexus_cli.__file__).parent
+    package.parent.mkdir()
+    subprocess.run(["cp", "-r", str(source), str(package)], check=True)
+    (package / "commands" / "zebra.py").write_text(NOUN)
+    (package / "reports" / "zebra.py").write_text(REPORT)
+    env = {"PYTHONPATH": str(package.parent), "NEXUS_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
+
+    def run(*arguments: str) -> str:
+        line = [sys.executable, *arguments]
+        return subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, check=True, text=True).stdout
+
+    nexus = ("-m", "nexus_cli")
+    assert run(*nexus, "zebra", "list", "--tall") == "Zoe (tall)\n" and run(*nexus, "zebra") == "Zoe (any)\n"
+    assert json.loads(run(*nexus, "zebra", "--json")) == {"version": 1, "zebras": ["Zoe"], "tall": False}
+    assert "--tall" in run(*nexus, "zebra", "list", "--help")
+    assert "List the zebras of this folder." in run(*nexus, "--help", "all")
+    assert "`nexus zebra list --json`" in run(*nexus, "docs", "json")
+    assert run("-c", SLASH).split("\n")[0] == "[list [--tall]] List the zebras of this folder. True True"
