@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
+from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from images import png
 from json_shape import problems
+from program.nursery import run_born
 from rpc.serving import Answering, Reply, Served, serving, until
 from search import sample
 
@@ -90,6 +93,34 @@ def test_each_command_was_decided() -> None:
     assert {one.name for one in commands if one.at_terminal} == AT_TERMINAL
     assert {one.name for one in commands if one.is_served} == SERVED
     assert {line.partition(" ")[0] for line in REFUSED} >= {one.name for one in commands} - SERVED
+
+
+OWN_VIEW: frozenset[str] = frozenset()
+"""Verbs whose value in the open session has what only it knows."""
+
+
+async def test_a_verb_answers_the_same_in_the_shell_and_to_a_client(tmp_path: Path) -> None:
+    def script(request: Request) -> Reply:
+        return [("bash", {"command": "touch made"})] if len(request.messages) < 3 else "done"
+
+    async with serving(tmp_path, Answering(script), allow="edit") as served:
+        session = (await served.client.create_agent("a"))["session"]
+        await served.client.send("a", "begin")
+        await served.client.send("a", "and on")
+        for command in discover().values():
+            for verb in command.verbs:
+                name = f"{command.name} {verb.name}".strip()
+                required = [one for one in verb.parameters if one.default is Parameter.empty]
+                if verb.is_live or verb.authority is not Authority.READS or required or "shell" not in verb.places:
+                    continue
+                named = ["--session", session] if verb.of_session else []
+                shell = await asyncio.to_thread(run_born, [*name.split(), *named, "--json"], cwd=tmp_path, kind="light")
+                assert shell.returncode == 0, (name, shell.stderr)
+                (shown,) = (call for call in (await run(served, name))["calls"] if call["method"] == "show")
+                value = dict(shown["params"]["value"])
+                value.pop("in_force", None)
+                told = json.loads(shell.stdout)
+                assert value == told or name in OWN_VIEW, (name, value, told)
 
 
 async def test_no_client_may_give_a_verb_that_permits(tmp_path: Path) -> None:
