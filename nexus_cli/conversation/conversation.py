@@ -60,7 +60,7 @@ class EpochHeader:
         return cls(**_header_values(epoch))
 
     @property
-    def fixed(self) -> int:
+    def header_tokens(self) -> int:
         """Counted tokens of system text and schemas."""
         return self.system_tokens + self.tools_tokens
 
@@ -82,11 +82,11 @@ class FrozenRequest:
 class Conversation:
     """The entries of one conversation, and the window of its next request. All changes to the window are made here."""
 
-    def __init__(self, log: Log, clock: Clock, measure: Measure, frame: EpochHeader | None = None) -> None:
+    def __init__(self, log: Log, clock: Clock, measure: Measure, header: EpochHeader | None = None) -> None:
         self.log = log
         self.clock = clock
         self._measure = measure
-        self.epoch = _epoch(frame or EpochHeader(), 0, None, "start", (), self.last)
+        self.epoch = _epoch(header or EpochHeader(), 0, None, "start", (), self.last)
         self.tail: list[WindowItem] = []
         self.cursor = 0
         """Id of the last entry that was sent to the model."""
@@ -171,7 +171,7 @@ class Conversation:
     @property
     def counted(self) -> int:
         """Our count of the whole window: system, tools, messages, preambles."""
-        return self.epoch.fixed + self.messages_tokens
+        return self.epoch.header_tokens + self.messages_tokens
 
     def contents(self, epoch: Epoch | None = None, items: Sequence[WindowItem] | None = None) -> WindowContents:
         """Return the contents of the next request, or of the first one of an `epoch` that may begin: `items`, by
@@ -305,12 +305,12 @@ class Conversation:
         sent = [item for item in self.tail if item.entry <= self.cursor]
         return sent, self.tail[len(sent) :]
 
-    def make_epoch(self, head: Iterable[WindowItem], cause: str, frame: EpochHeader | None = None) -> Epoch:
-        """Return the epoch that would begin now with this head, under the present frame or another one. Changes
+    def make_epoch(self, head: Iterable[WindowItem], cause: str, header: EpochHeader | None = None) -> Epoch:
+        """Return the epoch that would begin now with this head, under the present header or another one. Changes
         nothing."""
         kept = tuple(item for item in head if not is_placeholder(item))
         parent = self.epoch.id if self.is_recorded else None
-        return _epoch(frame or EpochHeader.of(self.epoch), self.log.next_epoch(), parent, cause, kept, self.last)
+        return _epoch(header or EpochHeader.of(self.epoch), self.log.next_epoch(), parent, cause, kept, self.last)
 
     def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop] = (), notes: Iterable[Note] = ()) -> None:
         """Begin an epoch of `make_epoch`; the only way in which sent lines change. Its drops and notes are recorded
@@ -323,15 +323,15 @@ class Conversation:
         self.anchor = None
 
     def rewrite(
-        self, head: Iterable[WindowItem], cause: str, drops: Sequence[Drop], frame: EpochHeader | None = None
+        self, head: Iterable[WindowItem], cause: str, drops: Sequence[Drop], header: EpochHeader | None = None
     ) -> Epoch:
         """Make an epoch and begin it, for a conversation without a session."""
-        self.begin_epoch(self.make_epoch(head, cause, frame), drops)
+        self.begin_epoch(self.make_epoch(head, cause, header), drops)
         return self.epoch
 
-    def replace_header(self, frame: EpochHeader) -> None:
-        """Replace the frame of an epoch that was neither recorded nor sent."""
-        self.epoch = with_frame(self.epoch, frame)
+    def replace_header(self, header: EpochHeader) -> None:
+        """Replace the header of an epoch that was neither recorded nor sent."""
+        self.epoch = with_header(self.epoch, header)
         self.changes += 1
 
     def begin(self, drops: Sequence[Drop] = (), notes: Iterable[Note] = ()) -> None:
@@ -362,15 +362,15 @@ def item_of(entry: Entry) -> WindowItem:
     return WindowItem(entry.id, ItemForm.FULL, entry.message, entry.preamble, entry.tokens)
 
 
-def with_frame(epoch: Epoch, frame: EpochHeader) -> Epoch:
-    """Return the epoch with another frame."""
-    return replace(epoch, **_header_values(frame))
+def with_header(epoch: Epoch, header: EpochHeader) -> Epoch:
+    """Return the epoch with another header."""
+    return replace(epoch, **_header_values(header))
 
 
 def _epoch(
-    frame: EpochHeader, number: int, parent: int | None, cause: str, head: tuple[WindowItem, ...], base: int
+    header: EpochHeader, number: int, parent: int | None, cause: str, head: tuple[WindowItem, ...], base: int
 ) -> Epoch:
-    return Epoch(id=number, parent=parent, cause=cause, head=head, base=base, **_header_values(frame))
+    return Epoch(id=number, parent=parent, cause=cause, head=head, base=base, **_header_values(header))
 
 
 def _header_values(source: Epoch | EpochHeader) -> dict[str, Any]:

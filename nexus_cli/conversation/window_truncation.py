@@ -116,7 +116,7 @@ class WindowTruncator:
 
         `groups` are the candidates, by default those of the window.
         """
-        fixed = conversation.epoch.fixed + (MARKER_ROOM if self.markers else 0)
+        fixed = conversation.epoch.header_tokens + (MARKER_ROOM if self.markers else 0)
         ids: dict[int, str] = {}
         groups = conversation.groups() if groups is None else groups
         cited = cited_drops(groups)

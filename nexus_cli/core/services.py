@@ -81,11 +81,11 @@ class Log(Protocol):
         """
 
     def record_reply(
-        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
+        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent_body: str = ""
     ) -> None:
         """Record the reply to request `step` (None if it is empty), its usage and finish reason in one commit.
 
-        `reported` is False if the provider sent no usage; `sent` is the body of a `core.request.SentDelta`.
+        `reported` is False if the provider sent no usage; `sent_body` is the body of a `core.request.SentDelta`.
         """
 
     def finish_of(self, entry: int) -> str:

@@ -76,7 +76,7 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     """Make one model request: check limits, attach changes, make room, send; send once more after an overflow, or
     without new images that the provider refused."""
     engine.control.check_ending()
-    engine.take_facts()
+    engine.take_model_info()
     engine.tell_model(engine.spending.begin_next(lambda: engine.window_request().tokens, engine.model.info))
     engine.spending.check_steps()
     epoch = engine.conversation.epoch.id

@@ -265,10 +265,10 @@ class LaneLog:
         self._known.settle(fixed)
 
     def record_reply(
-        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
+        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent_body: str = ""
     ) -> None:
         """Record a reply, if it deserves an entry, and the outcome of its request, in one commit."""
-        outcome = step, usage, finish, reported, sent
+        outcome = step, usage, finish, reported, sent_body
 
         def write(db: Database) -> None:
             if entry is not None:

@@ -67,7 +67,7 @@ def draft_plan(context: ContextManager, work: WorkLog, cause: str, share: float)
     nothing."""
     available, count = countable(context, cause), context.count
     pinned = list_pins(context.conversation)
-    budget, fixed = countable(context), context.conversation.epoch.fixed
+    budget, fixed = countable(context), context.conversation.epoch.header_tokens
     target = int(share * available) - fixed - rules_tokens(context.conversation, OwnWords(count))
     full, conversation = cause != "command", context.conversation
     for _ in read_log(conversation, work):
@@ -236,9 +236,9 @@ async def draft_compaction(
         cut_drop,
     )
     items = head(plan, summary, drop_id, clock=engine.conversation.clock, measure=engine.context.measure, more=more)
-    _require_smaller(items, engine.window_request(), conversation.epoch.fixed)
+    _require_smaller(items, engine.window_request(), conversation.epoch.header_tokens)
     planned = await engine.prompt.draft_epoch(engine.context)
-    _require_smaller(items, engine.window_request(), planned.frame.fixed)
+    _require_smaller(items, engine.window_request(), planned.frame.header_tokens)
     drops = [_drop(conversation, plan, drop_id, unseen)]
     if fitted.left:
         drops.append(fitted.drop(record_drop, Cause.COMPACTION, conversation.now(), count))

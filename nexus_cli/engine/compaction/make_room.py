@@ -90,6 +90,6 @@ def draft_truncation(engine: Engine, work: WorkRecord) -> Rewrite:
     )
     truncator = PinningTruncator(**vars(engine.context.truncator), keeps=keeps)
     available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * engine.context.budget.window))
-    truncator.strategy = near(truncator.strategy, available - conversation.epoch.fixed - MARKER_ROOM)
+    truncator.strategy = near(truncator.strategy, available - conversation.epoch.header_tokens - MARKER_ROOM)
     head, drops = truncator.cut(conversation, available)
     return engine.draft_rewrite(conversation.make_epoch(head, TRUNCATION), drops=drops)

@@ -59,7 +59,7 @@ def find_batch(engine: Engine, least: int, *, still_warm: bool) -> Batch | None:
     if sum(one.item.tokens for one in found) < least:
         return None
     request = engine.window_request()
-    info = engine.model.info.with_tier_prices(request.most)
+    info = engine.model.info.with_tier_prices(request.upper_bound)
     price = partial(price_rewrite, info, steps=engine.step, warm=still_warm)
     batch = _batch(engine.context, groups, _without_pinned(engine.conversation, found), price)
     if batch is None or batch.saved < least:

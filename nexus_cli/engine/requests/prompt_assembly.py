@@ -55,7 +55,7 @@ class PromptAssembly:
         tools = tuple(self.offer.select(self.collector.view.window, context.conversation, typed_text(words), asked))
         plan, left = await self.collector.system_plan()
         text = system_text(plan, self.collector.view.count)
-        frame = EpochHeader(
+        header = EpochHeader(
             self.collector.view.model,
             text,
             tools,
@@ -65,7 +65,7 @@ class PromptAssembly:
             context.tools_cost(tools),
             canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
         )
-        return EpochDraft(frame, left)
+        return EpochDraft(header, left)
 
     async def draft_preamble(self, context: ContextManager, notices: list[str]) -> Preamble:
         """Return the preamble of the next request: all changes for a user message, only notices for a tool result.

@@ -61,14 +61,14 @@ async def run_separately(
     instruction = _instruction(recipe)
     side = separate(engine, recipe.name, model or engine.model)
     context = side.context
-    frame = replace(
-        context.frame(),
+    header = replace(
+        context.header(),
         system=instruction,
         system_tokens=context.system_cost(instruction),
         tools=tuple(tools),
         tools_tokens=context.tools_cost(tools),
     )
-    context.conversation.rewrite((), "start", (), frame)
+    context.conversation.rewrite((), "start", (), header)
     notes = {TOLD_FACTS: {"ids": list(facts)}} if facts else None
     context.conversation.append(Kind.USER, Message(Role.USER, text), "nexus", notes)
     return await _run(side, dispatcher, recipe)
@@ -141,7 +141,7 @@ async def _request(side: Engine, recipe: Recipe) -> None:
         side.readings.notices.clear()
     needs = side.window_request()
     if not needs.fits:
-        why = f"it needs about {needs.most} of {needs.room} tokens"
+        why = f"it needs about {needs.upper_bound} of {needs.room} tokens"
         raise NexusError("overflow", f"{recipe.name} was not done", why, "/compact makes room")
     await call_model(side, needs, main=False)
 
