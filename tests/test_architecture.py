@@ -456,7 +456,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (39_565, 0, 164),
     "core": (43_629, 0, None),
     "defaults": (0, 30_996, 0),
-    "engine": (61_293, 0, 83),
+    "engine": (61_394, 0, 83),
     "hooks": (6_554, 0, 17),
     "imports": (13_746, 0, 8),
     "ledger": (50_200, 0, 28),
@@ -471,7 +471,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (39_824, 0, 26),
     "sections": (37_422, 0, 63),
     "service_list": (303, 0, 2),
-    "session": (54_185, 0, 88),
+    "session": (54_144, 0, 88),
     "spaces": (10_462, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (2_233, 0, None),
@@ -491,7 +491,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (950_583, 67_619)
+SUM = (950_643, 67_619)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,7 +41,7 @@ BUDGET_ENDED = "its budget was used up, the work may be unfinished"
 
 @dataclass
 class Spending:
-    """Usage of a turn against its limits."""
+    """The limits of a turn, and what it has used of them, its side conversations included: they share this object."""
 
     limits: Limits
     recipes: tuple[Recipe, ...] = ()
@@ -75,6 +76,17 @@ class Spending:
     def add(self, usage: Usage) -> None:
         """Add the usage of one request."""
         self.usage, self.newest = self.usage + usage, usage
+
+    @contextmanager
+    def within(self, recipe: Recipe) -> Iterator[None]:
+        """Apply the limits of `recipe` too, in the block of a side run. All that is counted in it counts for the turn;
+        only the limits and what decides on the turn's own next request (`newest`, `ending`) are set back."""
+        kept = self.limits, self.recipes, self.newest, self.ending
+        self.limits, self.recipes, self.ending = self.limits & recipe.limits, (*self.recipes, recipe), ""
+        try:
+            yield
+        finally:
+            self.limits, self.recipes, self.newest, self.ending = kept
 
     def begin_next(self, expected: Callable[[], int], model: ModelInfo) -> str:
         """Determine if the next request is the last one, and return the notice for the model, "" if it needs none.

@@ -85,17 +85,12 @@ async def _run(
     side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None = None, most: int | None = None
 ) -> str:
     """Run the steps of the side conversation; its usage counts for the turn, within the limits of both."""
-    spending = side.spending
-    side.spending = replace(
-        spending, limits=spending.limits & recipe.limits, recipes=(*spending.recipes, recipe), ending=""
-    )
     try:
-        return await _steps(side, dispatcher, recipe, then, most)
+        with side.spending.within(recipe):
+            return await _steps(side, dispatcher, recipe, then, most)
     except ApprovalDeferred:
         why = "a tool approval was deferred"
         raise NexusError("denied", f"{recipe.name} was stopped", why, "Start it again") from None
-    finally:
-        spending.usage = side.spending.usage
 
 
 async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None, most: int | None) -> str:
