@@ -67,7 +67,7 @@ class EpochHeader:
 
 @dataclass(frozen=True, slots=True)
 class FrozenRequest:
-    """A rendered request, to be committed before its first byte is sent."""
+    """A rendered request, to be recorded before its first byte is sent."""
 
     wire: Wire
     last: int
@@ -210,10 +210,8 @@ class Conversation:
         return entry
 
     def attach_preamble(self, preamble: str) -> bool:
-        """Fix `preamble` on the newest unsent user message, else on the newest unsent tool result. In a new epoch that
-        has sent nothing, use the newest of its messages.
-
-        Returns False if nothing is unsent; sent messages are never changed.
+        """Add `preamble` to the message of `_preamble_slot`; False if there is none. What this epoch has sent is never
+        changed.
         """
         item = self._preamble_slot()
         if item is None:
@@ -235,15 +233,12 @@ class Conversation:
             self._set_preamble(item, "")
 
     def _preamble_slot(self) -> WindowItem | None:
-        """Return the message for the next preamble."""
+        """Return the message for the next preamble: the newest unsent user message, else the newest unsent result; if
+        nothing is unsent, the same of the head while no request has settled it."""
         head = [item for item in self.epoch.head if item.form in SHOWN] if self._head_open else []
         unsent = [item for item in (*head, *self.tail) if item.entry > self.cursor]
-        for items in (unsent, head):
-            for role in (Role.USER, Role.TOOL):
-                newest = next((item for item in reversed(items) if item.message.role is role), None)
-                if newest is not None:
-                    return newest
-        return None
+        orders = ((items, role) for items in (unsent, head) for role in (Role.USER, Role.TOOL))
+        return next((item for items, role in orders for item in reversed(items) if item.message.role is role), None)
 
     def _set_preamble(self, item: WindowItem, preamble: str) -> None:
         other = replace(item, preamble=preamble, tokens=self._measure(item.message, preamble))
@@ -260,7 +255,8 @@ class Conversation:
         return any(s.entry > self.cursor and s.message.role is Role.USER and not s.preamble for s in self.tail)
 
     def freeze_request(self) -> FrozenRequest:
-        """Render the new items and move the cursor; the caller commits before sending."""
+        """Render the new items and move the cursor of this object, before the request is recorded: the caller records
+        it, and has it saved before it sends."""
         head_lines: tuple[bytes, ...] = ()
         changed_head: tuple[FixedValues, ...] = ()
         if not self.is_recorded:

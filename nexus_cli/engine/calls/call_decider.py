@@ -238,7 +238,7 @@ class CallDecider:
         return decision
 
     async def permit(self, checked: CheckedCall) -> CallDecision:
-        """Decide on a call with valid arguments, as `decide` does."""
+        """Decide on a call with valid arguments, as `decide` does, or again after a wait for the ledger."""
         step, call = self.step, checked.call
         while True:  # level and rules may change while the person is asked
             found = step.decisions[call.id] = await self.decide_now(checked)
@@ -257,8 +257,8 @@ class CallDecider:
                     return replace(found, result=error)
 
     async def decide_now(self, checked: CheckedCall) -> CallDecision:
-        """Return the decision as things are, with the rules of now, before anybody is asked. Hooks are asked about a
-        call that was requested."""
+        """Return the decision as things are, with the rules of now, before anybody is asked. The hooks that run where
+        somebody would be asked run here, for a call that was requested."""
         if refusal := self.step.refusals.get(checked.call.id):
             return replace(refusal, level=self.level, about=checked)
         judged = as_command(checked, self.services)
@@ -271,7 +271,8 @@ class CallDecider:
         return await self.hooks.before_question(found) if self.hooks and checked.call is not UNREQUESTED else found
 
     def _decide(self, judged: CheckedCall) -> CallDecision:
-        """Decide on a call by the current level, rules, confirmation, session scopes and what hooks said."""
+        """Decide on a call by the current level, rules, confirmation, session scopes and what hooks have said by now.
+        Does not wait: open questions are decided again by it."""
         rules = [scope[2] for scope in self.always if scope[1] == RULE]
         found = self.permission.decide(judged, self.level, rules)
         if found.is_granted and self.step.confirms and judged.tool.effect in CHANGES:

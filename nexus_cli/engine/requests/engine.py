@@ -202,7 +202,7 @@ class Engine:
             self.emit(Notice(notice))
 
     def begin_epoch(self, rewrite: Rewrite) -> None:
-        """Begin the epoch of a rewrite, recorded in one commit with its drops and notes, and report it. Of the
+        """Begin the epoch of a rewrite, recorded together with its drops and notes, and report it. Of the
         reports of the provider only the anchor of the rewrite holds for the new window."""
         before, info = self.conversation.epoch.tools, self.model.info
         priced = [] if rewrite.price is None else [rewrite_note(rewrite.epoch, rewrite.price)]

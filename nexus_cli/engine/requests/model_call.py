@@ -1,4 +1,4 @@
-"""Send one model request: record it before the first byte, stream and fold the reply, commit it as one entry.
+"""Send one model request: record it before the first byte, stream and fold the reply, record it as one entry.
 
 The text of an unfinished answer is kept with a mark for the model, and the matching error is raised;
 `engine.partial_reply` has the text without the mark. If the stream was cut, the request is sent once more: no call
@@ -286,7 +286,7 @@ def _record(
     reported: bool,
     sent_body: str = "",
 ) -> Entry | None:
-    """Commit the usage of the newest request, with its reply as an entry (None: no entry)."""
+    """Record the usage of the newest request, with its reply as an entry (None: no entry)."""
     entry = conversation.new_entry(Kind.ASSISTANT, message, "agent") if message is not None else None
     conversation.log.record_reply(entry, step, usage, finish, reported, sent_body)
     if entry is not None:
