@@ -1,10 +1,10 @@
 """A conversation: its log, its epoch, the window of its next request and the cursor (`nexus docs context`).
 
-The log is append-only and read by range: nothing in it ever changes. A `Log` stores it, in a ledger or in memory.
+The log is append-only and read by range: no message in it ever changes. A `Log` stores it, in a ledger or in memory.
 
-The window is the epoch's head and every item appended since. Only `begin_epoch` rewrites it; everything else appends.
-Each message is rendered once (`Wire`) and never again. A preamble may also be added to a message in a head, until the
-first request of its epoch settles it.
+The window is the epoch's head and every item appended since. Only `begin_epoch` rewrites what was sent; everything else
+appends. Within an epoch each message is rendered once (`Wire`). A preamble may also be added to a message in a head,
+until the first request of its epoch settles it.
 """
 
 from __future__ import annotations

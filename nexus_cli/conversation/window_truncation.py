@@ -112,7 +112,8 @@ class WindowTruncator:
     def cut(
         self, conversation: Conversation, available: int, groups: Sequence[Group] | None = None
     ) -> tuple[list[WindowItem], list[Drop]]:
-        """Return a head that fits `available` counted tokens, and the drops of what it lacks. Changes nothing.
+        """Return a head that fits `available` counted tokens, and the drops of what it lacks. Changes nothing but
+        takes the ids of these.
 
         `groups` are the candidates, by default those of the window.
         """

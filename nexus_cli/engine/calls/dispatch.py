@@ -1,7 +1,7 @@
 """Dispatch tool calls: find, decide, commit "started", run, clip, record (`nexus docs tools`).
 
-Every failure becomes a tool result. Read-only calls of one message run concurrently; the window keeps their results in
-call order.
+Every failure becomes a tool result. Read-only calls that follow each other in a message run concurrently; the window
+keeps their results in call order.
 """
 
 from __future__ import annotations

@@ -95,8 +95,8 @@ async def ensure_fits(engine: Engine) -> RequestPlan:
 
 
 async def plan_request(engine: Engine) -> RequestPlan:
-    """Plan the sections of the next request, check its contract and return it. Sends nothing. Raises `NexusError` if
-    its fixed parts cannot fit or the contract is broken."""
+    """Plan the sections of the next request again if they have outgrown the window, which begins an epoch; check its
+    contract and return it. Raises `NexusError` if its fixed parts cannot fit or the contract is broken."""
     await replan_sections(engine)
     _refuse_if_hopeless(engine.context)
     request = engine.window_request()

@@ -71,7 +71,8 @@ async def _truncate_until_fits(engine: Engine) -> None:
 
 
 def draft_truncation(engine: Engine, work: WorkRecord) -> Rewrite:
-    """Return the rewrite that truncates the window to the low-water mark. Changes nothing.
+    """Return the rewrite that truncates the window to the low-water mark. Changes nothing but takes the ids of its
+    drops.
 
     The marker contains pins, the person's own words, their rules and the record of the `work`. Leaves room for the
     event sections that must be sent again.

@@ -103,7 +103,7 @@ def _freed_tokens(context: ContextManager, one: StaleResult) -> int:
 
 
 def draft_pruning(engine: Engine, found: Sequence[StaleResult]) -> Rewrite:
-    """Return the rewrite that replaces stale results with stubs. Changes nothing."""
+    """Return the rewrite that replaces stale results with stubs. Changes nothing but takes the ids of its drops."""
     conversation = engine.conversation
     stubs: dict[int, WindowItem] = {}
     drops: list[Drop] = []
