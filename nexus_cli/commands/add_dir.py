@@ -23,7 +23,7 @@ async def add_folder(context: CommandContext, rest: str) -> None:
     if not rest:
         context.say("\n".join(map(str, permission.added)) or "No added folders")
         return
-    project = session.dispatcher.project
+    project = session.dispatcher.project_root
     found: Path = await asyncio.to_thread(check_folder, rest, project, permission.added, "/add-dir")
     permission.added = (*permission.added, found)
     conversation, folders = engine.conversation, [str(one) for one in permission.added]

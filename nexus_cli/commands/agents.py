@@ -120,7 +120,7 @@ async def _review(context: CommandContext, rest: str, name: str) -> None:
     if not row["to_review"]:
         context.say(row["left"] or f"{row['id']} made no worktree.")
         return
-    record = find_worktree_of(context.session.dispatcher.project, row["worktree"])
+    record = find_worktree_of(context.session.dispatcher.project_root, row["worktree"])
     state = await asyncio.to_thread(inspect_worktree, record)
     diff = await asyncio.to_thread(diff_worktree, record, tree=state.tree)
     text = diff[:MOST].decode("utf-8", "replace")

@@ -62,7 +62,7 @@ def _edits_rules(rest: str) -> bool:
 def _edit_rules(dispatcher: Dispatcher, verb: str, rule: str) -> str:
     """Change the personal rules or the session's permissions; return a line about the change."""
     if verb == "remove":
-        if remove_allowance(dispatcher.always, rule, dispatcher.project):
+        if remove_allowance(dispatcher.always, rule, dispatcher.project_root):
             return f"{rule} is no longer allowed for this session."
         dispatcher.permission.remove_rule(rule)
         return f"{rule} was removed from your settings."

@@ -109,12 +109,12 @@ class ContextManager:
 
     def set_system_prompt(self, prompt: str) -> None:
         """Set the system prompt; in a session it takes effect with the next epoch."""
-        self.reframe(self._frame_with(prompt))
+        self.set_header(self._header_with(prompt))
 
     def set_tool_definitions(self, definitions: Sequence[Mapping[str, Any]]) -> None:
         """Set the tool schemas, in Chat Completions form."""
         tools = tuple(deepcopy(dict(definition)) for definition in definitions)
-        self.reframe(replace(self.frame(), tools=tools, tools_tokens=self.tools_cost(tools)))
+        self.set_header(replace(self.header(), tools=tools, tools_tokens=self.tools_cost(tools)))
 
     def add_user_message(self, content: str) -> None:
         """Add a message of the person."""
@@ -188,7 +188,7 @@ class ContextManager:
             "system": epoch.system_tokens,
             "tools": epoch.tools_tokens,
             "messages": messages,
-            "total": epoch.fixed + messages,
+            "total": epoch.header_tokens + messages,
             "budget": self.config.max_tokens,
             "available": self.available,
         }
@@ -235,14 +235,14 @@ class ContextManager:
             tokens=self.measure(summary_message, ""),
         )
         head = [summary, *([] if held or request is None else [request]), *seen[len(seen) - matched :]]
-        frame = self.frame() if new_system_prompt is None else self._frame_with(new_system_prompt)
-        self._refuse_if_larger(head, added, frame)
-        self._start_over(head, "compaction", frame)
+        header = self.header() if new_system_prompt is None else self._header_with(new_system_prompt)
+        self._refuse_if_larger(head, added, header)
+        self._start_over(head, "compaction", header)
         for message in added:
             kind = {Role.ASSISTANT: Kind.ASSISTANT, Role.TOOL: Kind.TOOL}.get(message.role, Kind.USER)
             self._add(kind, _own(message), "nexus")
 
-    def _refuse_if_larger(self, head: Sequence[WindowItem], added: Sequence[Message], frame: EpochHeader) -> None:
+    def _refuse_if_larger(self, head: Sequence[WindowItem], added: Sequence[Message], header: EpochHeader) -> None:
         """Raise `ValueError` if a window with this head and its additions would be larger and over the budget."""
         new = [
             WindowItem(self.conversation.last, ItemForm.FULL, message, "", self.measure(message, ""))
@@ -250,7 +250,7 @@ class ContextManager:
         ]
         items = flatten(from_first_user_message(group_tool_calls([*head, *new], self.measure)))
         before, after = self.get_token_usage()["messages"], sum(item.tokens for item in items)
-        total = frame.fixed + after
+        total = header.header_tokens + after
         if after > before and total > self.available:
             raise ValueError(
                 f"the summary makes the window larger: {after} tokens instead of {before}, and with system prompt and "
@@ -426,14 +426,14 @@ class ContextManager:
 
     # -- internals -----------------------------------------------------------------------------------------------
 
-    def reframe(self, frame: EpochHeader) -> None:
-        """Change the frame: of this epoch if nothing of it was recorded or sent yet, else in a new one."""
+    def set_header(self, header: EpochHeader) -> None:
+        """Change the header: of this epoch if nothing of it was recorded or sent yet, else in a new one."""
         if not self.conversation.is_recorded:
-            self.conversation.replace_header(frame)
-        elif frame != self.frame():
-            self.conversation.rewrite(self.conversation.items, "reload", (), frame)
+            self.conversation.replace_header(header)
+        elif header != self.header():
+            self.conversation.rewrite(self.conversation.items, "reload", (), header)
 
-    def frame(self) -> EpochHeader:
+    def header(self) -> EpochHeader:
         """Return the current system prompt and tools."""
         return EpochHeader.of(self.conversation.epoch)
 
@@ -450,9 +450,9 @@ class ContextManager:
         other.conversation = conversation
         return other
 
-    def _frame_with(self, prompt: str) -> EpochHeader:
+    def _header_with(self, prompt: str) -> EpochHeader:
         prompt = replace_surrogates(prompt)
-        return replace(self.frame(), system=prompt, system_tokens=self.system_cost(prompt))
+        return replace(self.header(), system=prompt, system_tokens=self.system_cost(prompt))
 
     def _add(self, kind: Kind, message: Message, actor: str) -> None:
         if self._logged and not self.conversation.is_recorded:
@@ -523,7 +523,7 @@ class ContextManager:
         read = self.conversation.read(self._origin.base + 1, self.conversation.last)
         items = [*self._origin.head, *(self._with_preamble(item_of(entry)) for entry in read)]
         whole = flatten(from_first_user_message(group_tool_calls(items, self.measure)))
-        if self.conversation.epoch.fixed + sum(item.tokens for item in whole) <= self.available:
+        if self.conversation.epoch.header_tokens + sum(item.tokens for item in whole) <= self.available:
             self.conversation.rewrite(items, "restore", ())
             self._hidden = False
 
@@ -531,8 +531,8 @@ class ContextManager:
         preamble = self._preambles.get(item.entry, "")
         return replace(item, preamble=preamble, tokens=self.measure(item.message, preamble)) if preamble else item
 
-    def _start_over(self, head: Sequence[WindowItem], cause: str, frame: EpochHeader | None = None) -> None:
-        self._origin = self.conversation.rewrite(head, cause, (), frame)
+    def _start_over(self, head: Sequence[WindowItem], cause: str, header: EpochHeader | None = None) -> None:
+        self._origin = self.conversation.rewrite(head, cause, (), header)
         self._hidden = False
         self._built = (self._origin.id, self.conversation.last, tuple(head))
 

@@ -1,10 +1,10 @@
 """A conversation: its log, its epoch, the window of its next request and the cursor (`nexus docs context`).
 
-The log is append-only and read by range: nothing in it ever changes. A `Log` stores it, in a ledger or in memory.
+The log is append-only and read by range: no message in it ever changes. A `Log` stores it, in a ledger or in memory.
 
-The window is the epoch's head and every item appended since. Only `begin_epoch` rewrites it; everything else appends.
-Each message is rendered once (`Wire`) and never again. A preamble may also be added to a message in a head, until the
-first request of its epoch settles it.
+The window is the epoch's head and every item appended since. Only `begin_epoch` rewrites what was sent; everything else
+appends. Within an epoch each message is rendered once (`Wire`). A preamble may also be added to a message in a head,
+until the first request of its epoch settles it.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class EpochHeader:
         return cls(**_header_values(epoch))
 
     @property
-    def fixed(self) -> int:
+    def header_tokens(self) -> int:
         """Counted tokens of system text and schemas."""
         return self.system_tokens + self.tools_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class FrozenRequest:
-    """A rendered request, to be committed before its first byte is sent."""
+    """A rendered request, to be recorded before its first byte is sent."""
 
     wire: Wire
     last: int
@@ -82,11 +82,11 @@ class FrozenRequest:
 class Conversation:
     """The entries of one conversation, and the window of its next request. All changes to the window are made here."""
 
-    def __init__(self, log: Log, clock: Clock, measure: Measure, frame: EpochHeader | None = None) -> None:
+    def __init__(self, log: Log, clock: Clock, measure: Measure, header: EpochHeader | None = None) -> None:
         self.log = log
         self.clock = clock
         self._measure = measure
-        self.epoch = _epoch(frame or EpochHeader(), 0, None, "start", (), self.last)
+        self.epoch = _epoch(header or EpochHeader(), 0, None, "start", (), self.last)
         self.tail: list[WindowItem] = []
         self.cursor = 0
         """Id of the last entry that was sent to the model."""
@@ -171,7 +171,7 @@ class Conversation:
     @property
     def counted(self) -> int:
         """Our count of the whole window: system, tools, messages, preambles."""
-        return self.epoch.fixed + self.messages_tokens
+        return self.epoch.header_tokens + self.messages_tokens
 
     def contents(self, epoch: Epoch | None = None, items: Sequence[WindowItem] | None = None) -> WindowContents:
         """Return the contents of the next request, or of the first one of an `epoch` that may begin: `items`, by
@@ -210,10 +210,8 @@ class Conversation:
         return entry
 
     def attach_preamble(self, preamble: str) -> bool:
-        """Fix `preamble` on the newest unsent user message, else on the newest unsent tool result. In a new epoch that
-        has sent nothing, use the newest of its messages.
-
-        Returns False if nothing is unsent; sent messages are never changed.
+        """Add `preamble` to the message of `_preamble_slot`; False if there is none. What this epoch has sent is never
+        changed.
         """
         item = self._preamble_slot()
         if item is None:
@@ -235,15 +233,12 @@ class Conversation:
             self._set_preamble(item, "")
 
     def _preamble_slot(self) -> WindowItem | None:
-        """Return the message for the next preamble."""
+        """Return the message for the next preamble: the newest unsent user message, else the newest unsent result; if
+        nothing is unsent, the same of the head while no request has settled it."""
         head = [item for item in self.epoch.head if item.form in SHOWN] if self._head_open else []
         unsent = [item for item in (*head, *self.tail) if item.entry > self.cursor]
-        for items in (unsent, head):
-            for role in (Role.USER, Role.TOOL):
-                newest = next((item for item in reversed(items) if item.message.role is role), None)
-                if newest is not None:
-                    return newest
-        return None
+        orders = ((items, role) for items in (unsent, head) for role in (Role.USER, Role.TOOL))
+        return next((item for items, role in orders for item in reversed(items) if item.message.role is role), None)
 
     def _set_preamble(self, item: WindowItem, preamble: str) -> None:
         other = replace(item, preamble=preamble, tokens=self._measure(item.message, preamble))
@@ -260,7 +255,8 @@ class Conversation:
         return any(s.entry > self.cursor and s.message.role is Role.USER and not s.preamble for s in self.tail)
 
     def freeze_request(self) -> FrozenRequest:
-        """Render the new items and move the cursor; the caller commits before sending."""
+        """Render the new items and move the cursor of this object, before the request is recorded: the caller records
+        it, and has it saved before it sends."""
         head_lines: tuple[bytes, ...] = ()
         changed_head: tuple[FixedValues, ...] = ()
         if not self.is_recorded:
@@ -305,12 +301,12 @@ class Conversation:
         sent = [item for item in self.tail if item.entry <= self.cursor]
         return sent, self.tail[len(sent) :]
 
-    def make_epoch(self, head: Iterable[WindowItem], cause: str, frame: EpochHeader | None = None) -> Epoch:
-        """Return the epoch that would begin now with this head, under the present frame or another one. Changes
+    def make_epoch(self, head: Iterable[WindowItem], cause: str, header: EpochHeader | None = None) -> Epoch:
+        """Return the epoch that would begin now with this head, under the present header or another one. Changes
         nothing."""
         kept = tuple(item for item in head if not is_placeholder(item))
         parent = self.epoch.id if self.is_recorded else None
-        return _epoch(frame or EpochHeader.of(self.epoch), self.log.next_epoch(), parent, cause, kept, self.last)
+        return _epoch(header or EpochHeader.of(self.epoch), self.log.next_epoch(), parent, cause, kept, self.last)
 
     def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop] = (), notes: Iterable[Note] = ()) -> None:
         """Begin an epoch of `make_epoch`; the only way in which sent lines change. Its drops and notes are recorded
@@ -323,15 +319,15 @@ class Conversation:
         self.anchor = None
 
     def rewrite(
-        self, head: Iterable[WindowItem], cause: str, drops: Sequence[Drop], frame: EpochHeader | None = None
+        self, head: Iterable[WindowItem], cause: str, drops: Sequence[Drop], header: EpochHeader | None = None
     ) -> Epoch:
         """Make an epoch and begin it, for a conversation without a session."""
-        self.begin_epoch(self.make_epoch(head, cause, frame), drops)
+        self.begin_epoch(self.make_epoch(head, cause, header), drops)
         return self.epoch
 
-    def replace_header(self, frame: EpochHeader) -> None:
-        """Replace the frame of an epoch that was neither recorded nor sent."""
-        self.epoch = with_frame(self.epoch, frame)
+    def replace_header(self, header: EpochHeader) -> None:
+        """Replace the header of an epoch that was neither recorded nor sent."""
+        self.epoch = with_header(self.epoch, header)
         self.changes += 1
 
     def begin(self, drops: Sequence[Drop] = (), notes: Iterable[Note] = ()) -> None:
@@ -362,15 +358,15 @@ def item_of(entry: Entry) -> WindowItem:
     return WindowItem(entry.id, ItemForm.FULL, entry.message, entry.preamble, entry.tokens)
 
 
-def with_frame(epoch: Epoch, frame: EpochHeader) -> Epoch:
-    """Return the epoch with another frame."""
-    return replace(epoch, **_header_values(frame))
+def with_header(epoch: Epoch, header: EpochHeader) -> Epoch:
+    """Return the epoch with another header."""
+    return replace(epoch, **_header_values(header))
 
 
 def _epoch(
-    frame: EpochHeader, number: int, parent: int | None, cause: str, head: tuple[WindowItem, ...], base: int
+    header: EpochHeader, number: int, parent: int | None, cause: str, head: tuple[WindowItem, ...], base: int
 ) -> Epoch:
-    return Epoch(id=number, parent=parent, cause=cause, head=head, base=base, **_header_values(frame))
+    return Epoch(id=number, parent=parent, cause=cause, head=head, base=base, **_header_values(header))
 
 
 def _header_values(source: Epoch | EpochHeader) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class MemoryLog:
         """See `Log`."""
 
     def record_reply(
-        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
+        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent_body: str = ""
     ) -> None:
         if entry is not None:
             self.append(entry)

@@ -58,8 +58,8 @@ class RequestPlan:
     """The budget with the used tokens by layer, as reported or estimated. `event` is the text we add to the newest
     message; the message itself counts as history."""
     room: int
-    """Most tokens that the request may have."""
-    most: int
+    """Most tokens that the request may have: `ContextManager.room`, at most what the budget has available."""
+    upper_bound: int
     """Tokens including the margin of the estimate; must not exceed `room` (law 2)."""
     basis: str
     """`reported`, `estimate` or `reported+estimate`."""
@@ -73,7 +73,7 @@ class RequestPlan:
     @property
     def fits(self) -> bool:
         """True if the estimate with its margin fits (law 2)."""
-        return self.most <= self.room
+        return self.upper_bound <= self.room
 
     def needs_room(self, threshold: float) -> bool:
         """True if it does not fit, or has the tokens from which on a window is compacted."""

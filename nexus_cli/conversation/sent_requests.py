@@ -58,15 +58,15 @@ class SentRequest:
             return 0, 0
         wire, messages = Wire(epoch), group_tokens(tuple(self.items))
         wire.extend(common)
-        reported, counted = self.least if all(self.least) else (self.tokens, self.epoch.fixed + messages)
-        fixed = min(self.tokens, round(reported * self.epoch.fixed / counted))
+        reported, counted = self.least if all(self.least) else (self.tokens, self.epoch.header_tokens + messages)
+        fixed = min(self.tokens, round(reported * self.epoch.header_tokens / counted))
         share = min(1.0, group_tokens(tuple(common)) / messages) if messages else 1.0
         return fixed + round((self.tokens - fixed) * share), len(wire.messages)
 
     def common(self, epoch: Epoch, items: Sequence[WindowItem]) -> int:
         """Return the tokens of the same prefix, by our count."""
         common = self._common(epoch, items)
-        return 0 if common is None else self.epoch.fixed + group_tokens(tuple(common))
+        return 0 if common is None else self.epoch.header_tokens + group_tokens(tuple(common))
 
     def _common(self, epoch: Epoch, items: Sequence[WindowItem]) -> list[WindowItem] | None:
         """Return the messages of the common prefix; None if system text or schemas differ."""
@@ -89,7 +89,7 @@ def compare_requests(
     if before.epoch is not now.epoch:
         items = now.items
         new = sum(item.tokens for item in items if item.entry > before.last)
-        fresh = round(usage.input * new / max(1, now.epoch.fixed + sum(item.tokens for item in items)))
+        fresh = round(usage.input * new / max(1, now.epoch.header_tokens + sum(item.tokens for item in items)))
     facts = CacheFacts(
         now.life,
         usage.input,

@@ -112,11 +112,12 @@ class WindowTruncator:
     def cut(
         self, conversation: Conversation, available: int, groups: Sequence[Group] | None = None
     ) -> tuple[list[WindowItem], list[Drop]]:
-        """Return a head that fits `available` counted tokens, and the drops of what it lacks. Changes nothing.
+        """Return a head that fits `available` counted tokens, and the drops of what it lacks. Changes nothing but
+        takes the ids of these.
 
         `groups` are the candidates, by default those of the window.
         """
-        fixed = conversation.epoch.fixed + (MARKER_ROOM if self.markers else 0)
+        fixed = conversation.epoch.header_tokens + (MARKER_ROOM if self.markers else 0)
         ids: dict[int, str] = {}
         groups = conversation.groups() if groups is None else groups
         cited = cited_drops(groups)

@@ -127,7 +127,7 @@ class Epoch:
     """Sections of the system text: JSON, the `sections` of `nexus docs json`."""
 
     @property
-    def fixed(self) -> int:
+    def header_tokens(self) -> int:
         """Tokens of system text and schemas, which every request of the epoch contains, by our count."""
         return self.system_tokens + self.tools_tokens
 

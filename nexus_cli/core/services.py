@@ -36,7 +36,7 @@ class Log(Protocol):
     """The durable log of one lane. Methods have committed when they return, or raise `NexusError("ledger", ...)`."""
 
     def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
-        """Record an entry and its memos in one commit."""
+        """Record an entry together with its memos."""
 
     async def save(self, error: NexusError | None = None, *, waits: bool = True) -> bool:
         """Wait until all that was recorded is committed; raise `NexusError("ledger", ...)` if it cannot be. Return True
@@ -59,7 +59,7 @@ class Log(Protocol):
         """Return the id of the newest entry, 0 if there is none."""
 
     def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
-        """Record a new epoch with its drops and memos in one commit."""
+        """Record a new epoch together with its drops and memos."""
 
     def next_epoch(self) -> int:
         """Return the id for the next epoch: they count from 0 in a session, over all its lanes."""
@@ -81,11 +81,11 @@ class Log(Protocol):
         """
 
     def record_reply(
-        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
+        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent_body: str = ""
     ) -> None:
-        """Record the reply to request `step` (None if it is empty), its usage and finish reason in one commit.
+        """Record the reply to request `step` (None if it is empty) together with its usage and finish reason.
 
-        `reported` is False if the provider sent no usage; `sent` is the body of a `core.request.SentDelta`.
+        `reported` is False if the provider sent no usage; `sent_body` is the body of a `core.request.SentDelta`.
         """
 
     def finish_of(self, entry: int) -> str:

@@ -1,7 +1,8 @@
-"""The loop: the next step is decided from the tail of the window alone (`engine/README.md`).
+"""The loop of steps: what the next one is follows from the tail of the window (`engine/README.md`).
 
 Calls without results are dispatched; if the last message is not the assistant's, the model is asked; otherwise the
-turn is done. A resume after a kill, a deferred approval or an interrupt is therefore the same path as the next step.
+loop ends, unless the person has written meanwhile. A resume after a kill, a deferred approval or an interrupt is
+therefore the same path as the next step. What may follow a complete reply besides is decided in `Session`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ TRIES = 2
 
 
 async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
-    """Run steps until the last message is a reply without calls. Raises `NexusError` if the turn ends early.
+    """Run steps until the last message is a reply without calls and no steering waits; in the last request of a budget
+    (`Spending.ending`) steering does not go on. Raises `NexusError` if the turn ends early.
 
     A step in which the ledger's server could not be read is taken again when the server answers.
     """
@@ -74,9 +76,13 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
 
 async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     """Make one model request: check limits, attach changes, make room, send; send once more after an overflow, or
-    without new images that the provider refused."""
+    without new images that the provider refused.
+
+    Before it is sent an epoch may begin: for another model or a reload, without images that the model cannot get, with
+    stale results pruned, and to fit (sections planned again, compaction, truncation). What the new window has lost of
+    the changes is attached again."""
     engine.control.check_ending()
-    engine.take_facts()
+    engine.take_model_info()
     engine.tell_model(engine.spending.begin_next(lambda: engine.window_request().tokens, engine.model.info))
     engine.spending.check_steps()
     epoch = engine.conversation.epoch.id
@@ -90,17 +96,18 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     try:
         await call_model(engine, plan)
     except ProviderError as error:
-        if rewrite := draft_without_images(engine, error):
-            engine.begin_epoch(rewrite)
-            engine.spending.steps -= 1
-            await call_model(engine, engine.window_request())
-            return
-        if error.kind != "overflow":
+        rewrite = draft_without_images(engine, error)
+        if rewrite is None and error.kind != "overflow":
             raise
-        engine.spending.steps -= 1
-        epoch = engine.conversation.epoch.id
-        plan = await ensure_fits_after_overflow(engine, error)
-        await call_model(engine, await _send_lost_again(engine, dispatcher, epoch, plan))
+        engine.spending.steps -= 1  # the same step
+        if rewrite is not None:
+            engine.begin_epoch(rewrite)
+            plan = engine.window_request()
+        else:
+            epoch = engine.conversation.epoch.id
+            plan = await ensure_fits_after_overflow(engine, error)
+            plan = await _send_lost_again(engine, dispatcher, epoch, plan)
+        await call_model(engine, plan)
 
 
 def describe_request(engine: Engine, request: RequestPlan, limits: Limits) -> PlanObject:
@@ -128,8 +135,8 @@ async def begin_pending_epoch(engine: Engine) -> None:
 
 
 async def attach_changes(engine: Engine, dispatcher: Dispatcher) -> None:
-    """Record changed limits, and attach changed sections and notices to the newest unsent message; to a tool result
-    only the notices."""
+    """Record changed limits, and attach what changed (`PromptAssembler.draft_preamble` says what) to the newest unsent
+    message. Request a reload if a section of the system text has finished loading."""
     dispatcher.record_limits(engine)
     readings = engine.readings
     readings.preamble = Preamble()

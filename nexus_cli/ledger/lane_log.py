@@ -72,7 +72,8 @@ class LaneLog:
 
     Implements `Log`, `Recall`, `SeenFileStore`, `Calibrations` and `Counts` of `core.services`, and the dispatcher's
     `StartLog`.
-    A method that writes has committed when it returns, or raises `NexusError("ledger", ...)` with nothing written.
+    What one method records is committed together or not at all. By default it is committed when the method returns, and
+    a failure raises `NexusError("ledger", ...)`; the journal of a session on a server lets it wait for `save`.
     """
 
     journal_type = Journal
@@ -265,10 +266,10 @@ class LaneLog:
         self._known.settle(fixed)
 
     def record_reply(
-        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
+        self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent_body: str = ""
     ) -> None:
-        """Record a reply, if it deserves an entry, and the outcome of its request, in one commit."""
-        outcome = step, usage, finish, reported, sent
+        """Record a reply, if it deserves an entry, together with the outcome of its request."""
+        outcome = step, usage, finish, reported, sent_body
 
         def write(db: Database) -> None:
             if entry is not None:

@@ -38,7 +38,7 @@ class RequestRow:
     reported: bool
     """True if the provider reported the usage; otherwise it is our estimate."""
     lane: int
-    sent: str = ""
+    sent_body: str = ""
     """The library that built the body, its version, and the body's SHA-256; "" if the transport did not show it."""
     session: str = ""
     """The session that sent it, if that is not the lane's own."""
@@ -101,7 +101,9 @@ def read_usage(row: Sequence[Any]) -> Usage:
     return Usage(*(*row[:6], Cost(*row[6:])))
 
 
-def record_outcome(db: Database, lane: int, step: int, usage: Usage, finish: str, reported: bool, sent: str) -> None:
+def record_outcome(
+    db: Database, lane: int, step: int, usage: Usage, finish: str, reported: bool, sent_body: str
+) -> None:
     """Record the outcome of request `step` unless it has one; inside a transaction."""
     is_open = "lane = ? AND step = ? AND finish IS NULL"
     condition = f"EXISTS (SELECT 1 FROM requests WHERE {is_open})"
@@ -113,7 +115,7 @@ def record_outcome(db: Database, lane: int, step: int, usage: Usage, finish: str
         int(reported),
         *used,
         *cost,
-        sent,
+        sent_body,
         lane,
         step,
     )

@@ -224,7 +224,7 @@ class Reply:
     is_cut: bool = False
     """True if the stream ended without a finish reason: before the answer, or in the middle of a text or of the
     arguments of a call."""
-    sent: str = ""
+    sent_body: str = ""
     """The body that was sent, see `SentDelta`; "" if unknown."""
 
 

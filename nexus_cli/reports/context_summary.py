@@ -41,7 +41,7 @@ def next_rewrite(engine: Engine) -> dict[str, Any]:
     if engine.conversation.is_recorded and engine.begins_epoch:
         return {"by": "epoch", "at": None, "why": _epoch_cause(engine.context)}
     request = engine.window_request()
-    overflow = round(request.room * request.tokens / request.most) if request.most else request.room
+    overflow = round(request.room * request.tokens / request.upper_bound) if request.upper_bound else request.room
     if may_compact(engine.conversation, engine.step, fits=True):
         return {
             "by": "summary",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import stored_names
-from nexus_cli.engine.requests.model_facts import load_model_info
+from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.available_models import keys_present, resolve_alias, unnamed_model
 from nexus_cli.provider.endpoint import stored_name

@@ -45,7 +45,7 @@ def permissions_report(state: SessionState) -> dict[str, Any]:
         "sandbox": probe.to_json() if probe is not None else None,
         "rules": [rule.to_json() for rule in rules.listed()],
         "problems": list(rules.problems),
-        "allowed": [scope_name(scope, state.dispatcher.project) for scope in sorted(state.dispatcher.always)],
+        "allowed": [scope_name(scope, state.dispatcher.project_root) for scope in sorted(state.dispatcher.always)],
     }
 
 

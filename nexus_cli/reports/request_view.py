@@ -27,7 +27,7 @@ from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PLAN
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.engine.requests.estimate_anchor import anchor_on, anchor_on_newest
-from nexus_cli.engine.requests.model_facts import load_model_info
+from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.request_history import reported_tokens
 from nexus_cli.engine.requests.user_messages import first_words
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request

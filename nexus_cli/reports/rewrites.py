@@ -10,7 +10,7 @@ from nexus_cli.conversation.rewrite_cost import break_even, saving_per_request
 from nexus_cli.core.entry import Cause, Memo
 from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.core.usage import Usage, round_dollars
-from nexus_cli.engine.requests.model_facts import load_model_info
+from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.request_history import reported_tokens, was_answered
 from nexus_cli.ledger import Ledger, RequestRow
 from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural

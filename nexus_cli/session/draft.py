@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
-from nexus_cli.conversation.conversation import with_frame
+from nexus_cli.conversation.conversation import with_header
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.memory_log import MemoryLog
@@ -26,7 +26,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Drop, Memo
 from nexus_cli.core.request import Delta, ModelInfo, Request
 from nexus_cli.engine.requests.engine import SWITCH
-from nexus_cli.engine.requests.model_facts import load_model_info
+from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.readings import NextEpoch
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
@@ -114,7 +114,7 @@ def draft_first(state: SessionState) -> FirstEpoch:
 
     planned, told = run_to_end(work())
     epoch, drops = (
-        with_frame(engine.conversation.epoch, planned.frame),
+        with_header(engine.conversation.epoch, planned.frame),
         _without_texts([*planned.drops, *log.drops]),
     )
     return FirstEpoch(NextEpoch(epoch, drops, tuple(notices)), told.to_json(), told.text)

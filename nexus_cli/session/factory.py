@@ -38,7 +38,7 @@ from nexus_cli.engine.calls.call_changes import CallChanges
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.model_facts import describe_assumed_window, load_model_info
+from nexus_cli.engine.requests.model_info import describe_assumed_window, load_model_info
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.readings import Readings
 from nexus_cli.engine.requests.spending import Spending, unknown_price
@@ -184,7 +184,7 @@ def _open(
         raise NexusError("usage", "no model", "neither an option nor the session names one", "Use --model NAME")
     if provider is None or isinstance(provider, RetryingProvider):
         check_model(name)
-    info = _load_facts(ledger, name, settings, recipe, options, found, notices)
+    info = _load_first_info(ledger, name, settings, recipe, options, found, notices)
     if not info.tools and not options.no_tools:
         options = replace(options, no_tools=True)
         notices.append(f"{info.name} takes no tools: it can only answer in words")
@@ -226,7 +226,7 @@ def _open(
     return session
 
 
-def _load_facts(
+def _load_first_info(
     ledger: Ledger,
     name: str,
     settings: Settings,
@@ -235,7 +235,7 @@ def _load_facts(
     found: SessionInfo | None,
     notices: list[str],
 ) -> ModelInfo:
-    """Return the facts of the model. A limit of dollars or a contract waits for those of its server."""
+    """Return the info of the model as the session opens. A limit of dollars or a contract waits for its server."""
     limits, _ = compose_limits(limit_layers(settings, recipe, options, found is not None))
     waits = limits.max_cost is not None or options.contract is not None
     log = ledger.log(found.id) if found else None
@@ -389,7 +389,7 @@ class SessionFactory:
             PromptAssembly(collector, offer, rules_for(info.provider, info.name).dumps()),
             partial(_before_summary, dispatcher, extracts) if extracts or dispatcher.hooks else None,
             check_request=_make_check(options.contract, log.drops, self.settings) if options.contract else None,
-            load_facts=partial(self._load_late_facts, log) if info.pending else None,
+            load_late_info=partial(self._load_late_info, log) if info.pending else None,
             readings=Readings(notices=notices),
             step=log.step() if self.resumed else 0,
         )
@@ -407,8 +407,8 @@ class SessionFactory:
             away,
         )
 
-    def _load_late_facts(self, log: SessionLog) -> tuple[ModelInfo, str]:
-        """Return the facts of the model, and the notice about a window that nobody states."""
+    def _load_late_info(self, log: SessionLog) -> tuple[ModelInfo, str]:
+        """Return the info of the model, and the notice about a window that nobody states."""
         saves = self.options.save
         info = load_model_info(self.ledger, self.info.name, self.settings, log, saves=saves)
         return info, describe_assumed_window(info, saves=saves)
@@ -507,13 +507,13 @@ class SessionFactory:
         found = bool(personal) or has_plugins()
         while not found:
             found = found or any(os.path.lexists(folder / name) for name in (".nexus/config.toml", *HOOKS))
-            if folder == dispatcher.project or folder == folder.parent:
+            if folder == dispatcher.project_root or folder == folder.parent:
                 break
             folder = folder.parent
         if not found and os.path.isdir(places().data / "trusted"):  # all files with trusted hooks may be gone
             from nexus_cli.config.trust import trusted_texts  # noqa: PLC0415  (for who has trusted a project)
 
-            found = any(key.startswith("hook ") for key in trusted_texts(dispatcher.project))
+            found = any(key.startswith("hook ") for key in trusted_texts(dispatcher.project_root))
         if not found:
             return None
         from nexus_cli.engine.calls.session_hooks import SessionHooks  # noqa: PLC0415  (few sessions have hooks)

@@ -486,7 +486,8 @@ class Session:
             while text := await next_message(continuations):
                 await run_shielded(record_user_message(engine.context, engine.control, Kind.STEER, text, actor="nexus"))
                 await turn(engine, dispatcher)
-            await turn(engine, dispatcher)  # with what the person typed while the last command ran
+            # What was typed while the continuations were asked is answered; none of them is asked about that answer.
+            await turn(engine, dispatcher)
         except (Exception, asyncio.CancelledError) as problem:  # a person never sees a traceback
             error = self._convert_error(problem)
         ended = await self._end(error, continuations)

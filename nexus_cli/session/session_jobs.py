@@ -127,7 +127,7 @@ class SessionJobs(RunningJobs["Session"]):
 
     def _followed(self) -> tuple[str, Path] | None:
         named = ", ".join(f"{one} {self._jobs[one].name}" for one in self.running())
-        return (f"job {named}", self.session.dispatcher.project) if named else None
+        return (f"job {named}", self.session.dispatcher.project_root) if named else None
 
     def running(self) -> list[str]:
         return [one.id for one in self._jobs.values() if one.state == RUNNING]

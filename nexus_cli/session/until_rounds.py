@@ -206,7 +206,7 @@ class UntilRounds(Continuation):
         """Hash the output, without numbers, and the files that the turn has changed so far."""
         dispatcher = self._state.dispatcher
         names = sorted(set(dispatcher.changed) - self._own)
-        files = [f"{name} {digest}" for name, digest in _hash_files(dispatcher.project, names)]
+        files = [f"{name} {digest}" for name, digest in _hash_files(dispatcher.project_root, names)]
         text = "\n".join([str(result.status), VARYING.sub("", result.text), *files])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -291,7 +291,7 @@ class _History:
     ) -> _History:
         """Return the history of `found`, preceded by `before` more messages, in `part` of the room beside system and
         tools. Short messages stay whole; long ones share the rest."""
-        fixed = engine.conversation.epoch.fixed
+        fixed = engine.conversation.epoch.header_tokens
         room = int(max(0, engine.context.countable(engine.context.budget.available) - fixed) * part)
         sizes = await asyncio.to_thread(_sizes, found, engine.context.count)
         first = _first_with_room(sizes, room)

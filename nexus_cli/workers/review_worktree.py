@@ -51,11 +51,11 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
     """
     if not worker.worktree:
         return ToolResult(error=f"{worker.id} worked in the project itself, not in a worktree", ran=False)
-    await refresh_reviews([worker], dispatcher.project)
+    await refresh_reviews([worker], dispatcher.project_root)
     if worker.has_ended and worker.left and not worker.to_review:
         return ToolResult(error=worker.left, ran=False)
     try:
-        record = await asyncio.to_thread(find_worktree_of, dispatcher.project, worker.worktree)
+        record = await asyncio.to_thread(find_worktree_of, dispatcher.project_root, worker.worktree)
         if action == "diff":
             return await _show_changes(worker, record, path)
         if not worker.has_ended:
@@ -137,7 +137,7 @@ async def _find_edit_refusals(dispatcher: Dispatcher, governing: Tool, path: str
     others = (one for one in discover_tools().values() if one.effect is Effect.EDIT and one.name != governing.name)
     found = []
     for tool in (governing, *others):
-        arguments = {tool.paths[0]: str(dispatcher.project / path)}
+        arguments = {tool.paths[0]: str(dispatcher.project_root / path)}
         try:
             targets = resolve_targets(tool, arguments, dispatcher.cwd)
         except ToolError as error:

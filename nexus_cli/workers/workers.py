@@ -116,7 +116,7 @@ async def read_unasked(path: str, session: Session) -> ToolResult | None:
         return None
     cap = session.engine.context.budget.output_cap
     context = ToolContext(
-        dispatcher.cwd, dispatcher.project, cap, "", lambda text: None, dispatcher.services, targets=targets
+        dispatcher.cwd, dispatcher.project_root, cap, "", lambda text: None, dispatcher.services, targets=targets
     )
     return await tool.run(arguments, context)
 
@@ -224,10 +224,10 @@ class SessionWorkers(RunningWorkers[Session]):
         from nexus_cli.workers.prepare_worktree import enter_prepared  # noqa: PLC0415
 
         dispatcher = self.session.dispatcher
-        stay = await asyncio.to_thread(enter_prepared, dispatcher.project, worker.worktree)
+        stay = await asyncio.to_thread(enter_prepared, dispatcher.project_root, worker.worktree)
         stays.append(stay)
         worker.enter(stay)
-        inside = stay.record.folder / dispatcher.cwd.relative_to(dispatcher.project)
+        inside = stay.record.folder / dispatcher.cwd.relative_to(dispatcher.project_root)
         worker.folder = inside if inside.is_dir() else stay.record.folder
 
     @property
@@ -384,7 +384,7 @@ class SessionWorkers(RunningWorkers[Session]):
             conversation = self.session.engine.conversation
             dispatcher = session.dispatcher
             tool = dispatcher.registry.get(each.call.name)
-            note_worker_call(conversation, worker.id, each, tool, dispatcher.project, worktree)
+            note_worker_call(conversation, worker.id, each, tool, dispatcher.project_root, worktree)
 
     def _withdraw_questions(self) -> None:
         """Decide all open questions again, here and for other workers: one answer holds for all."""
@@ -436,7 +436,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     async def manage(self, action: str, agent: str, text: str, path: str = "") -> ToolResult:
         if action in ("list", "read"):
-            await refresh_reviews(self.all(), self.session.dispatcher.project)
+            await refresh_reviews(self.all(), self.session.dispatcher.project_root)
         if action == "list":
             return ToolResult(list_lines(self.all()))
         worker = self.find(agent)

@@ -107,7 +107,7 @@ async def _compare_bodies(again: _Again, log: LaneLog, step: int | None) -> dict
     equal, differ, skipped = 0, [], dict[str, list[int]]()
     for row, request in _requests(log, step):
         again.window = (limits_of(limits, row.manifest) or {}).get("window", 0)
-        made_by, _, digest = row.sent.rpartition(" ")
+        made_by, _, digest = row.sent_body.rpartition(" ")
         why = _not_comparable(row, made_by)
         now = "" if why else await again.body(request)
         if now == digest and not why:

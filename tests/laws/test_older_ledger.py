@@ -97,7 +97,7 @@ def test_what_an_older_ledger_lacked_is_kept_from_now_on(place: Path) -> None:
             (session,) = ledger.sessions()
             before: dict[str, Any] = check(ledger, session.id)
             assert before["ok"] and before["requests"] == 27
-            assert {row.sent for row in ledger.log(session.id).requests()} == {""}
+            assert {row.sent_body for row in ledger.log(session.id).requests()} == {""}
             assert asyncio.run(check_wire(ledger, session.id, Settings()))["equal"] == 0
             assert ledger.log(session.id).memos("pin") == []
             ledger.log(session.id).record_memo(Memo("pin", session.updated, session.entries, {"id": "p1"}))

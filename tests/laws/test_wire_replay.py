@@ -53,7 +53,7 @@ def test_the_bodies_made_again_are_what_the_server_received(place: Path, form: s
             rows = ledger.log(session).requests()
         received = {hashlib.sha256(request.raw).hexdigest() for request in around.server.requests}
         assert len(rows) >= 3
-        assert {row.sent.rpartition(" ")[2] for row in rows} == received
+        assert {row.sent_body.rpartition(" ")[2] for row in rows} == received
         found = checked(session)
         assert found["differ"] == [] and found["skipped"] == {}
         assert found["equal"] == len(rows)
@@ -68,7 +68,7 @@ def test_another_body_and_another_version_are_told_apart(place: Path) -> None:
         session = lived(around)
         with the_ledger() as ledger:
             lane = ledger.session(session).main_lane
-            library = on(ledger, lane).requests()[0].sent.rpartition(" ")[0]
+            library = on(ledger, lane).requests()[0].sent_body.rpartition(" ")[0]
             for step, sent in ((1, f"{library} {'0' * 64}"), (2, f"litellm 0.0.1 {'0' * 64}"), (3, "")):
                 with ledger.db.write():
                     ledger.db.run("UPDATE requests SET sent = ? WHERE lane = ? AND step = ?", sent, lane, step)

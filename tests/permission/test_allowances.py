@@ -56,7 +56,7 @@ def run(command: str) -> Call:
 
 def names(session: Session) -> list[str]:
     dispatcher = session.dispatcher
-    return sorted(scope_name(scope, dispatcher.project) for scope in dispatcher.always)
+    return sorted(scope_name(scope, dispatcher.project_root) for scope in dispatcher.always)
 
 
 @pytest.mark.matrix
@@ -76,7 +76,7 @@ def test_session_and_always_cover_the_same_commands_and_the_way_back_works(proje
     assert told.endswith(f"bash(pytest *) \N{MIDDLE DOT} {undo}")
     dispatcher = session.dispatcher
     assert ("bash(pytest *)" in names(session)) == (answer is SESSION)
-    if not remove_allowance(dispatcher.always, "bash(pytest *)", dispatcher.project):
+    if not remove_allowance(dispatcher.always, "bash(pytest *)", dispatcher.project_root):
         dispatcher.permission.remove_rule("bash(pytest *)")
     again = Person()
     dispatcher.approver = again
@@ -98,9 +98,10 @@ def test_what_no_rule_can_say_is_allowed_for_the_session_and_taken_back_by_its_n
     assert names(session) == ["bash: rm -r build | tee x", "edits"]
     assert any(line.endswith("edits \N{MIDDLE DOT} /permissions remove edits") for line in notices(events))
     dispatcher = session.dispatcher
-    assert remove_allowance(dispatcher.always, "edits", dispatcher.project)
-    assert remove_allowance(dispatcher.always, "bash: rm  -r build | tee x", dispatcher.project) and not names(session)
-    assert not remove_allowance(dispatcher.always, "edits", dispatcher.project)
+    root = dispatcher.project_root
+    assert remove_allowance(dispatcher.always, "edits", root)
+    assert remove_allowance(dispatcher.always, "bash: rm  -r build | tee x", root) and not names(session)
+    assert not remove_allowance(dispatcher.always, "edits", root)
 
 
 @pytest.mark.matrix

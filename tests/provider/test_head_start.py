@@ -71,7 +71,7 @@ def test_the_third_process_sends_what_litellm_would_and_hears_the_same(model: st
     ahead, behind = person.server.requests
     assert wire(ahead) == wire(behind)
     replies = [replace(one.reply, message=replace(one.reply.message, opaque=None)) for one in (heard, plain)]
-    assert replies[0] == replies[1] and replies[0].sent, "with the hash of the body"
+    assert replies[0] == replies[1] and replies[0].sent_body, "with the hash of the body"
 
 
 @pytest.mark.matrix

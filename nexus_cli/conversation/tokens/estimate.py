@@ -203,7 +203,7 @@ class Estimate:
 
     def scale(self, contents: WindowContents | None = None, like: ByKind | None = None) -> Scale:
         """Return the scale of a window, or of one with messages like `like`."""
-        counted = contents.epoch.fixed if contents else 0
+        counted = contents.epoch.header_tokens if contents else 0
         expected = self.ratios.values[ContentKind.FIXED] * counted
         if like is None and contents and self.anchor and self.anchor.counted - counted >= SMALL:
             ratio = (self.anchor.reported - expected) / (self.anchor.counted - counted)
@@ -232,7 +232,7 @@ class Estimate:
         if report is None:
             return self
         counted = report.counted
-        fixed = min(counted, contents.epoch.fixed) if contents else 0
+        fixed = min(counted, contents.epoch.header_tokens) if contents else 0
         most = MOST_RATIO * fixed + MOST * (counted - fixed)  # the wording of schemas may be most of a small request
         if report.reported > 0 and LEAST * counted <= report.reported <= most:
             return replace(self, anchor=report)
@@ -329,7 +329,7 @@ def _observe_report(ratios: Ratios, report: Anchor, before: Anchor | None, conte
 
 def _whole(counted: int, contents: WindowContents | None) -> ByKind:
     """Return a count of `counted` by kind: like the window, the rest as prose."""
-    shown = (contents.epoch.fixed, *contents.messages()[1:]) if contents else EMPTY
+    shown = (contents.epoch.header_tokens, *contents.messages()[1:]) if contents else EMPTY
     if sum(shown) > counted:
         return times(shown, counted / sum(shown))
     return plus(shown, times(PLAIN, counted - sum(shown)))

@@ -122,7 +122,7 @@ class CallDecider:
     starts: StartLog
     limits: Limits
     cwd: Path
-    project: Path
+    project_root: Path
     permission: CallPermission
     approver: Approver | None = None
     services: SessionServices = field(default_factory=SessionServices)
@@ -147,8 +147,8 @@ class CallDecider:
     assessed: Limits = field(default_factory=Limits)
     """The limits that the assessment of the turn set."""
     errors: int = 0
-    """Consecutive calls that could not run, in the run that began with entry `began`. Refused calls do not count."""
-    began: int = -1
+    """Consecutive calls that could not run, in the run of entry `counted_run`. Refused calls do not count."""
+    counted_run: int = -1
     hooks: SessionHooks | None = None
     """The hooks of the session; None without any."""
     step: DecisionStep = field(default_factory=DecisionStep)
@@ -180,7 +180,7 @@ class CallDecider:
             ran = (translate(call).name for batch in run.batches for call in batch if started(call.id))
             changed = any(tool.effect in CHANGES for tool in map(self.registry.get, ran) if tool)
             pressure = engine.window_request().budget.pressure_beyond(self.found)
-            errors = self.errors if conversation.run == self.began else 0
+            errors = self.errors if conversation.run == self.counted_run else 0
             now = Signals(pressure, errors, event_class(run.began, changed=changed))
         layers = [("run", self.limits), (ASSESSMENT, self.assessed), ("signals", restrictions(now))]
         return RunLimits(*compose_limits(layers), run, now, self.registry.get, started)
@@ -238,7 +238,7 @@ class CallDecider:
         return decision
 
     async def permit(self, checked: CheckedCall) -> CallDecision:
-        """Decide on a call with valid arguments, as `decide` does."""
+        """Decide on a call with valid arguments, as `decide` does, or again after a wait for the ledger."""
         step, call = self.step, checked.call
         while True:  # level and rules may change while the person is asked
             found = step.decisions[call.id] = await self.decide_now(checked)
@@ -257,21 +257,22 @@ class CallDecider:
                     return replace(found, result=error)
 
     async def decide_now(self, checked: CheckedCall) -> CallDecision:
-        """Return the decision as things are, with the rules of now, before anybody is asked. Hooks are asked about a
-        call that was requested."""
+        """Return the decision as things are, with the rules of now, before anybody is asked. The hooks that run where
+        somebody would be asked run here, for a call that was requested."""
         if refusal := self.step.refusals.get(checked.call.id):
             return replace(refusal, level=self.level, about=checked)
         judged = as_command(checked, self.services)
         await self.permission.load_for(judged.tool, self.level)
         found = self._decide(judged)
         is_free = self.call_changes.requires and found.is_granted and found.origin != ALLOWED
-        if is_free and (why := await self.call_changes.find_uncovered(found, self.project)):
+        if is_free and (why := await self.call_changes.find_uncovered(found, self.project_root)):
             found = replace(found, verdict="ask", why=f"{why} (undo.require)", kind=CONFIRM, rule="")
         found = replace(found, about=checked)
         return await self.hooks.before_question(found) if self.hooks and checked.call is not UNREQUESTED else found
 
     def _decide(self, judged: CheckedCall) -> CallDecision:
-        """Decide on a call by the current level, rules, confirmation, session scopes and what hooks said."""
+        """Decide on a call by the current level, rules, confirmation, session scopes and what hooks have said by now.
+        Does not wait: open questions are decided again by it."""
         rules = [scope[2] for scope in self.always if scope[1] == RULE]
         found = self.permission.decide(judged, self.level, rules)
         if found.is_granted and self.step.confirms and judged.tool.effect in CHANGES:
@@ -406,7 +407,7 @@ class CallDecider:
                     behind.withdraw(Deny("the edit before it was declined", said=False))
         step.control.emit(event.ApprovalAnswer(call_id, answer))
         if isinstance(answer, Allow) and answer.always:
-            told = await allow_from_now(asked.decision, answer, self.always, self.permission, self.project)
+            told = await allow_from_now(asked.decision, answer, self.always, self.permission, self.project_root)
             step.control.emit(told)
             self.withdraw_questions()
 
@@ -445,7 +446,7 @@ class CallDecider:
         if tool.check and found.kind != "outside" and (error := await tool.check(checked.arguments, context)):
             return error
         found = replace(found, about=as_command(checked, self.services))
-        uncovered = "" if found.kind == CONFIRM else await self.call_changes.find_uncovered(found, self.project)
+        uncovered = "" if found.kind == CONFIRM else await self.call_changes.find_uncovered(found, self.project_root)
         what = f"{call.name} {describe_subject(tool, call)}"
         return await make_question(found, what, context, self.limits, uncovered)
 
@@ -468,7 +469,7 @@ class CallDecider:
         assert context is not None
         return ToolContext(
             self.cwd,
-            self.project,
+            self.project_root,
             context.budget.output_cap,
             call_id,
             lambda text: control.emit(event.ToolOutput(call_id, text)),

@@ -1,7 +1,7 @@
 """Dispatch tool calls: find, decide, commit "started", run, clip, record (`nexus docs tools`).
 
-Every failure becomes a tool result. Read-only calls of one message run concurrently; the window keeps their results in
-call order.
+Every failure becomes a tool result. Read-only calls that follow each other in a message run concurrently; the window
+keeps their results in call order.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Dispatcher(CallDecider):
         """Run `calls` and record a result for each. Raises `ApprovalDeferred` if the person defers an approval,
         `NexusError("waiting", ...)` if the run begins to wait."""
         calls = tuple(self.registry.foreign.translate(call, str(self.cwd)) for call in calls)
-        if engine.conversation.run != self.began:
-            self.began = engine.conversation.run
+        if engine.conversation.run != self.counted_run:
+            self.counted_run = engine.conversation.run
             self.errors = 0
         limits = self.run_limits(engine)
         refusals = limits.refusals(calls)
@@ -130,7 +130,7 @@ class Dispatcher(CallDecider):
             tool.effect is Effect.RUN and not tool.server and (names is None or tool.name in names) for tool in tools
         )
         if runs and (self.approver is not None or self.level in UNASKED):
-            self.call_changes.look_early(self.project)
+            self.call_changes.look_early(self.project_root)
 
     def refused(self) -> set[str]:
         """Return the ids of the calls that were refused in this turn."""
@@ -155,12 +155,12 @@ class Dispatcher(CallDecider):
         for call in calls:
             if call.id in answered:
                 continue
-            began = self.started_here.get(call.id)
-            why = (CANCELLED if began is None else INTERRUPTED).format(who=who)
+            started_at = self.started_here.get(call.id)
+            why = (CANCELLED if started_at is None else INTERRUPTED).format(who=who)
             given = self.partial_outputs.pop(call.id, "").rstrip("\n")
-            cut = self.call_changes.take_cut() if began is not None else ()
-            result = ToolResult(given, why, stopped=True, ran=began is not None, changed=cut)
-            seconds = 0.0 if began is None else time.monotonic() - began
+            cut = self.call_changes.take_cut() if started_at is not None else ()
+            result = ToolResult(given, why, stopped=True, ran=started_at is not None, changed=cut)
+            seconds = 0.0 if started_at is None else time.monotonic() - started_at
             if given:
                 await self._record(context, control, call, result, seconds)
             else:
@@ -254,7 +254,7 @@ class Dispatcher(CallDecider):
         noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, took), **read_note(result, sent)}
         tool = self.registry.get(call.name)
         self.changed.update(dict.fromkeys(result.changed))
-        noted |= self.call_changes.note(tool, self.project, result, drop)
+        noted |= self.call_changes.note(tool, self.project_root, result, drop)
         if tool and tool.effect is Effect.EDIT and result.error:
             how = "was refused" if result.denied else "failed"
             noted[FAILED_EDIT] = {"behind": f"{BEHIND_EDIT} of {describe_subject(tool, call)} before it {how}]"}

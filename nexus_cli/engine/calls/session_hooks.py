@@ -209,7 +209,8 @@ class SessionHooks:
         return (await self._rulings[key]).arguments
 
     async def before_question(self, found: CallDecision) -> CallDecision:
-        """Run the hooks before the person is asked about a call, once; return the decision with their answers."""
+        """Run the hooks before the person is asked about a call, once; return the decision with their answers, which
+        `CallDecider._decide` could not apply before they were there."""
         if found.asks and found.kind not in NEVER_LIFTED:
             await self.before_call(found.checked, "PermissionRequest")
         return self.adjust(found)

@@ -63,11 +63,11 @@ LEAST = 4000
 
 
 def draft_plan(context: ContextManager, work: WorkLog, cause: str, share: float) -> planning.CompactionPlan | None:
-    """Plan to compact the conversation to `share` of its budget; None if too little would be removed. Changes
-    nothing."""
+    """Plan to compact the conversation to `share` of its budget; None if too little would be removed. Adds what
+    the log has new to `work`, and changes nothing else."""
     available, count = countable(context, cause), context.count
     pinned = list_pins(context.conversation)
-    budget, fixed = countable(context), context.conversation.epoch.fixed
+    budget, fixed = countable(context), context.conversation.epoch.header_tokens
     target = int(share * available) - fixed - rules_tokens(context.conversation, OwnWords(count))
     full, conversation = cause != "command", context.conversation
     for _ in read_log(conversation, work):
@@ -132,19 +132,18 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
         if missed:
             engine.conversation.memo(RULES_ASKED, {"last": missed[0].entry})
     except SummaryError as reason:
-        again = isinstance(reason, SummaryOverflow)
-        cut = not again and (cause == "overflow" or (cause != "command" and not engine.window_request().fits))
-        over = cause == "overflow" or not engine.window_request().fits
-        paid_for = plan is not None and not again and not isinstance(reason, SummaryPrevented)
-        note_failed(engine.conversation, engine.step, str(reason), paid=paid_for, over=over)
+        is_too_full = cause == "overflow" or not engine.window_request().fits
+        is_paid = plan is not None and not isinstance(reason, SummaryPrevented | SummaryOverflow)
+        note_failed(engine.conversation, engine.step, str(reason), paid=is_paid, over=is_too_full)
+        cut = is_too_full and cause != "command" and not isinstance(reason, SummaryOverflow)
         paid = (engine.spending.usage - spent).cost_usd
         engine.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
-        if isinstance(reason, SummaryOverflow):
-            learned = engine.context.learn_from_overflow(reason.counted, reason.error)
-            if learned is not None:
-                engine.emit(learned)
-            return await compact(engine, "overflow", engine.settings.compact.overflow_to, instructions)
-        return False
+        if not isinstance(reason, SummaryOverflow):
+            return False
+        learned = engine.context.learn_from_overflow(reason.counted, reason.error)
+        if learned is not None:
+            engine.emit(learned)
+        return await compact(engine, "overflow", engine.settings.compact.overflow_to, instructions)
     after, paid = engine.next_request().tokens, (engine.spending.usage - spent).cost_usd
     engine.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
     return True
@@ -202,8 +201,8 @@ async def _run_before_summary(engine: Engine, cause: str, instructions: str) -> 
 async def draft_compaction(
     engine: Engine, plan: planning.CompactionPlan, made: tuple[str, str], choice: SummarySource, cause: str
 ) -> tuple[Rewrite, dict[str, Any]]:
-    """Return the rewrite that begins with a summary, and its figures. Changes nothing. Raises `SummaryError` if the
-    window would not shrink.
+    """Return the rewrite that begins with a summary, and its figures. Changes nothing but takes the ids of its drops.
+    Raises `SummaryError` if the window would not shrink.
 
     `made` is the summary, and the ends cut from the summaries of earlier pieces.
     """
@@ -236,9 +235,9 @@ async def draft_compaction(
         cut_drop,
     )
     items = head(plan, summary, drop_id, clock=engine.conversation.clock, measure=engine.context.measure, more=more)
-    _require_smaller(items, engine.window_request(), conversation.epoch.fixed)
+    _require_smaller(items, engine.window_request(), conversation.epoch.header_tokens)
     planned = await engine.prompt.draft_epoch(engine.context)
-    _require_smaller(items, engine.window_request(), planned.frame.fixed)
+    _require_smaller(items, engine.window_request(), planned.frame.header_tokens)
     drops = [_drop(conversation, plan, drop_id, unseen)]
     if fitted.left:
         drops.append(fitted.drop(record_drop, Cause.COMPACTION, conversation.now(), count))

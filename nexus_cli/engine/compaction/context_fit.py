@@ -95,8 +95,8 @@ async def ensure_fits(engine: Engine) -> RequestPlan:
 
 
 async def plan_request(engine: Engine) -> RequestPlan:
-    """Plan the sections of the next request, check its contract and return it. Sends nothing. Raises `NexusError` if
-    its fixed parts cannot fit or the contract is broken."""
+    """Plan the sections of the next request again if they have outgrown the window, which begins an epoch; check its
+    contract and return it. Raises `NexusError` if its fixed parts cannot fit or the contract is broken."""
     await replan_sections(engine)
     _refuse_if_hopeless(engine.context)
     request = engine.window_request()
@@ -135,7 +135,7 @@ async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> Re
 
 def _refuse_if_hopeless(context: ContextManager) -> None:
     """Raise `NexusError` if the parts that no rewrite can shorten do not fit, before paying for a summary."""
-    fixed = context.conversation.epoch.fixed
+    fixed = context.conversation.epoch.header_tokens
     most = context.countable(context.room)
     if fixed > most:
         hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
@@ -153,7 +153,7 @@ def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> Reque
 
     The person's request and call pairs may exceed the budget: its reserves exist for this case (`nexus docs context`).
     """
-    estimate, expected, info = request.tokens, request.most, context.model.info
+    estimate, expected, info = request.tokens, request.upper_bound, context.model.info
     if left_over(info, expected) >= context.least_output:
         return request
     images, groups = _images(context.conversation), context.conversation.groups()
@@ -222,13 +222,13 @@ async def replan_sections(engine: Engine) -> bool:
     a switch of model, an overflow error) they may exceed their share, or the budget. Sends nothing.
     """
     conversation = engine.conversation
-    epoch, fixed = conversation.epoch, conversation.epoch.fixed
+    epoch, fixed = conversation.epoch, conversation.epoch.header_tokens
     hopeless = fixed > engine.context.countable(engine.context.room)
     outgrown = _section_tokens(epoch) > section_budget(engine.context.budget.available)
     if not hopeless and not (outgrown and not _is_replanned(engine.context)):
         return False
     planned = await engine.prompt.draft_epoch(engine.context)
-    saved = fixed - planned.frame.fixed
+    saved = fixed - planned.frame.header_tokens
     if saved <= (0 if hopeless else int(WORTH * fixed)):
         if not hopeless:
             conversation.memo(WINDOW, {"epoch": epoch.id, "window": engine.context.budget.window})

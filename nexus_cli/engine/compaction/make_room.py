@@ -71,7 +71,8 @@ async def _truncate_until_fits(engine: Engine) -> None:
 
 
 def draft_truncation(engine: Engine, work: WorkRecord) -> Rewrite:
-    """Return the rewrite that truncates the window to the low-water mark. Changes nothing.
+    """Return the rewrite that truncates the window to the low-water mark. Changes nothing but takes the ids of its
+    drops.
 
     The marker contains pins, the person's own words, their rules and the record of the `work`. Leaves room for the
     event sections that must be sent again.
@@ -90,6 +91,6 @@ def draft_truncation(engine: Engine, work: WorkRecord) -> Rewrite:
     )
     truncator = PinningTruncator(**vars(engine.context.truncator), keeps=keeps)
     available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * engine.context.budget.window))
-    truncator.strategy = near(truncator.strategy, available - conversation.epoch.fixed - MARKER_ROOM)
+    truncator.strategy = near(truncator.strategy, available - conversation.epoch.header_tokens - MARKER_ROOM)
     head, drops = truncator.cut(conversation, available)
     return engine.draft_rewrite(conversation.make_epoch(head, TRUNCATION), drops=drops)

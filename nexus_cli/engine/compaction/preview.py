@@ -57,7 +57,7 @@ def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
     choice = choose_summary_source(engine, plan, "command")
     after = _after(engine.context, plan)
     value |= {
-        "after": min(_afterwards(engine.context, plan, after + waiting).most, before),
+        "after": min(_afterwards(engine.context, plan, after + waiting).upper_bound, before),
         "goes": {
             **_part(flatten(plan.gone)),
             "first": plan.entries[0],
@@ -88,13 +88,13 @@ def _after(context: ContextManager, plan: planning.CompactionPlan) -> int:
     beside += rules_tokens(context.conversation, OwnWords(count))
     beside += sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
     kept = sum(item.tokens for item in plan.kept)
-    return context.conversation.epoch.fixed + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
+    return context.conversation.epoch.header_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
 
 
 def _afterwards(context: ContextManager, plan: planning.CompactionPlan, counted: int) -> RequestPlan:
     """Return the request of the compacted window of `counted` tokens. The status line shows at most its `most`: the
     report on the summary request will change the estimate."""
-    rest = counted - context.conversation.epoch.fixed - sum(item.tokens for item in plan.kept)
+    rest = counted - context.conversation.epoch.header_tokens - sum(item.tokens for item in plan.kept)
     told = WindowItem(0, ItemForm.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
     return context.project(epoch=context.conversation.epoch, items=(*plan.kept, told))
 

@@ -59,7 +59,7 @@ def find_batch(engine: Engine, least: int, *, still_warm: bool) -> Batch | None:
     if sum(one.item.tokens for one in found) < least:
         return None
     request = engine.window_request()
-    info = engine.model.info.with_tier_prices(request.most)
+    info = engine.model.info.with_tier_prices(request.upper_bound)
     price = partial(price_rewrite, info, steps=engine.step, warm=still_warm)
     batch = _batch(engine.context, groups, _without_pinned(engine.conversation, found), price)
     if batch is None or batch.saved < least:
@@ -103,7 +103,7 @@ def _freed_tokens(context: ContextManager, one: StaleResult) -> int:
 
 
 def draft_pruning(engine: Engine, found: Sequence[StaleResult]) -> Rewrite:
-    """Return the rewrite that replaces stale results with stubs. Changes nothing."""
+    """Return the rewrite that replaces stale results with stubs. Changes nothing but takes the ids of its drops."""
     conversation = engine.conversation
     stubs: dict[int, WindowItem] = {}
     drops: list[Drop] = []

@@ -107,7 +107,7 @@ def fork_fits(context: ContextManager, plan: CompactionPlan, instructions: str) 
     """True if a fork of the conversation has room for a summary at its cap."""
     added = context.measure(Message(Role.USER, fork_instruction(plan, instructions)), "")
     least = max(plan.summary_cap, context.least_output)
-    return left_over(context.model.info, context.project(added=added).most) >= least
+    return left_over(context.model.info, context.project(added=added).upper_bound) >= least
 
 
 def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], output: int) -> float:

@@ -1,4 +1,4 @@
-"""Record the cache hits and misses of a running conversation.
+"""Track the cache hits and misses of a running conversation, in memory: the ledger has each request and its usage.
 
 `nexus_cli.conversation.cache_diagnosis` explains misses, `nexus_cli.provider.prompt_cache` knows the lifetimes.
 """
@@ -21,8 +21,9 @@ from nexus_cli.core.event import CacheResult
 from nexus_cli.core.usage import Usage
 
 
-def record_use(context: ContextManager, ahead: Outlook, usage: Usage) -> CacheResult:
-    """Record that the request reached the provider; return its cache result by the reported `usage`, if any."""
+def track_cache_use(context: ContextManager, ahead: Outlook, usage: Usage) -> CacheResult:
+    """Keep the request, which reached the provider, for the comparison with later ones, and return its cache result by
+    the reported `usage`, if any."""
     conversation, info = context.conversation, context.model.info
     before = conversation.sent.last
     result = CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)

@@ -113,7 +113,7 @@ async def leave_out_repeats(context: ContextManager, text: str, what: str) -> tu
 
 def read_room(context: ContextManager) -> int:
     """Return the most tokens that the reads of one message take together: half of what is free before it."""
-    return (context.budget.available - context.project().most) // 2
+    return (context.budget.available - context.project().upper_bound) // 2
 
 
 async def clip_result(

@@ -67,8 +67,8 @@ class Engine:
     """Called before a summary is requested: extracts facts if that is enabled."""
     check_request: Callable[[ContextManager, RequestPlan, bool], None] | None = None
     """Called before room is made for a request, True for the first one of a turn: checks the contract of the turn."""
-    load_facts: Callable[[], tuple[ModelInfo, str]] | None = None
-    """Returns the facts of a model whose server had not answered when the session was opened, and a notice or ""."""
+    load_late_info: Callable[[], tuple[ModelInfo, str]] | None = None
+    """Returns the info of a model whose server had not answered when the session was opened, and a notice or ""."""
     step: int = 0
     """Number of the conversation's newest request."""
     readings: Readings = field(default_factory=Readings)
@@ -130,7 +130,7 @@ class Engine:
         Before the first report of an epoch, the known error is that of other contents. A tenth more is then reserved
         for the request, as far as the least answer allows.
         """
-        info, expected = self.model.info, request.most
+        info, expected = self.model.info, request.upper_bound
         if request.basis == "estimate":
             expected = max(expected, min(round(request.tokens * 1.1), left_over(info, self.context.least_output)))
         return self.spending.output_cap(info, expected)
@@ -153,7 +153,7 @@ class Engine:
     ) -> Rewrite:
         """Return the rewrite that begins `epoch`, with its price, for a new window without any report. Changes nothing.
 
-        Its drops and notes include those of `planned`, the draft that its frame is from. `before` is the estimate of
+        Its drops and notes include those of `planned`, the draft that its header is from. `before` is the estimate of
         the present window in tokens, if it is not that of its request.
         """
         price = self.price_epoch(epoch, before, report=self.conversation.anchor)
@@ -183,26 +183,26 @@ class Engine:
             tokens = context.estimate.unanchored.anchored(report, contents).scale(contents).tokens
             sent = sum(item.tokens for item in epoch.head if item.entry <= self.conversation.cursor)
             shared = self.conversation.sent.shared_tokens(epoch, info, now)
-            cold = round(tokens(epoch.fixed + sent) - tokens(shared))
+            cold = round(tokens(epoch.header_tokens + sent) - tokens(shared))
         info = info.with_tier_prices(after)
         return price_rewrite(info, cold=cold, saved=before - after, steps=self.step, warm=warm)
 
     # -- changes -----------------------------------------------------------------------------------------------
 
-    def take_facts(self) -> None:
+    def take_model_info(self) -> None:
         """Size the window by what the model's server has stated since the session was opened, if it has by now."""
-        if self.load_facts is None:
+        if self.load_late_info is None:
             return
-        info, notice = self.load_facts()
+        info, notice = self.load_late_info()
         if info.pending:
             return
-        self.load_facts = None
+        self.load_late_info = None
         self.context.size_for(info)
         if notice:
             self.emit(Notice(notice))
 
     def begin_epoch(self, rewrite: Rewrite) -> None:
-        """Begin the epoch of a rewrite, recorded in one commit with its drops and notes, and report it. Of the
+        """Begin the epoch of a rewrite, recorded together with its drops and notes, and report it. Of the
         reports of the provider only the anchor of the rewrite holds for the new window."""
         before, info = self.conversation.epoch.tools, self.model.info
         priced = [] if rewrite.price is None else [rewrite_note(rewrite.epoch, rewrite.price)]

@@ -29,7 +29,7 @@ def anchor_on(estimate: Estimate, row: RequestRow, contents: WindowContents) -> 
     if row.usage is None or not row.reported:
         return estimate
     sent = sum(item.tokens for item in contents.items if item.entry <= row.manifest.last)
-    counted = contents.epoch.fixed + sent
+    counted = contents.epoch.header_tokens + sent
     return estimate.anchored(Anchor(row.manifest.last, row.usage.input, counted), contents)
 
 

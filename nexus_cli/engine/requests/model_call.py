@@ -1,4 +1,4 @@
-"""Send one model request: record it before the first byte, stream and fold the reply, commit it as one entry.
+"""Send one model request: record it before the first byte, stream and fold the reply, record it as one entry.
 
 The text of an unfinished answer is kept with a mark for the model, and the matching error is raised;
 `engine.partial_reply` has the text without the mark. If the stream was cut, the request is sent once more: no call
@@ -22,7 +22,7 @@ from nexus_cli.core.price import with_cost
 from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
 from nexus_cli.core.services import Log
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.requests.cache_expectation import record_use
+from nexus_cli.engine.requests.cache_expectation import track_cache_use
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.readings import Preamble
 from nexus_cli.engine.requests.server_cut import report_cut
@@ -171,7 +171,7 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
     counted = conversation.counted
     reported = _possible(engine.context, reply.usage)
     usage = reported or _estimate_usage(engine.context, plan, reply.message)
-    cached = record_use(engine.context, plan.outlook, reported or Usage())
+    cached = track_cache_use(engine.context, plan.outlook, reported or Usage())
     engine.spending.add(usage)
     if reply.usage and reply.usage.input:
         told = report_cut(engine.context, engine.control, engine.step, plan, reply.usage.input)
@@ -189,7 +189,7 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
     elif reply.finish in ("none", "refused") or message is not reply.message:
         message = _with_mark(Message(Role.ASSISTANT, message.content), BROKEN_OFF)
     kept = message if message.tool_calls or said else None
-    _record(engine.conversation, engine.step, kept, usage, reply.finish, reported is not None, reply.sent)
+    _record(engine.conversation, engine.step, kept, usage, reply.finish, reported is not None, reply.sent_body)
     if main:
         engine.conversation.sent.last_usage = usage
         engine.emit(cached)
@@ -231,12 +231,12 @@ def _estimate_usage(context: ContextManager, request: RequestPlan, message: Mess
 
 
 def _keep_partial(
-    engine: Engine, fold: ReplyFold, mark: str, why: str, began: RequestPlan | None, before: str
+    engine: Engine, fold: ReplyFold, mark: str, why: str, paid: RequestPlan | None, before: str
 ) -> Entry | None:
-    """Record the text received (or `before` if there is none) without incomplete calls. The request is paid for once it
-    `began`."""
+    """Record the text received (or `before` if there is none) without incomplete calls. `paid` is the request,
+    None if no reply to it began."""
     message = fold.partial()
-    usage = _spend_partial(engine, message, began)
+    usage = _spend_partial(engine, message, paid)
     if before and not message.content:
         message = Message(Role.ASSISTANT, before)
         engine.partial_reply = before
@@ -265,15 +265,15 @@ def _keep_cut(
     return _ReplyCutError(why, message.content)
 
 
-def _spend_partial(engine: Engine, message: Message, began: RequestPlan | None, reported: Usage | None = None) -> Usage:
-    """Account for a request with the partial reply `message`; its usage is zero unless the reply `began`."""
+def _spend_partial(engine: Engine, message: Message, paid: RequestPlan | None, reported: Usage | None = None) -> Usage:
+    """Account for the request `paid` with the partial reply `message`; None, without usage, if no reply began."""
     engine.partial_reply = message.content
     usage = with_cost(Usage(), engine.model.info)
-    if began:
-        usage = reported or _estimate_usage(engine.context, began, message)
+    if paid:
+        usage = reported or _estimate_usage(engine.context, paid, message)
     engine.spending.add(usage)
-    if began:
-        record_use(engine.context, began.outlook, reported or Usage())
+    if paid:
+        track_cache_use(engine.context, paid.outlook, reported or Usage())
     return usage
 
 
@@ -284,11 +284,11 @@ def _record(
     usage: Usage,
     finish: str,
     reported: bool,
-    sent: str = "",
+    sent_body: str = "",
 ) -> Entry | None:
-    """Commit the usage of the newest request, with its reply as an entry (None: no entry)."""
+    """Record the usage of the newest request, with its reply as an entry (None: no entry)."""
     entry = conversation.new_entry(Kind.ASSISTANT, message, "agent") if message is not None else None
-    conversation.log.record_reply(entry, step, usage, finish, reported, sent)
+    conversation.log.record_reply(entry, step, usage, finish, reported, sent_body)
     if entry is not None:
         conversation.add(entry)
     return entry

@@ -34,11 +34,13 @@ class PromptAssembly:
     _epoch: int = -1
     """The epoch whose sent sections are loaded."""
     _due: bool = False
-    """True before the first request of that epoch: the next message must contain every section missing in its head."""
+    """True until all sections missing in the head of that epoch are attached: then the next message gets every change.
+    """
     _last: int = -1
     """The newest entry of the last assembled request."""
     _noted: tuple[str, ...] = ()
-    """The notices of that request."""
+    """The notices attached to that request, taken from the queue: they wait again if an epoch begins before it is sent.
+    """
 
     def drafting(self, notify: Callable[[str], None], left_out: SectionDrops) -> PromptAssembly:
         """Return an assembly for drafts of the same sections, which do not change the state of the conversation."""
@@ -55,7 +57,7 @@ class PromptAssembly:
         tools = tuple(self.offer.select(self.collector.view.window, context.conversation, typed_text(words), asked))
         plan, left = await self.collector.system_plan()
         text = system_text(plan, self.collector.view.count)
-        frame = EpochHeader(
+        header = EpochHeader(
             self.collector.view.model,
             text,
             tools,
@@ -65,14 +67,15 @@ class PromptAssembly:
             context.tools_cost(tools),
             canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
         )
-        return EpochDraft(frame, left)
+        return EpochDraft(header, left)
 
     async def draft_preamble(self, context: ContextManager, notices: list[str]) -> Preamble:
-        """Return the preamble of the next request: all changes for a user message, only notices for a tool result.
+        """Return the preamble of the next request: every event section that changed, for a user message and for the
+        first request of an epoch; else, for a tool result, those of the contributors with `prompt` (notices, permission
+        level, rules by path).
 
-        The first request of an epoch gets all changes, even on a tool result. If an epoch began while this request was
-        assembled, the preamble is detached and planned again with the sections that the epoch lost. On a tool result
-        each section is marked as ours.
+        If an epoch began while this request was assembled, the preamble is detached and planned again with the sections
+        that the epoch lost. On a tool result each section is marked as ours.
         """
         conversation = context.conversation
         self._fit(context)

@@ -28,7 +28,7 @@ from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.requests.model_facts import load_model_info
+from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 
 
@@ -128,7 +128,7 @@ class ConversationRequests:
             try:
                 if prefix_hash(self.epoch(row.manifest.epoch)) == begins:
                     sent = self.sent(row)
-                    return sent.tokens, sent.epoch.fixed + sum(item.tokens for item in sent.items)
+                    return sent.tokens, sent.epoch.header_tokens + sum(item.tokens for item in sent.items)
             except NexusError:
                 continue
         return 0, 0

@@ -16,7 +16,7 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Log
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.model_facts import load_model_info
+from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.readings import Readings
 from nexus_cli.ledger import LaneLog
 from nexus_cli.provider.available_models import resolve_alias
@@ -57,7 +57,7 @@ def separate(engine: Engine, agent: str, model: Model, text: str = "") -> Engine
     context.conversation = Conversation(log, engine.conversation.clock, context.measure)
     context.conversation.sent = SentRequests(uses=engine.conversation.sent.uses)
     rules = rules_for(model.info.provider, model.info.name).dumps()
-    context.reframe(replace(context.frame(), model=model.info.name, rules=rules))
+    context.set_header(replace(context.header(), model=model.info.name, rules=rules))
     context.conversation.begin()
     if text:
         context.conversation.append(Kind.USER, Message(Role.USER, text), "nexus")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,7 +41,7 @@ BUDGET_ENDED = "its budget was used up, the work may be unfinished"
 
 @dataclass
 class Spending:
-    """Usage of a turn against its limits."""
+    """The limits of a turn, and what it has used of them, its side conversations included: they share this object."""
 
     limits: Limits
     recipes: tuple[Recipe, ...] = ()
@@ -75,6 +76,17 @@ class Spending:
     def add(self, usage: Usage) -> None:
         """Add the usage of one request."""
         self.usage, self.newest = self.usage + usage, usage
+
+    @contextmanager
+    def within(self, recipe: Recipe) -> Iterator[None]:
+        """Apply the limits of `recipe` too, in the block of a side run. All that is counted in it counts for the turn;
+        only the limits and what decides on the turn's own next request (`newest`, `ending`) are set back."""
+        kept = self.limits, self.recipes, self.newest, self.ending
+        self.limits, self.recipes, self.ending = self.limits & recipe.limits, (*self.recipes, recipe), ""
+        try:
+            yield
+        finally:
+            self.limits, self.recipes, self.newest, self.ending = kept
 
     def begin_next(self, expected: Callable[[], int], model: ModelInfo) -> str:
         """Determine if the next request is the last one, and return the notice for the model, "" if it needs none.
@@ -166,8 +178,7 @@ class Spending:
 
     def check_steps(self) -> None:
         """Raise `NexusError("limit", ...)` if no step is left."""
-        limit = self.limits.max_steps
-        if limit is not None and self.steps + self.worker_steps + self._held("max_steps") >= limit:
+        if self._left().max_steps == 0:
             workers = self.worker_steps + self._held("max_steps")
             why = f"{'1 step was' if self.steps == 1 else f'{self.steps} steps were'} made" + (
                 f", and workers have {workers}" if workers else ""
@@ -180,27 +191,24 @@ class Spending:
         Raises `NexusError("limit", ...)` if a limit leaves less than `LEAST_OUTPUT`, `NexusError("usage", ...)` if
         `max_cost` cannot be enforced because the price is unknown.
         """
-        limits = self.limits
+        left = self._left()
         caps = [MOST_OUTPUT, model.max_output or MOST_OUTPUT, left_over(model, expected)]
-        if limits.max_total_tokens is not None:
-            used = self.usage.tokens + self._held("max_total_tokens")
-            rest = max(0, limits.max_total_tokens - used)
-            left = rest - expected
-            if left < LEAST_OUTPUT:
-                why = f"{rest:,} tokens are left and the next request needs about {expected + LEAST_OUTPUT:,}"
+        if (tokens := left.max_total_tokens) is not None:
+            if tokens < expected + LEAST_OUTPUT:
+                why = f"{tokens:,} tokens are left and the next request needs about {expected + LEAST_OUTPUT:,}"
                 raise self.reached("max_total_tokens", why)
-            caps.append(left)
-        if limits.max_cost is not None:
-            caps.append(self._affordable(model, limits.max_cost, expected))
+            caps.append(tokens - expected)
+        if left.max_cost is not None:
+            caps.append(self._affordable(model, left.max_cost, expected))
         return max(1, min(caps))
 
-    def _affordable(self, model: ModelInfo, limit: float, expected: int) -> int:
+    def _affordable(self, model: ModelInfo, rest: float, expected: int) -> int:
+        """Return the output tokens that `rest` dollars pay for after the input."""
         prices = model.with_tier_prices(expected)
         if model.covered:
             return MOST_OUTPUT
         if prices.input_price is None or prices.output_price is None or self.usage.cost_usd is None:
             raise unknown_price(prices.name)
-        rest = max(0.0, limit - self.usage.cost_usd - self._held("max_cost"))
         left = rest - _most_dollars(prices, expected)
         tokens = int(min(left * MILLION / prices.output_price, MOST_OUTPUT)) if prices.output_price else MOST_OUTPUT
         if left < 0 or tokens < LEAST_OUTPUT:

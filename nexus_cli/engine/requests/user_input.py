@@ -178,7 +178,7 @@ def input_cap(context: ContextManager, text: str) -> int:
     """Return the most tokens of the person's message `text` that one request takes, by our own count."""
     contents = context.conversation.contents()
     most = context.estimate.countable(context.budget.available, contents, _like(context, text))
-    return max(LEAST_CAP, int((most - contents.epoch.fixed) * REQUEST_SHARE))
+    return max(LEAST_CAP, int((most - contents.epoch.header_tokens) * REQUEST_SHARE))
 
 
 async def record_user_message(

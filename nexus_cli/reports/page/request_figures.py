@@ -20,7 +20,7 @@ from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm
 from nexus_cli.core.memo_kinds import PLAN
 from nexus_cli.engine.requests.drop_list import returned_drops
-from nexus_cli.engine.requests.model_facts import load_model_info
+from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 
 FORMS = {

@@ -97,7 +97,7 @@ def uncompaction() -> Act:
 def _refuse_if_too_large(request: RequestPlan) -> None:
     """Raise `NexusError("overflow", ...)` if the request with the former window does not fit."""
     if not request.fits:
-        why = f"it would take {request.most:,} of {request.room:,} tokens"
+        why = f"it would take {request.upper_bound:,} of {request.room:,} tokens"
         hint = "/drops recall gives single parts to the model again, and so does a model with a larger window"
         raise NexusError("overflow", "the compaction cannot be undone", why, hint)
 

@@ -61,14 +61,14 @@ async def run_separately(
     instruction = _instruction(recipe)
     side = separate(engine, recipe.name, model or engine.model)
     context = side.context
-    frame = replace(
-        context.frame(),
+    header = replace(
+        context.header(),
         system=instruction,
         system_tokens=context.system_cost(instruction),
         tools=tuple(tools),
         tools_tokens=context.tools_cost(tools),
     )
-    context.conversation.rewrite((), "start", (), frame)
+    context.conversation.rewrite((), "start", (), header)
     notes = {TOLD_FACTS: {"ids": list(facts)}} if facts else None
     context.conversation.append(Kind.USER, Message(Role.USER, text), "nexus", notes)
     return await _run(side, dispatcher, recipe)
@@ -85,17 +85,12 @@ async def _run(
     side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None = None, most: int | None = None
 ) -> str:
     """Run the steps of the side conversation; its usage counts for the turn, within the limits of both."""
-    spending = side.spending
-    side.spending = replace(
-        spending, limits=spending.limits & recipe.limits, recipes=(*spending.recipes, recipe), ending=""
-    )
     try:
-        return await _steps(side, dispatcher, recipe, then, most)
+        with side.spending.within(recipe):
+            return await _steps(side, dispatcher, recipe, then, most)
     except ApprovalDeferred:
         why = "a tool approval was deferred"
         raise NexusError("denied", f"{recipe.name} was stopped", why, "Start it again") from None
-    finally:
-        spending.usage = side.spending.usage
 
 
 async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None, most: int | None) -> str:
@@ -141,7 +136,7 @@ async def _request(side: Engine, recipe: Recipe) -> None:
         side.readings.notices.clear()
     needs = side.window_request()
     if not needs.fits:
-        why = f"it needs about {needs.most} of {needs.room} tokens"
+        why = f"it needs about {needs.upper_bound} of {needs.room} tokens"
         raise NexusError("overflow", f"{recipe.name} was not done", why, "/compact makes room")
     await call_model(side, needs, main=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import ModelInfo, PriceTier
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.spending import Spending, describe_budget
+from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 
@@ -27,6 +29,19 @@ def test_what_the_next_request_needs_is_named_when_the_money_does_not_suffice() 
         spending.output_cap(TIERED, 50_000)
     assert refused.value.why == "$0.0200 is left and the next request needs $0.0602"
     assert Spending(Limits(max_cost=0.0703), usage=Usage(cost_usd=0.01)).output_cap(TIERED, 50_000) >= 1024
+
+
+def test_whatever_a_side_run_counts_is_counted_for_the_turn_and_its_limits_end_with_it() -> None:
+    spending = Spending(Limits(max_total_tokens=9_000), ending="max_steps", newest=Usage(70))
+    own = {name: getattr(spending, name) for name in ("limits", "recipes", "ending", "newest")}
+    counted = {one.name: object() for one in fields(Spending) if one.name not in own}
+    with pytest.raises(KeyError), spending.within(Recipe("side", limits=Limits(max_total_tokens=100, max_steps=2))):
+        assert (spending.limits, spending.ending) == (Limits(max_total_tokens=100, max_steps=2), "")
+        assert [recipe.name for recipe in spending.recipes] == ["side"]
+        spending.add(Usage(5))
+        vars(spending).update(counted)
+        raise KeyError("what ends a side run")
+    assert vars(spending) == {**counted, **own}
 
 
 def test_what_is_affordable_goes_by_the_price_of_an_input_of_the_expected_length() -> None:

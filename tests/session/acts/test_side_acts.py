@@ -18,9 +18,11 @@ from nexus_cli.config.settings import Settings, UiSettings
 from nexus_cli.conversation.goals import list_goals
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Notice, Text, ToolCallEvent, ToolResultEvent
+from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.request import CallDelta, Delta, Request, TextDelta
 from nexus_cli.core.services import Goal
+from nexus_cli.core.usage import Usage
 from nexus_cli.session.acts.goal import goal_closing, goal_setting, parse_steps
 from nexus_cli.session.acts.memory import Consolidation, consolidation, extract_facts, reflection
 from nexus_cli.session.acts.title import make_title, parse_title, wants_title
@@ -106,6 +108,20 @@ def test_a_reflection_is_a_fork_that_keeps_lessons_and_leaves_the_window_alone(t
         (fact,) = ledger.facts.list_facts(str(tmp_path))
         assert (fact.slot, fact.state) == (MemorySlot.AGENT, FactState.PROPOSED)
         assert check(ledger, session.id)["ok"]
+
+
+def test_what_a_worker_took_that_ends_during_a_side_run_stays_counted(tmp_path: Path) -> None:
+    def side(request: Request) -> Answer:
+        spending = session.engine.spending
+        spending.reserve("w1", Limits(), Limits())
+        spending.settle("w1", 2, Usage(cache_write=7))
+        return "a lesson"
+
+    session = opened(Played(answering(side)), tmp_path, recipe="chat")
+    run(session, "begin", reflection(lambda text: None))
+    spent = session.engine.spending
+    assert (spent.usage.cache_write, spent.worker_steps, spent.reserved) == (7, 2, {})
+    assert spent.usage.input and spent.limits == session.dispatcher.limits
 
 
 def test_a_reflection_that_goes_on_takes_the_other_recipe_after_its_first_calls(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Load the facts of a model, and describe a window that nobody states."""
+"""Load the `ModelInfo` of a model, and describe a window that nobody states."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def load_model_info(
     waits: bool = False,
     saves: bool = True,
 ) -> ModelInfo:
-    """Return the facts of a model at the address set in the environment, as `served_model_info` does with `waits` and
+    """Return the info of a model at the address set in the environment, as `served_model_info` does with `waits` and
     `saves`.
 
     A window learned from an overflow error at that address applies unless the settings have one. A window recorded in
