@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.ui.render.drawn_report import folder_diff_lines
 from nexus_cli.ui.render.theme import Theme
 
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
 WIDTH = 80
 SESSION = "prices"
 
@@ -41,6 +43,7 @@ class Transcript(FakeContext):
         self.lines: list[str] = []
         provider = Played(answering, usage=Usage(5000, 10, cost_usd=0.25))
         super().__init__(Path.cwd(), provider, "", settings, resume=session)
+        self.last_answer = "Tea costs 5."
 
     def say(self, text: str) -> None:
         """See `CommandContext`."""
@@ -49,11 +52,11 @@ class Transcript(FakeContext):
     def show(self, form: str, value: Mapping[str, Any]) -> None:
         """See `CommandContext`."""
         drawn = folder_diff_lines(value, WIDTH, Theme()) if form == "diff" else [find_form(form)(value, WIDTH)]
-        self.lines += [f"[shows {form}]", *drawn]
+        self.lines += [f"[shows {form}]", *(COLOUR.sub("", line) for line in drawn)]
 
     def feed(self, event: Event) -> None:
         """See `CommandContext`."""
-        self.lines.append(f"[event {getattr(event, 'kind', type(event).__name__)}]")
+        self.lines.append(f"[event {event.kind}] {getattr(event, 'text', '')}".rstrip())
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         """See `CommandContext`."""

@@ -38,12 +38,18 @@ KIND = "recorded"
 """The process that forks with the clock of a recording."""
 STANDING = 1e9
 """How much slower the clock goes than the real one."""
-FIXED = """import ctypes, os, random, time
+FIXED = """import asyncio, ctypes, os, random, time
 ctypes.CDLL(None).recorded_clock({clock!r})
-drawn = {{}}
+drawn, monotonic, begun = {{}}, time.monotonic, time.monotonic()
 os.urandom = lambda size: drawn.setdefault(size, random.Random(f"{{time.time() // 60}} {{size}}")).randbytes(size)
+asyncio.BaseEventLoop.time = lambda loop: monotonic()
+time.monotonic = lambda: begun + (monotonic() - begun) / 1000
+from nexus_cli.context import sysinfo
+sysinfo.RELEASE_FILES = ()
+os.uname = lambda: os.uname_result(("Linux", "recorded", "6.1.0", "#1", "x86_64"))
 """
-"""Python that runs in the program first: the clock stands still, and what is drawn at random depends on the minute."""
+"""Python that runs in the program first: the clock stands still, nothing takes as long as a second, what is drawn at
+random depends on the minute, and the machine, whose words a request counts, is always the same."""
 INSIDE = f"import sys; sys.path.append({str(HERE.parent)!r}); from recorded.inside import main; main()"
 READERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("list_agents", {}),
@@ -130,7 +136,7 @@ class Recorder:
         self._ids["CALL"] = next(one["id"] for one in decisions if one["decision"] == "deny")
 
     def _run(self, words: Sequence[str], code: str = "") -> tuple[int, str, str]:
-        """Run `nexus WORDS` to its end, a minute after the world was made; `code` is run in it first."""
+        """Run `nexus WORDS` to its end, at the person's minute; `code` is run in it first."""
         person = self.person
         person.set_clock()
         with ExitStack() as stack:
@@ -209,13 +215,13 @@ PARTS: dict[str, Callable[[Recorder], None]] = {
 """The files, in the order in which they are recorded: what changes something comes last."""
 
 
-def record(names: Sequence[str] = tuple(PARTS)) -> dict[str, str]:
-    """Return the texts of the files of these names."""
+def record() -> dict[str, str]:
+    """Return the texts of the files by their names; what one records is seen by those after it."""
     with Forked() as forked, Person(forked, slow=STANDING) as person:
         make_world(person)
         recorder = Recorder(person)
-        for name in names:
-            PARTS[name](recorder)
+        for part in PARTS.values():
+            part(recorder)
         words = {name: "".join(blocks) for name, blocks in recorder.texts.items()}
         return replaced(person, words)
 
@@ -241,9 +247,9 @@ def main() -> int:
     parser.add_argument("what", nargs="?", choices=("compare", "write"), default="compare")
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[*PARTS, []], help=", ".join(PARTS))
     given = parser.parse_args()
-    texts = record(given.names or tuple(PARTS))
+    texts = record()
     found = ""
-    for name in given.names or texts:
+    for name in given.names or PARTS:
         found += difference(name, texts[name])
         if given.what == "write":
             EXPECTED.mkdir(exist_ok=True)

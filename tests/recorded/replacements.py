@@ -26,8 +26,10 @@ PATTERNS = (
 """What a pattern finds, and what stands for it."""
 
 REPORTS = (
+    # A folder of each recording, of which a line may show a part.
+    (re.compile(r"(?<=-recorded-)\d{6}\b"), "000000"),
     # How long something took.
-    (re.compile(r'(?<="seconds": )\d[\d.]*'), "N"),
+    (re.compile(r'(?<="seconds": )-?\d[\d.]*'), "N"),
     (re.compile(r"(?<=· )\d+(?:\.\d+)? s(?=[] ]|$)", re.MULTILINE), "N s"),
     (re.compile(r"(?<=\d tokens, )\d+\.\d s$", re.MULTILINE), "N s"),
     (re.compile(r"(?<=copy\.db in )\d+\.\d s(?=: )"), "N s"),

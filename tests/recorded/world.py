@@ -113,7 +113,7 @@ def _talk(p: Person) -> None:
     p.date("shop.py")
     first = p.newest_session()
     p.nexus("sessions", "rename", first, "prices")
-    p.model(calls(("bash", {"command": "seq 1 9000"}), ("bash", {"command": "false"})), "They are many.")
+    p.model(calls(("bash", {"command": "seq 1 9000 | fmt"}), ("bash", {"command": "false"})), "They are many.")
     p.nexus("ask", "-c", "--allow", "all", "count")
     p.model(call("agent", task="look around"), call("glob", pattern="*.py"), "There is shop.py.", "One file.")
     p.nexus("ask", "-c", "look around")
@@ -135,7 +135,8 @@ def _talk(p: Person) -> None:
 def _look_after_facts(p: Person) -> None:
     p.nexus("memory", "add", "tests run with make")
     p.nexus("memory", "add", "--slot", "agent", "Husam likes short answers")
-    p.model(call("remember", text="the shop opens at nine"), "I noted it.")
+    fact = {"slot": "project", "text": "the shop opens at nine"}
+    p.model(call("use_tool", name="remember", arguments=fact), "I noted it.")
     p.nexus("ask", "when do we open?")
 
 
