@@ -26,6 +26,8 @@ PATTERNS = (
 """What a pattern finds, and what stands for it."""
 
 REPORTS = (
+    # The commit of the source, where the program runs from one.
+    (re.compile(r"(?<=nexus VERSION) \(commit [^)\n]*\)"), ""),
     # A folder of each recording, of which a line may show a part.
     (re.compile(r"(?<=-recorded-)\d{6}\b"), "000000"),
     # How long something took.
