@@ -25,6 +25,7 @@ TABLES = (
     "tests/test_seeds.py",
     "tests/test_architecture.py",
     "tests/recorded/test_recorded.py",
+    "tests/recorded/test_outputs.py",
 )
 """Tests that compare the product with a list: pages, registries, golden texts, requests. Hardly any imports what it
 breaks on."""

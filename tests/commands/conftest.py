@@ -28,17 +28,20 @@ from nexus_cli.ui.render.drawn_report import folder_diff_lines
 from nexus_cli.ui.render.theme import Theme
 
 SERVICES = (WORKERS, PLANS)
+SETTINGS = Settings(models={MODEL: {"window": 16_000}}, alias={"fast": "openai/quick"})
 
 
 class FakeContext:
     """Implements `CommandContext`, and remembers what was asked of it."""
 
-    def __init__(self, folder: Path, provider: Played, **options: Any) -> None:
+    def __init__(
+        self, folder: Path, provider: Played, model: str = MODEL, settings: Settings = SETTINGS, **options: Any
+    ) -> None:
         self.provider = provider
         self._options = Options(
-            folder, MODEL, recipe="chat", limits=Limits(max_steps=9), **{"front": "chat", **options}
+            folder, model, recipe="chat", limits=Limits(max_steps=9), **{"front": "chat", **options}
         )
-        self.settings = Settings(models={MODEL: {"window": 16_000}}, alias={"fast": "openai/quick"})
+        self.settings = settings
         self.session = open_session(self._options, self.settings, approver=None, provider=provider, services=SERVICES)
         self.said: list[str] = []
         self.shown: list[tuple[str, Mapping[str, Any]]] = []

@@ -52,6 +52,8 @@ TESTS = Path(__file__).resolve().parent.parent
 RUN = os.getpid()
 """Names the test run: this module is imported before its processes are forked."""
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
+LIBRARIES: dict[str, Path] = {}
+"""By the kind of a process that forks: a library that it and its runs load before libc."""
 
 
 class Child:
@@ -160,6 +162,7 @@ def _nursery(kind: str) -> str:
                     stdin=DEVNULL,
                     stdout=DEVNULL,
                     pass_fds=[listener.fileno()],
+                    env={**os.environ, **({"LD_PRELOAD": str(LIBRARIES[kind])} if kind in LIBRARIES else {})},
                 )
             held.connect(str(address))
 

@@ -100,9 +100,7 @@ class Forks:
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="nexus-forks-")))
-        self.library = self._folder / "machine.so"
-        words: list[str | Path] = ["-shared", "-fPIC", "-O1", HERE / "machine.c", "-o", self.library, "-ldl", "-lm"]
-        subprocess.run(["cc", *words], check=True)
+        self.library = build_library(self._folder)
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
@@ -131,6 +129,14 @@ class Forks:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+
+
+def build_library(folder: Path) -> Path:
+    """Compile `machine.c` into `folder`; return the library."""
+    library = folder / "machine.so"
+    words: list[str | Path] = ["-shared", "-fPIC", "-O1", HERE / "machine.c", "-o", library, "-ldl", "-lm"]
+    subprocess.run(["cc", *words], check=True)
+    return library
 
 
 # -- the process that forks

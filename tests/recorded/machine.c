@@ -1,7 +1,8 @@
 /* The clock and the machine's name of a recorded session, put before libc by LD_PRELOAD.
 
-   The clock is a file of 8 bytes: seconds since the epoch at the monotonic time 0. Whoever writes it sets the time of
-   every process that reads it. It runs SLOW times slower than the real one, so that no minute passes in a command. */
+   The clock is a file of two numbers: seconds since the epoch at the monotonic time 0, and how many times slower than
+   the real one it goes, so that no minute passes in a command. Whoever writes it sets the time of every process that
+   reads it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -16,13 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SLOW 20.0
-
 static const volatile double *offset;
 
 void recorded_clock(const char *path) {
     int file = open(path, O_RDONLY | O_CLOEXEC);
-    void *place = file < 0 ? MAP_FAILED : mmap(NULL, 8, PROT_READ, MAP_SHARED, file, 0);
+    void *place = file < 0 ? MAP_FAILED : mmap(NULL, 16, PROT_READ, MAP_SHARED, file, 0);
     if (file >= 0) close(file);
     offset = place == MAP_FAILED ? NULL : place;
 }
@@ -37,7 +36,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
         return (int)syscall(SYS_clock_gettime, clock, now);
     struct timespec since;
     syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &since);
-    double seconds = *offset + (since.tv_sec + since.tv_nsec / 1e9) / SLOW;
+    double seconds = offset[0] + (since.tv_sec + since.tv_nsec / 1e9) / offset[1];
     now->tv_sec = (time_t)floor(seconds);
     now->tv_nsec = (long)((seconds - floor(seconds)) * 1e9);
     return 0;

@@ -33,8 +33,10 @@ from terminal.terminal import ENTER, Terminal
 MORNING = 1_736_845_230.0
 """2025-01-14 09:00:30 UTC: before the files that the program looks at are made, on every machine."""
 MINUTE = 60.0
+HALF = 0.0005
+"""Half a millisecond: the clock is never just before a minute."""
 SLOW = 20.0
-"""How much slower the clock goes: that of `machine.c`."""
+"""How much slower the clock goes."""
 SPINNER = tuple("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 """How a row begins that says that something runs."""
 QUESTIONS = ("Run this?", "Make this change?", "Allow ")
@@ -66,8 +68,9 @@ ENDED = {"fault": {"status": 400, "message": "the script has ended"}}
 class Person:
     """A person, their machine and a scripted model, for one session. Use it in a `with`."""
 
-    def __init__(self, starts: Starts, *, model: str = MODEL) -> None:
+    def __init__(self, starts: Starts, *, model: str = MODEL, slow: float = SLOW) -> None:
         self.starts = starts
+        self._slow = slow
         self.root = _own_folder()
         self.home = self.root / "home"
         self.folder = self.home / "project"
@@ -77,7 +80,7 @@ class Person:
         self.seconds = 0.0
         """CPU seconds of all that was run."""
         self.replacements = Replacements(str(self.root), self.server.port)
-        self._clock = self.root / "clock"
+        self.clock = self.root / "clock"
         self._now = MORNING
         self._taken = 0
         self._script: list[str] = []
@@ -212,7 +215,10 @@ class Person:
 
     @contextmanager
     def serving(self, *arguments: str) -> Iterator[Callable[..., Any]]:
-        """Run `nexus serve`; gives a function that calls a method of it: `call("send", agent_id="a", content="hi")`."""
+        """Run `nexus serve`; gives a function that calls a method of it: `call("send", agent_id="a", content="hi")`.
+
+        What begins with a slash is read as a page instead.
+        """
         reading, writing = os.pipe()
         with open(os.devnull, "r+b") as nothing, self.step(f"nexus serve --json {shlex.join(arguments)}".strip()):
             run = self._start(["serve", "--json", *arguments], [nothing.fileno(), writing, nothing.fileno()])
@@ -241,9 +247,7 @@ class Person:
         With `side_by_side` several lines of requests run at once: they are put in an order that no clock has made.
         """
         self._now += MINUTE
-        offset = self._now - time.monotonic() / SLOW
-        with self._clock.open("r+b" if self._clock.exists() else "wb") as file:
-            file.write(struct.pack("d", offset))
+        self.set_clock()
         made = Step(self.replacements.of(title), [*map(self.replacements.of, self._script)])
         self._script.clear()
         self.steps.append(made)
@@ -252,6 +256,12 @@ class Person:
         self._taken += len(arrived)
         made.requests = [self._request(one) for one in (_in_lines(arrived) if side_by_side else arrived)]
 
+    def set_clock(self) -> None:
+        """Let the clock go on from the person's minute: that of the last step."""
+        offset = self._now + HALF - time.monotonic() / self._slow
+        with self.clock.open("r+b" if self.clock.exists() else "wb") as file:
+            file.write(struct.pack("dd", offset, self._slow))
+
     def _request(self, received: Received) -> Request:
         lines, spelling = body_lines(received.raw)
         headers = "; ".join(f"{name}: {received.headers[name]}" for name in HEADERS if name in received.headers)
@@ -259,7 +269,7 @@ class Person:
         return Request(self.replacements.of(head), [self.replacements.of(line) for line in lines])
 
     def _start(self, arguments: Any, streams: list[int], **more: Any) -> Run:
-        return self.starts.start(arguments, self.folder, self.environment, self._clock, streams, **more)
+        return self.starts.start(arguments, self.folder, self.environment, self.clock, streams, **more)
 
     def __enter__(self) -> Person:
         return self
@@ -373,7 +383,9 @@ def _in_lines(requests: list[Received]) -> list[Received]:
 def _call(url: str, token: str, method: str, params: Mapping[str, Any]) -> Any:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    with urllib.request.urlopen(urllib.request.Request(f"{url}/rpc", body, headers), timeout=SECONDS) as answer:
+    is_page = method.startswith("/")
+    asked = urllib.request.Request(f"{url}{method if is_page else '/rpc'}", None if is_page else body, headers)
+    with urllib.request.urlopen(asked, timeout=SECONDS) as answer:
         return json.load(answer)
 
 

@@ -1,0 +1,154 @@
+"""What is seen of the program from inside: the names of its shell commands, and its slash commands as a front end does.
+
+Runs in a fork of the program (`outputs.py`), with the folder and the clock of the recorded person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from commands.conftest import FakeContext, answering
+from recorded.command_lines import SLASH
+from session.played import Played
+
+from nexus_cli.cli import app
+from nexus_cli.commands import discover, find
+from nexus_cli.commands.command import Choice, Search
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Event
+from nexus_cli.core.usage import Usage
+from nexus_cli.reports.forms import find_form
+from nexus_cli.session.options import Options
+from nexus_cli.ui.render.drawn_report import folder_diff_lines
+from nexus_cli.ui.render.theme import Theme
+
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+WIDTH = 80
+SESSION = "prices"
+
+
+class Transcript(FakeContext):
+    """A context that keeps what a person would see, in its order."""
+
+    def __init__(self, settings: Settings, session: str) -> None:
+        self.lines: list[str] = []
+        provider = Played(answering, usage=Usage(5000, 10, cost_usd=0.25))
+        super().__init__(Path.cwd(), provider, "", settings, resume=session)
+        self.last_answer = "Tea costs 5."
+
+    def say(self, text: str) -> None:
+        """See `CommandContext`."""
+        self.lines.append(text)
+
+    def show(self, form: str, value: Mapping[str, Any]) -> None:
+        """See `CommandContext`."""
+        drawn = folder_diff_lines(value, WIDTH, Theme()) if form == "diff" else [find_form(form)(value, WIDTH)]
+        self.lines += [f"[shows {form}]", *(COLOUR.sub("", line) for line in drawn)]
+
+    def feed(self, event: Event) -> None:
+        """See `CommandContext`."""
+        self.lines.append(f"[event {event.kind}] {getattr(event, 'text', '')}".rstrip())
+
+    async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
+        """See `CommandContext`."""
+        self.lines += [f"[asks] {title}", *(f"  {one.label}  {one.detail}".rstrip() for one in choices)]
+        return None
+
+    async def ask_hidden(self, prompt: str) -> str | None:
+        """See `CommandContext`."""
+        self.lines.append(f"[asks for a hidden line] {prompt}")
+        return None
+
+    async def reopen(self, options: Options, settings: Settings | None = None) -> None:
+        """See `CommandContext`."""
+        self.lines.append("[opens a session]")
+        await super().reopen(options, settings)
+
+    def start(self, text: str = "", *, typed: bool = False, after: Callable[[], Awaitable[None]] | None = None) -> None:
+        """See `CommandContext`."""
+        self.lines += ["[starts a turn]", text]
+
+    async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
+        """See `CommandContext`."""
+        self.lines.append(f"[works] {what}")
+        await work
+
+    def fill(self, text: str) -> None:
+        """See `CommandContext`."""
+        self.lines += ["[fills the input box]", text]
+
+    def attach(self, block: str, what: str) -> None:
+        """See `CommandContext`."""
+        self.lines += [f"[attaches] {what}", block]
+
+    async def edit(self, text: str) -> str:
+        """See `CommandContext`."""
+        self.lines += ["[opens the editor]", text]
+        return text + self.typed
+
+    async def copy(self, text: str) -> str:
+        """See `CommandContext`."""
+        self.lines += ["[copies]", text]
+        return "copied"
+
+    def leave(self) -> None:
+        """See `CommandContext`."""
+        self.lines.append("[leaves]")
+
+    def type(self, line: str) -> str:
+        """Return what is seen after a slash command was typed."""
+        self.lines.clear()
+        try:
+            self.run(line)
+        except NexusError as error:
+            self.lines.append(f"[error] {error.line}")
+        return "\n".join(line.rstrip("\n") for line in self.lines)
+
+
+def slash_blocks() -> Iterator[tuple[str, str]]:
+    """Yield each slash command with what a person sees of it; each command has the session opened anew."""
+    settings = load_settings_in(Path.cwd(), places(), defaults_dir(), os.environ).settings
+    forms: dict[str, list[str]] = {}
+    for line in filter(None, SLASH.splitlines()):
+        forms.setdefault(line.partition(" ")[0], []).append(line)
+    unknown = forms.keys() - discover().keys()
+    assert not unknown, f"no slash commands: {unknown}"
+    session = SESSION
+    for name in discover():
+        context = Transcript(settings, session)
+        session = context.session.id  # its name is changed by a command
+        try:
+            for line in (f"help {name}", name, *forms.get(name, ())):
+                yield f"/{line}", context.type(line)
+            if complete := find(name, discover()).complete:
+                yield f"/{name} completed by Tab", "\n".join(complete(context))
+        finally:
+            asyncio.run(context.session.aclose())
+
+
+def command_names(command: Any, path: str = "") -> Iterator[str]:
+    """Yield the path of every shell command and subcommand, such as `sessions list`."""
+    for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
+        below = f"{path} {name}".strip()
+        yield below
+        yield from command_names(command.get_command(None, name), below)
+
+
+def main() -> NoReturn:
+    """Print what the first argument names, and end."""
+    if sys.argv[1] == "commands":
+        print("\n".join(command_names(app.build(completion=False))))
+    else:
+        for title, text in slash_blocks():
+            print(f"=== {title}\n{text}")
+    sys.stdout.flush()
+    os._exit(0)
