@@ -177,7 +177,8 @@ def _take_words(
         flag = next((one for one in others if one.kind is bool and one.flag == f"--{word.text.casefold()}"), None)
         bare = next((one for one in others if one.option.is_bare and _INTEGER.fullmatch(word.text)), None)
         if flag is None and bare is None:
-            raise usage_error(name, word.rest, "it takes no such argument", f"/{name} {verb.usage}".rstrip())
+            hint = f"/{name} {verb.usage}" if verb.usage else ""
+            raise usage_error(name, word.rest, "it takes no such argument", hint)
         _take(name, verb, given, flag or bare or others[0], word.text)
 
 
@@ -204,12 +205,13 @@ def _describe(noun: Noun, verbs: Sequence[Verb]) -> str:
 def _complete(noun: Noun, context: CommandContext) -> Sequence[str]:
     """Return the verbs, their flags, and possible values of their first arguments."""
     found: list[str] = []
+    flags: list[str] = []
     try:
         source = read_source(context)
     except NexusError:
         source = None
     for verb in noun.list_verbs("slash"):
         values = verb.complete(source) if verb.complete and source is not None else ()
-        flags = [one.flag for one in verb.parameters if not one.option.is_argument]
-        found += filter(None, (verb.name, *(f"{verb.name} {value}".strip() for value in (*values, *flags))))
-    return found
+        found += filter(None, (verb.name, *(f"{verb.name} {value}".strip() for value in values)))
+        flags += [f"{verb.name} {one.flag}".strip() for one in verb.parameters if not one.option.is_argument]
+    return [*found, *flags]

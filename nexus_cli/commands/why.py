@@ -34,7 +34,12 @@ def explain(
         if state is not None:
             what = "no call of this session has this id, and no limit has this name"
             hint = f"/why lists the newest decisions; the limits are {', '.join(NAMES)}"
-        raise NexusError("usage", call, what, hint if state else f"{hint}; --session names another session")
+        raise NexusError(
+            "usage",
+            f"/why {call}" if state else call,
+            what,
+            hint if state else f"{hint}; --session names another session",
+        )
     value = decisions_report(log)
     if state is not None:
         return Report("decisions", {**value, "in_force": limits_report(state)})
