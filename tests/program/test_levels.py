@@ -39,7 +39,7 @@ def problems(value: Any, name: str) -> Iterator[str]:
         if isinstance(one.get("allow"), str) and one["allow"] != FORMER_NAMES.get(str(level), level):
             yield f"{where}: allow is {one['allow']!r}, level is {level!r}"
         named = [level, one.get("from"), *(row["name"] for row in one.get("levels", ()))]
-        named += [one["value"], *one["said"].values()] if one.get("name") == "allow" else []
+        named += [one["value"], *one["said"].values()] if one.get("name") == "allow" and "said" in one else []
         yield from (f"{where} says {word!r}" for word in named if word in former)
 
 
@@ -76,7 +76,7 @@ async def answers(url: str, token: str, folder: Path) -> list[tuple[str, Any]]:
     async with Client(url, token) as client:
         made = await client.create_agent("a", allow="read", cwd=str(folder))
         listed = await client.list_agents()
-        commands = [("permissions", ""), ("status", ""), ("status", "tools"), ("why", "limits")]
+        commands = [("permissions", ""), ("status", ""), ("status", "tools"), ("why", "allow")]
         return [
             ("create_agent", made),
             ("list_agents", listed),
