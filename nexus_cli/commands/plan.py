@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.commands.schedule import edit_schedule, is_schedule
-from nexus_cli.core.limits import PLAN, name_level
+from nexus_cli.core.limits import PLAN
 
 
 async def plan_mode(context: CommandContext, rest: str) -> None:
@@ -20,7 +20,7 @@ async def plan_mode(context: CommandContext, rest: str) -> None:
     is_on = session.status().allow == PLAN
     if is_on and not rest:
         level = session.leave_plan()
-        context.say(f"Plan mode is off. Permission level: {name_level(level)}.")
+        context.say(f"Plan mode is off. Permission level: {level}.")
         return
     if not is_on:
         session.set_level(PLAN)
