@@ -43,7 +43,7 @@ from nexus_cli.core.event import (
     TurnEnd,
     WorkerState,
 )
-from nexus_cli.core.limits import LEVEL_NAMES, PLAN, name_level, parse_level, require_level
+from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, PLAN, parse_level, require_level
 from nexus_cli.ledger import Ledger
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
@@ -106,10 +106,10 @@ LEVEL, MODEL, EFFORT = "level", "model", "effort"
 StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 _LEVELS: Mapping[str, str] = {
     PLAN: "Read-only; the model proposes a plan",
-    "ask": "Asks before edits and commands",
-    "edit": "Edits in the project without asking",
-    "auto": "Also runs sandboxed commands without asking",
-    "all": "Asks for nothing; nothing is sandboxed",
+    ASK: "Asks before edits and commands",
+    EDIT: "Edits in the project without asking",
+    AUTO: "Also runs sandboxed commands without asking",
+    ALL: "Asks for nothing; nothing is sandboxed",
 }
 
 
@@ -464,9 +464,9 @@ class EditorAgent:
     def _config(self, one: EditorSession) -> list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean]:
         status = one.session.status()
         names = [status.model, *models.quick_names(one.settings, os.environ)]
-        levels = (PLAN, *LEVEL_NAMES)
+        levels = (PLAN, *LEVELS)
         return [
-            _select(LEVEL, "Permission level", "mode", name_level(status.allow), levels, _LEVELS),
+            _select(LEVEL, "Permission level", "mode", status.allow, levels, _LEVELS),
             _select(MODEL, "Model", "model", status.model, list(dict.fromkeys(names)), {}),
             _select(EFFORT, "Effort", "thought_level", status.effort or DEFAULT_EFFORT, (DEFAULT_EFFORT, *EFFORTS), {}),
         ]

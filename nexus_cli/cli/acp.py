@@ -16,7 +16,6 @@ from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.work_folder import load_plugins
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.install_hint import install_hint
-from nexus_cli.core.limits import parse_level
 from nexus_cli.session.options import Options
 from nexus_cli.ui.print.stream import write_stderr_line
 
@@ -39,7 +38,7 @@ def acp(model: Model = "", effort: Effort = "", allow: Allow = "") -> int:
             "usage", "nexus acp", "stdin and stdout have to be pipes", "Editors start it: nexus docs editors"
         )
     block_imports_from(os.getcwd())
-    options = Options(Path.cwd(), model, effort=effort, allow=parse_level(allow) if allow else None)
+    options = Options(Path.cwd(), model, effort=effort, allow=allow or None)
     for line in load_plugins():
         write_stderr_line(f"nexus: {line}")
     return asyncio.run(_serve(options))

@@ -12,7 +12,7 @@ import typer
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVEL_NAMES, MAX_INT, Limits, require_level
+from nexus_cli.core.limits import LEVELS, MAX_INT, Limits, require_level
 from nexus_cli.plugins.installed_plugins import switched_off
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def _switch_plugins(value: bool) -> bool:
 
 
 def level_option(help: str) -> Any:
-    """Declare the option `--allow`, whose value is one of `LEVEL_NAMES`."""
-    return typer.Option("--allow", metavar="|".join(LEVEL_NAMES), help=help, callback=_read_level)
+    """Declare the option `--allow`, whose value is one of `LEVELS`."""
+    return typer.Option("--allow", metavar="|".join(LEVELS), help=help, callback=_read_level)
 
 
 def text_option(*names: str, metavar: str, help: str) -> Any:

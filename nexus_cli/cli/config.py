@@ -20,7 +20,6 @@ from nexus_cli.config.settings import (
     LoadedSettings,
     quote_part,
     rule_for,
-    shown_value,
     split_key,
     unknown_key_error,
 )
@@ -54,7 +53,7 @@ def show_settings(
         return 0
     lines = []
     for key, value in loaded.values.items():
-        line = f"{key} = {toml_literal(shown_value(key, value))}"
+        line = f"{key} = {toml_literal(value)}"
         lines.append(f"{line:<58}  # {loaded.origins[key]}" if origin else line)
     print_text("\n".join(lines))
     return 0
@@ -73,7 +72,6 @@ def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max
     value = _load().values.get(".".join(quote_part(part) for part in parts))
     if value is None:
         raise NexusError("config", key, "has no value", f"nexus config set {key} VALUE sets one")
-    value = shown_value(key, value)
     print_value(toml_literal(value) if isinstance(value, bool | tuple) else str(value))
     return 0
 
@@ -108,7 +106,7 @@ def set_setting(
     write_stderr_line(f"nexus: {'removed' if unset else 'set'} {key} in {path}.")
     loaded = _load()
     if (origin := loaded.origins.get(name, path)) not in (path, "default"):
-        write_stderr_line(f"nexus: here {origin} overrides it: {shown_value(name, loaded.values[name])}.")
+        write_stderr_line(f"nexus: here {origin} overrides it: {loaded.values[name]}.")
     return 0
 
 

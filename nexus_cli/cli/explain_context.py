@@ -50,7 +50,7 @@ def plan_lines(plan: Value, drops: Iterable[Value]) -> list[str]:
     left = [f"left out: {d['id']} {d['what']}, {number(d['tokens'])} tokens ({name_cause(d['cause'])})" for d in drops]
     lines += left or ["left out: nothing"]
     limits = plan.get("limits") or {}
-    named = "; ".join(f"{name} {limit(value, name)}" for name, value in limits.items())
+    named = "; ".join(f"{name} {limit(value)}" for name, value in limits.items() if name != "allow")
     return [*lines, f"limits: {named or 'none'}"]
 
 

@@ -17,7 +17,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVEL_NAMES, name_level, parse_level
+from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, parse_level
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.provider.available_models import keys_present, named_model, resolve_alias
 from nexus_cli.provider.endpoint import address_from_env, key_variable, resolve_endpoint
@@ -37,10 +37,10 @@ SHOWN = 20
 LONGEST = 200
 """Most characters of a model's name."""
 MEANINGS = {
-    "ask": "reading inside the project, and commands that only read; the rest needs approval",
-    "edit": "also edits inside it",
-    "auto": "also any command in a sandbox: writes only in the project, no network",
-    "all": "everything, without a sandbox",
+    ASK: "reading inside the project, and commands that only read; the rest needs approval",
+    EDIT: "also edits inside it",
+    AUTO: "also any command in a sandbox: writes only in the project, no network",
+    ALL: "everything, without a sandbox",
 }
 """The calls that each level runs without asking, for a person."""
 
@@ -163,10 +163,8 @@ class FirstRun:
         walls = self._settings.sandbox.backend
         probe = find_backend(walls, own=places(), project=project_root(Path.cwd()), keep=False)
         has_sandbox = probe.backend != "none"
-        levels = [level for level in LEVEL_NAMES if has_sandbox or parse_level(level) != "run"]
-        meanings = (
-            MEANINGS if has_sandbox else {**MEANINGS, "ask": "reading inside the project; the rest needs approval"}
-        )
+        levels = [level for level in LEVELS if has_sandbox or level != AUTO]
+        meanings = MEANINGS if has_sandbox else {**MEANINGS, ASK: "reading inside the project; the rest needs approval"}
         for place, level in enumerate(levels, 1):
             self._put("\n".join(filled(meanings[level], self._width, " " * 11, f"  {place}  {level:<4}  ")))
         if not has_sandbox:
@@ -241,7 +239,7 @@ def _level(text: str, levels: Sequence[str]) -> str:
     """Parse an answer as one of `levels`: its number, name or former name."""
     if numbered := _numbered(text, levels, "levels"):
         return numbered
-    named = name_level(parse_level(text))
+    named = parse_level(text)
     if named not in levels:
         raise NexusError("usage", repr(text[:20]), f"must be one of {', '.join(levels)}", "Type a word or its number")
     return named

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, cast, get_args
+from typing import Annotated
 
 import typer
 
@@ -14,8 +14,9 @@ from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.text.lines import CONFINED, name_origin
-from nexus_cli.rules.decide import CommandDecision, Level, decide_command
+from nexus_cli.core.limits import LEVELS
+from nexus_cli.reports.text.lines import CONFINED
+from nexus_cli.rules.decide import CommandDecision, decide_command
 from nexus_cli.rules.edit_rules import add_rule, remove_rule
 from nexus_cli.rules.rule_set import PermissionRule, RuleSet, read_rules
 from nexus_cli.sandbox.probe import find_backend
@@ -88,13 +89,13 @@ def test_command(
     folder = working_folder()
     project = project_root(folder)
     settings = settings_in(project)
-    level = allow or min(settings.allow, settings.project.allow or settings.allow, key=get_args(Level).index)
+    level = allow or min(settings.allow, settings.project.allow or settings.allow, key=LEVELS.index)
     rules = _read()
     _refuse_problems(rules)
     probe = find_backend(settings.sandbox.backend, own=places(), project=project)
     decision = decide_command(
         " ".join(command),
-        level=cast(Level, level),
+        level=level,
         rules=rules,
         cwd=folder,
         project=project,
@@ -115,7 +116,7 @@ def decision_text(value: CommandDecision) -> str:
     for part in value.parts:
         shown = clip_text(" ".join(part.command), 100, "...")
         rule = f"{part.rule} in " if part.rule else ""
-        lines.append(f"  {part.decision:<5}  {shown}  ({rule}{name_origin(part.source)})")
+        lines.append(f"  {part.decision:<5}  {shown}  ({rule}{part.source})")
     return "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ from nexus_cli.config.paths import places, project_root, working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import name_level
+from nexus_cli.core.limits import level_fields
 from nexus_cli.core.memory import FactMerger
 from nexus_cli.core.services import SkillGuides, Spaces
 from nexus_cli.ledger import Ledger
@@ -49,8 +49,7 @@ def status(
             **reports.status(folder, settings, os.environ, ()),
             "hooks": hooks_report(folder, settings.hook),
             "sandbox": probe.to_json(),
-            "allow": settings.allow,
-            "level": name_level(settings.allow),
+            **level_fields(settings.allow),
             "tools": session_tools(),  # last, because it sets a damaged ledger aside
         }
         text = ""

@@ -7,7 +7,7 @@ import asyncio
 from nexus_cli.commands.arguments import parse_choice
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.commands.verb import Authority
-from nexus_cli.core.limits import LEVEL_NAMES, PLAN, Limits, name_level, parse_level
+from nexus_cli.core.limits import LEVELS, PLAN, Limits, parse_level
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.permission.approvals import remove_allowance
 from nexus_cli.reports.permissions import describe_level, permissions_report
@@ -37,26 +37,26 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
         context.say(await asyncio.to_thread(_edit_rules, session.dispatcher, verb, _unquote(rule.strip())))
         session.dispatcher.withdraw_questions()
     else:
-        level = parse_level(parse_choice("permissions", name_level(parse_level(rest)), (PLAN, *LEVEL_NAMES)))
+        level = parse_choice("permissions", parse_level(rest), (PLAN, *LEVELS))
         session.set_level(level)
         now = session.status().allow
-        held = "" if now == level else f" {name_level(level)} is more than {_describe_limit(session, level)}."
+        held = "" if now == level else f" {level} is more than {_describe_limit(session, level)}."
         runs = await asyncio.to_thread(describe_level, session.state, now)
-        context.say(f"permissions {name_level(now)}: {runs}.{held}")
+        context.say(f"permissions {now}: {runs}.{held}")
 
 
 def _describe_limit(session: Session, level: str) -> str:
     """Return the bound that `level` exceeds, to follow "more than"."""
     most = session.state.options.most_allow if session.state.options else None
     if most is not None and (Limits(allow=level) & Limits(allow=most)).allow != level:
-        return f"the server allows, {name_level(most)}"
+        return f"the server allows, {most}"
     return "your settings allow"
 
 
 def _edits_rules(rest: str) -> bool:
     """True if the arguments are an action on a rule; `ask` alone is a level."""
     verb, _, rule = rest.partition(" ")
-    return verb in EDITS and bool(rule.strip() or verb not in LEVEL_NAMES)
+    return verb in EDITS and bool(rule.strip() or verb not in LEVELS)
 
 
 def _edit_rules(dispatcher: Dispatcher, verb: str, rule: str) -> str:
@@ -81,7 +81,7 @@ COMMANDS = (
         "model",
         set_permissions,
         "[LEVEL | allow|ask|deny|remove RULE]",
-        complete=lambda context: (PLAN, *LEVEL_NAMES, *EDITS),
+        complete=lambda context: (PLAN, *LEVELS, *EDITS),
         aliases=("approvals",),
         is_first=True,
         authority=lambda context, rest: Authority.PERMITS if _edits_rules(rest) else Authority.ACTS,

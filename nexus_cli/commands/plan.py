@@ -6,7 +6,7 @@ from nexus_cli.commands import schedule
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.commands.slash_command import make_slash_command
 from nexus_cli.commands.verb import Authority
-from nexus_cli.core.limits import PLAN, name_level
+from nexus_cli.core.limits import PLAN
 
 
 async def plan_mode(context: CommandContext, rest: str) -> None:
@@ -22,7 +22,7 @@ async def plan_mode(context: CommandContext, rest: str) -> None:
     is_on = session.status().allow == PLAN
     if is_on and not rest:
         level = session.leave_plan()
-        context.say(f"Plan mode is off. Permission level: {name_level(level)}.")
+        context.say(f"Plan mode is off. Permission level: {level}.")
         return
     if not is_on:
         session.set_level(PLAN)

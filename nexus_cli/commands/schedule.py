@@ -11,7 +11,7 @@ from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVEL_NAMES, require_level
+from nexus_cli.core.limits import LEVELS, require_level
 from nexus_cli.core.run import Plan, parse_key
 
 Name = Annotated[str, Option("ID", "Its id, such as plan-2, or its name.", is_argument=True)]
@@ -80,7 +80,7 @@ def add_scheduled(
     cron: Annotated[str, Option("EXPR", "Again and again: @daily, or minute hour day month weekday.")] = "",
     zone: Annotated[str, Option("TZ", "Time zone, such as Europe/Berlin; default: this machine's.")] = "",
     missed: Annotated[str, Option("once|skip", "Of missed times: one run for all of them, or none.")] = "once",
-    allow: Annotated[str, Option("|".join(LEVEL_NAMES), ALLOW_HELP)] = "",
+    allow: Annotated[str, Option("|".join(LEVELS), ALLOW_HELP)] = "",
     max_cost: Annotated[float | None, Option("USD", "Dollars that a run may cost.")] = None,
     max_cost_day: Annotated[float | None, Option("USD", "Dollars that its runs may cost in a day.")] = None,
     max_steps: Annotated[int | None, Option("N", "Requests to the model that a run may make.")] = None,

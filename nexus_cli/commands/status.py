@@ -13,9 +13,9 @@ from nexus_cli.commands.verb import Authority
 from nexus_cli.config.paths import defaults_dir, places, project_root, with_tilde
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.setting_rules import RULES
-from nexus_cli.config.settings import LoadedSettings, quote_part, shown_value, split_key
+from nexus_cli.config.settings import LoadedSettings, quote_part, split_key
 from nexus_cli.config.settings_file import write_setting
-from nexus_cli.core.limits import name_level
+from nexus_cli.core.limits import level_fields
 from nexus_cli.reports.hooks import hooks_report
 from nexus_cli.reports.tools import tools_report
 from nexus_cli.session import capability_snapshot as reports
@@ -38,7 +38,7 @@ async def show_status(context: CommandContext, rest: str) -> None:
     value["hooks"] = await asyncio.to_thread(hooks_report, session.folder, context.settings.hook)
     probe = await asyncio.to_thread(session.dispatcher.permission.probe_backend)
     level = session.status().allow
-    walls = {"sandbox": probe.to_json(), "allow": level, "level": name_level(level)} if probe is not None else {}
+    walls = {"sandbox": probe.to_json(), **level_fields(level)} if probe is not None else {}
     if added := session.dispatcher.permission.added:
         walls["added"] = list(map(str, added))
     context.show("status", value | walls | {"model": session.model})
@@ -57,7 +57,7 @@ async def show_config(context: CommandContext, rest: str) -> None:
         return
     loaded = await asyncio.to_thread(_load, context)
     found = [
-        {"key": key, "value": shown_value(key, value), "origin": with_tilde(loaded.origins[key])}
+        {"key": key, "value": value, "origin": with_tilde(loaded.origins[key])}
         for key, value in loaded.values.items()
         if rest.casefold() in key
     ]
@@ -83,7 +83,7 @@ async def _change_setting(context: CommandContext, key: str, value: str) -> None
     loaded = await asyncio.to_thread(_load, context)
     name = ".".join(map(quote_part, split_key(key)))
     if (origin := loaded.origins.get(name, path)) != path:
-        context.say(f"Here {origin} overrides it: {shown_value(name, loaded.values[name])}")
+        context.say(f"Here {origin} overrides it: {loaded.values[name]}")
 
 
 def _value_of(text: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
-from nexus_cli.core.limits import LEVEL_NAMES, LEVELS, MAX_INT, MODES, name_level, parse_level
+from nexus_cli.core.limits import LEVELS, MAX_INT, MODES, parse_level
 
 SettingValue = str | int | float | bool | tuple[str, ...]
 BACKENDS = ("auto", "bwrap", "landlock", "seatbelt", "off", "required")
@@ -27,8 +27,6 @@ class Rule:
     test: Callable[[Any], bool] = lambda value: True
     stored: Callable[[str], str] = str
     """Converts text as typed to the value that it names."""
-    shown: Callable[[str], str] = str
-    """Converts a value to the text in the file and on the screen."""
 
     def read(self, value: Any) -> SettingValue | None:
         """Validate and convert `value`: a list to a tuple, an integer to a float if needed; None if it is invalid."""
@@ -41,10 +39,6 @@ class Rule:
         fits = type(value) is self.kind and self.test(value)
         fit: SettingValue | None = value if fits else None
         return fit
-
-    def write(self, value: SettingValue) -> SettingValue:
-        """Return `value` as shown on the screen and written to the file."""
-        return self.shown(value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +85,7 @@ def is_key_name(text: str) -> bool:
     return len(text) <= 64 and re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+", text) is not None
 
 
-LEVEL = Rule(str, _one_of(LEVEL_NAMES).expected, lambda value: value in LEVELS, parse_level, name_level)
+LEVEL = replace(_one_of(LEVELS), stored=parse_level)
 TEXT = Rule(str, "a text in quotes")
 NAME = Rule(str, "a model's name in quotes", lambda value: bool(value.strip()))
 KEY_OF_FOLDER = Rule(

@@ -24,7 +24,7 @@ from nexus_cli.config.setting_rules import (
     SettingValue,
 )
 from nexus_cli.core.errors import NexusError, nearest_name
-from nexus_cli.core.limits import Limits
+from nexus_cli.core.limits import ASK, AUTO, Limits
 
 if TYPE_CHECKING:
     from nexus_cli.config.checks import EditCheck
@@ -176,7 +176,7 @@ class JobSettings:
 class RunSettings:
     """`[runs]`: caps of unattended runs: plans, services, agents of spaces."""
 
-    allow: str = "run"
+    allow: str = AUTO
     """Highest permission level."""
     max_cost: float = 0.5
     """Cap in US dollars of a run without its own."""
@@ -194,7 +194,7 @@ class Settings:
 
     model: str = ""
     effort: str = ""
-    allow: str = "read"
+    allow: str = ASK
     limits: Limits = STEPS
     warn_cost: float = 0.5
     """US dollars from which a request that misses the cache is announced in words (`limits.warn_cost`)."""
@@ -284,12 +284,6 @@ def rule_for(parts: list[str]) -> Rule | None:
     if len(parts) == 3 and is_rule_folder(parts[:2]):
         return RULES.get(f"rules.{parts[2]}")
     return RULES.get(".".join(parts))
-
-
-def shown_value(key: str, value: SettingValue) -> SettingValue:
-    """Return `value` of setting `key` in the form that a person reads and types."""
-    rule = rule_for(split_key(key))
-    return rule.write(value) if rule else value
 
 
 def is_rule_folder(parts: Sequence[str]) -> bool:

@@ -23,7 +23,6 @@ from nexus_cli.config.settings import (
     parse_values,
     read_values,
     rule_for,
-    shown_value,
     split_key,
     unknown_key_error,
 )
@@ -74,7 +73,7 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
     the file is unchanged then.
     """
     path = Path(os.path.realpath(places.settings))
-    value = None if text is None else shown_value(key, parse_value(key, text))
+    value = None if text is None else parse_value(key, text)
     if rule_for(split_key(key)) is None:
         raise unknown_key_error(key)
     _change_settings(path, defaults_dir, lambda document: set_value(document, split_key(key), value))

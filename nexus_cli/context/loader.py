@@ -26,7 +26,7 @@ from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, parse_level
+from nexus_cli.core.limits import ASK, LEVELS, parse_level
 
 Name = Literal["global", "ancestor", "local"]
 TITLES: Mapping[str, str] = {"global": "Global", "ancestor": "Ancestor", "local": "Project"}
@@ -153,13 +153,10 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def tighten_settings(base: Mapping[str, Any], merged: Mapping[str, Any]) -> dict[str, Any]:
     """Return `merged` with `allow` and the numbers under `limits` never looser than in `base` (law 7)."""
     result = dict(merged)
-    allow = base.get("allow", LEVELS[0])
-    both = [allow, result.get("allow", allow)]
-    levels = [parse_level(one) if isinstance(one, str) else one for one in both]
-    if all(level in LEVELS for level in levels):
-        result["allow"] = min(zip(levels, both, strict=True), key=lambda one: LEVELS.index(one[0]))[1]
-        if "allow" not in base and "allow" not in merged:
-            del result["allow"]
+    if "allow" in result:
+        levels = [parse_level(str(one)) for one in (base.get("allow", ASK), result["allow"])]
+        if all(level in LEVELS for level in levels):
+            result["allow"] = min(levels, key=LEVELS.index)
     old, new = base.get("limits"), result.get("limits")
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         numbers = {key: min(value, new[key]) for key, value in old.items() if _number(value) and _number(new.get(key))}

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.core.errors import NexusError
 
 if TYPE_CHECKING:
+    from nexus_cli.core.json_types import LevelFields
     from nexus_cli.core.json_types.context_report import LimitObject
 
-LEVELS = ("read", "edit", "run", "all")
+ASK, EDIT, AUTO, ALL = LEVELS = ("ask", "edit", "auto", "all")
 """Permission levels, lowest first: calls that run without approval are reads, also edits, also sandboxed commands,
 everything."""
-LEVEL_NAMES = ("ask", "edit", "auto", "all")
-"""The names of `LEVELS` for people, in the same order. Programs get `LEVELS`."""
-LEVELS_TEXT = f"{', '.join(LEVEL_NAMES[:-1])} or {LEVEL_NAMES[-1]}"
-UNASKED = ("run", "all")
+FORMER_NAMES = {ASK: "read", AUTO: "run"}
+"""The former name of each level that had another one. `parse_level` accepts both names for ever."""
+UNASKED = (AUTO, ALL)
 """Levels at which any command runs without approval, if it can be sandboxed."""
 PLAN = "plan"
 """A level below them all, chosen in the REPL: read-only, nothing asks, and the model proposes a plan."""
@@ -35,22 +35,23 @@ CATEGORIES = ("none", "read", "edit", "run")
 
 
 def parse_level(word: str) -> str:
-    """Return the level with the name `word` (of `LEVEL_NAMES` or `LEVELS`, in any case), else `word` itself."""
+    """Return the level that `word` names, now or formerly and in any case, else `word` itself."""
     folded = word.casefold()
-    return dict(zip(LEVEL_NAMES, LEVELS, strict=True)).get(folded, folded if folded in (PLAN, *LEVELS) else word)
+    level = next((level for level, former in FORMER_NAMES.items() if folded == former), folded)
+    return level if level in (PLAN, *LEVELS) else word
 
 
 def require_level(word: str, named: str) -> str:
     """Parse a level; raise `NexusError("usage", ...)`, which names the option `named`, for another word."""
     level = parse_level(word)
     if level not in LEVELS:
-        raise NexusError("usage", f"{named} {word[:40]!r}", f"must be {LEVELS_TEXT}", "See nexus docs rules")
+        raise NexusError("usage", f"{named} {word[:40]!r}", "must be ask, edit, auto or all", "See nexus docs rules")
     return level
 
 
-def name_level(level: str) -> str:
-    """Return the name of a level for people; other text unchanged."""
-    return dict(zip(LEVELS, LEVEL_NAMES, strict=True)).get(level, level)
+def level_fields(level: str) -> LevelFields:
+    """Return a level as JSON has it: `level`, and `allow` with its former name."""
+    return {"allow": FORMER_NAMES.get(level, level), "level": level}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +100,16 @@ class Limits:
         return self.mode == "single_action" or self.multi_tool is False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the limits that are set, by name."""
+        """Return the limits that are set, by name; a level also as `level`."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: json_value(value) for name, value in values.items() if value is not None}
+        made = {name: json_value(value) for name, value in values.items() if value is not None}
+        return {**made, **level_fields(self.allow)} if self.allow else made
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Limits:
+        """Restore limits from `to_json`; ignore other names."""
+        names = {f.name for f in fields(cls)}
+        return cls(**{name: read_value(name, one) for name, one in value.items() if name in names})
 
 
 ORDERED: Mapping[str, tuple[str, ...]] = {"allow": (PLAN, *LEVELS), "mode": MODES}
@@ -157,3 +165,10 @@ def compose_limits(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[
 def json_value(value: Any) -> Any:
     """Return the JSON form of a limit's value: a sorted list for a set."""
     return sorted(value) if isinstance(value, frozenset) else value
+
+
+def read_value(name: str, value: Any) -> Any:
+    """Restore the value of the limit `name` from its JSON form; a level may have its former name."""
+    if name == "allow" and isinstance(value, str):
+        return parse_level(value)
+    return frozenset(value) if name in SETS else value

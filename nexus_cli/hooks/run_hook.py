@@ -15,6 +15,7 @@ from typing import Any
 from nexus_cli.config.foreign_items import PLUGIN_ROOT
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.core.limits import ASK
 from nexus_cli.hooks.hook_list import CHANGED, Hook
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.sandbox.denial import NETWORK_ERRORS
@@ -177,7 +178,7 @@ def _start(
     folder, confinement = project_root(cwd) if hook.is_plugin else hook.folder or cwd, None
     env: Mapping[str, str] = os.environ
     if not hook.is_personal:
-        probe = permission.load("read")
+        probe = permission.load(ASK)
         if probe is None or probe.backend == "none":
             raise OSError("there is no sandbox here")
         sandbox = permission.make_sandbox("write", asks=False, hook=True)

@@ -9,6 +9,7 @@ from typing import Any, cast
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.core.effort import EFFORTS
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.limits import EDIT
 from nexus_cli.core.wire import as_table
 from nexus_cli.imports.foreign_setup import ForeignSetup, is_key, server_entry
 from nexus_cli.rules.claude_rules import map_claude_rule
@@ -72,7 +73,7 @@ def _read_permissions(setup: ForeignSetup, value: object, where: str) -> None:
             setup.lose(decision, f"rules in {where}: they are no list")
     mode = table.get("defaultMode")
     if mode == "acceptEdits":
-        setup.settings["allow"] = "edit"
+        setup.settings["allow"] = EDIT
     elif mode not in (None, "default"):
         setup.notes.append(f"defaultMode {str(mode)[:40]}: choose a level yourself, nexus docs rules")
     setup.note_unused(table, ("allow", "ask", "deny", "defaultMode"), f"permissions in {where}")

@@ -17,6 +17,7 @@ import yaml
 
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.core.effort import EFFORTS
+from nexus_cli.core.limits import AUTO
 from nexus_cli.core.wire import as_table
 from nexus_cli.imports.claude_setup import read_claude
 from nexus_cli.imports.foreign_setup import ForeignSetup, as_texts, is_key, server_entry
@@ -59,7 +60,7 @@ def read_codex(home: Path) -> ForeignSetup:
         setup.settings["effort"] = settings["model_reasoning_effort"]
     approval, sandbox = settings.get("approval_policy"), settings.get("sandbox_mode")
     if sandbox == "workspace-write" and approval in ("on-request", "on-failure"):
-        setup.settings["allow"] = "auto"
+        setup.settings["allow"] = AUTO
     elif sandbox or approval:
         setup.notes.append(f"approval_policy {approval}, sandbox_mode {sandbox}: choose a level, nexus docs rules")
     for name, value in as_table(settings.get("mcp_servers")).items():

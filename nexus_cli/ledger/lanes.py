@@ -16,6 +16,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import blobs
 from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.stored_levels import read_memo
 
 END = (1 << 63) - 1
 """Larger than any entry id."""
@@ -181,4 +182,4 @@ def begin_later_notes(db: Database, lane: int, key: int) -> Callable[[], dict[in
 
 
 def _read_notes(rows: Iterable[Sequence[Any]]) -> dict[int, Memo]:
-    return {key: Memo(kind, at, entry, json.loads(blobs.unpack(*text))) for key, kind, at, entry, *text in rows}
+    return {key: Memo(kind, at, entry, read_memo(kind, blobs.unpack(*text))) for key, kind, at, entry, *text in rows}

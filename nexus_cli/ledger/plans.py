@@ -11,6 +11,7 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.run import QUEUED, WAITING, Plan, parse_key
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.runs import queue_run
+from nexus_cli.ledger.stored_levels import read_options
 
 _COLUMNS = "key, prompt, options, created, cron, zone, missed, next_at, last_at, paused, name"
 
@@ -128,6 +129,6 @@ class PlanTable:
     def _select(self, condition: str, *values: Any) -> list[Plan]:
         rows = self._db.all(f"SELECT {_COLUMNS} FROM plans WHERE {condition}", *values)
         return [
-            Plan(key, prompt, json.loads(options), created, cron, zone, missed, next_at, last_at, bool(paused), name)
+            Plan(key, prompt, read_options(options), created, cron, zone, missed, next_at, last_at, bool(paused), name)
             for key, prompt, options, created, cron, zone, missed, next_at, last_at, paused, name in rows
         ]

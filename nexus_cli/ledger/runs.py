@@ -49,6 +49,7 @@ from nexus_cli.ledger.signals import (
     signal_earlier_replies,
     signal_unanswered,
 )
+from nexus_cli.ledger.stored_levels import read_options
 from nexus_cli.ledger.usage_totals import sum_requests
 
 TITLE = 120
@@ -635,7 +636,7 @@ def _run(row: Sequence[Any]) -> Run:
     """Return the run of a row of `_COLUMNS` and its principal, which are the fields of `Run` in order."""
     stored = dict(zip((one.name for one in fields(Run)), row, strict=True))
     trigger = json.loads(stored["trigger"])
-    options = json.loads(stored["options"])
+    options = read_options(stored["options"])
     waits = Wait.from_json(json.loads(stored["waits"])) if stored["waits"] else None
     return Run(**stored | {"trigger": trigger, "options": options, "waits": waits})
 

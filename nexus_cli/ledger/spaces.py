@@ -39,6 +39,7 @@ from nexus_cli.core.run import (
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.runs import cancel_run, queue_run
 from nexus_cli.ledger.signals import OPEN, count_caused, signal_left, signal_replies
+from nexus_cli.ledger.stored_levels import read_options
 
 MOST_HOPS = 12
 """Consecutive messages of agents that may trigger another agent. After that, a person has to post."""
@@ -513,12 +514,12 @@ def _describe_spent(root: int, dollars: float) -> str:
 
 
 def _entity(row: Sequence[Any]) -> Entity:
-    return Entity(int(row[0]), row[1], row[2], json.loads(row[3]))
+    return Entity(int(row[0]), row[1], row[2], read_options(row[3]))
 
 
 def _message(row: Sequence[Any]) -> SpaceMessage:
     key, space, sender, name, kind, options, at, text, reply_to, waits, origin, hops = row
-    who = Entity(int(sender), name, kind, json.loads(options))
+    who = Entity(int(sender), name, kind, read_options(options))
     value = json.loads(origin)
     more = value.pop(ROOT, 0), value.pop(QUIET, ""), value.pop(FIRST, False)
     return SpaceMessage(key, space, who, at, text, reply_to, bool(waits), value, hops, *more)

@@ -17,7 +17,7 @@ from nexus_cli.core.approval import Allow, Answer, Question
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.core.limits import LEVELS, Limits, name_level
+from nexus_cli.core.limits import ASK, Limits
 from nexus_cli.core.services import Jobs
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import EditPreview, Effect, Reads, Tool, ToolContext, find_governing
@@ -133,8 +133,8 @@ def call_detail(
         return made.diff, made.before
     lines = [f"{key}: {_value_text(value)}" for key, value in arguments.items()]
     if tool.works_later(arguments):
-        rest = {name: value for name, value in limits.to_json().items() if name != "allow"}
-        lines += [f"level: {name_level(limits.allow or LEVELS[0])}"]
+        rest = {name: value for name, value in limits.to_json().items() if name not in ("allow", "level")}
+        lines += [f"level: {limits.allow or ASK}"]
         lines += [f"your limits: {_value_text(rest) if rest else 'none'}"]
     return "\n".join(lines), made.before
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core.approval import Allow, Answer, Deny
-from nexus_cli.core.limits import name_level
+from nexus_cli.core.limits import level_fields
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Tool, describe_subject
 
@@ -162,9 +162,9 @@ class CallDecision:
         """Return a refused call for `denied` of the result object, without `by` and `hint`."""
         call, why = self.checked.call, self.result.error if self.result else ""
         row = {"id": call.id, "tool": call.name, "subject": describe_subject(self.checked.tool, call)}
-        level = name_level(self.allow) if self.allow else None
+        level = level_fields(self.allow) if self.allow else {"allow": None, "level": None}
         ways = {"rule": self.way.rule or None, "option": self.way.option or None}
-        return {**row, "why": why, "allow": self.allow or None, "level": level, **ways, "limit": self.limit}
+        return {**row, "why": why, **level, **ways, "limit": self.limit}
 
 
 def refuse_by_limit(why: str, limit: str) -> CallDecision:

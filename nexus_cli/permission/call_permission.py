@@ -22,7 +22,7 @@ from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.config.trust_files import FOLDER, MOST_BYTES
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import PLAN
+from nexus_cli.core.limits import ALL, ASK, EDIT, PLAN
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.tool import COMMAND, CommandSandbox, Effect, Tool
 from nexus_cli.core.version_memo import read_version
@@ -114,7 +114,7 @@ class CallPermission:
             return True
         if self._rules is None or self._is_outdated:
             return not runs and self._names_rules is False
-        return not runs or level == "all" or self.probe is not None
+        return not runs or level == ALL or self.probe is not None
 
     async def load_for(self, tool: Tool | None, level: str) -> None:
         """Load what decisions on `tool` at `level` need, in a thread."""
@@ -129,7 +129,7 @@ class CallPermission:
         with self._lock:
             if runs or self._has_rules():
                 self._read_rules()
-        return self.probe if level == "all" or not runs else self.probe_backend()
+        return self.probe if level == ALL or not runs else self.probe_backend()
 
     def probe_backend(self) -> BackendProbe | None:
         """Probe the sandbox backend of this system; None for a bare session. Blocks the first time."""
@@ -168,7 +168,7 @@ class CallPermission:
     def refuse_unguarded(self, level: str) -> None:
         """Raise `NexusError("config", ...)` at level `all` if a deny rule cannot be parsed: nothing else would stop a
         call."""
-        unread = self._rules.unread_denials if self._rules is not None and level == "all" else ()
+        unread = self._rules.unread_denials if self._rules is not None and level == ALL else ()
         if unread:
             where, _, why = unread[0].partition(": ")
             hint = "Correct the rule (`nexus config edit`), or take another level than all"
@@ -177,7 +177,7 @@ class CallPermission:
     def take_problems(self, level: str) -> list[str]:
         """Return the warnings about rules and sandbox at `level` that were not returned before."""
         lines = list(self._rules.problems) if self._rules is not None else []
-        if self.probe is not None and self.probe.backend == "none" and level != "all":
+        if self.probe is not None and self.probe.backend == "none" and level != ALL:
             lines.append(
                 f"No sandbox: {self.probe.why or 'none works here'}. Every command needs approval (`nexus doctor`)"
             )
@@ -187,13 +187,13 @@ class CallPermission:
 
     def decide(self, call: CheckedCall, level: str, allowed: Iterable[str] = ()) -> CallDecision:
         """Decide on a call at `level`, with the session's rules `allowed`; blocks before `load`."""
-        judged = "read" if level == PLAN else level
+        judged = ASK if level == PLAN else level
         extra = (*parse_allowed(self.rules_ahead, AHEAD), *parse_allowed(tuple(sorted(allowed)), ALLOWED))
         if call.tool.runs_commands and self._settings is not None:
             found = self._decide_command(call, judged, extra)
         else:
             found = self._decide_paths(call, judged, extra)
-        if WRITTEN_TO in call.arguments and judged in ("read", "edit") and found.origin == BUILT_IN:
+        if WRITTEN_TO in call.arguments and judged in (ASK, EDIT) and found.origin == BUILT_IN:
             # What only reads as a command may be anything to the job that it is written to.
             found = CallDecision("ask", f"it writes to job {call.arguments[WRITTEN_TO]}", "run", found.command)
         reads = call.tool.effect in (Effect.NONE, Effect.READ) or found.profile == "read"
@@ -210,7 +210,7 @@ class CallPermission:
         rules = (replace(rules, rules=(*extra, *rules.rules)) if extra else rules).for_commands_of(tool)
         made = decide_command(
             str(arguments[COMMAND]),
-            level=level,  # type: ignore[arg-type]
+            level=level,
             rules=rules,
             cwd=self._cwd,
             project=self._project,
@@ -254,7 +254,7 @@ class CallPermission:
         )
         if self._settings is not None:
             found = replace(found, offers=self._find_offers(call, found.kind))
-        if rule is None or level == "all":
+        if rule is None or level == ALL:
             return found
         if found.is_granted:
             return replace(named, kind="protected")
@@ -276,7 +276,7 @@ class CallPermission:
         exact = [f"{call.tool.name}({path})" for path in call.targets.values() if not SIGNS & set(str(path))]
         rules = [*(exact if len(call.targets) == 1 else ()), *(found.offers if len(found.offers) == 1 else ())]
         rule = next((one for one in rules if self._is_enough(one, call, found.level)), "")
-        may_work_there = call.tool.effect is Effect.READ or found.level not in (PLAN, "read")
+        may_work_there = call.tool.effect is Effect.READ or found.level not in (PLAN, ASK)
         option = f"--add-dir {shlex.quote(folder_of(folders[0]))}" if len(folders) == 1 and may_work_there else ""
         return NarrowWay(rule, option)
 
@@ -412,7 +412,7 @@ class CallPermission:
         from nexus_cli.sandbox.profile import make_profile  # noqa: PLC0415
         from nexus_cli.sandbox.sandbox_environment import sandbox_environment  # noqa: PLC0415
 
-        probe = self.load("all" if profile == "none" else "read")
+        probe = self.load(ALL if profile == "none" else ASK)
         with self._lock:
             denied = self._find_denied_files(profile)
             made = make_profile(

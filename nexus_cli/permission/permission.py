@@ -21,7 +21,7 @@ from nexus_cli.config.protected_places import (
     obeyed_name,
     protected_name,
 )
-from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.limits import ALL, ASK, LEVELS
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.permission.call_decision import CallDecision
 from nexus_cli.tools.files import ToolError, resolve_path
@@ -60,11 +60,11 @@ def decide(
     may post messages without approval. A call granted at one level is granted at every higher level.
     """
     LEVELS.index(allow)
-    if allow == "read" and tool.works_later(arguments):
+    if allow == ASK and tool.works_later(arguments):
         return CallDecision("ask", "it starts work that costs money later", "later")
-    if allow == "read" and tool.sends and not answers:
+    if allow == ASK and tool.sends and not answers:
         return CallDecision("ask", "other people get this message", "send")
-    if allow == "all":
+    if allow == ALL:
         return CallDecision("allow")
     if tool.stands:
         return CallDecision("ask", "every later run of this agent is told it", "later")
@@ -94,7 +94,7 @@ def decide(
         need = _check_place(path, target, writes, cwd, roots, within)
         if need is not None:
             return need
-    if writes and allow == "read":
+    if writes and allow == ASK:
         return CallDecision("ask", "it changes files", "edit")
     return CallDecision("allow")
 

@@ -305,7 +305,7 @@ def context_text(value: Value, width: int) -> str:
         again = asked_again(int(value.get("recalled", 0)), int(value.get("left_out", len(drops))), len(drops))
         again += "; tokens are estimated"
         lines += filled(again, width, "  ")
-    bounds = [(str(b["name"]), limit(b["value"], str(b["name"])), str(b["bound_by"])) for b in value.get("limits", [])]
+    bounds = [(str(b["name"]), limit(b["value"]), str(b["bound_by"])) for b in value.get("limits", [])]
     lines += block("limits", [("name", "value", "set by"), *bounds], width)
     notes = (f"note: {notice}" for notice in value.get("notices", []))
     return "\n".join([*lines, *_history_lines(value, width), *paragraphs(notes, width)])

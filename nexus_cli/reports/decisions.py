@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import ASK
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE, RESULT
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports import limits as limits_form
-from nexus_cli.reports.text.lines import CONFINED, Value, cut_line, filled, name_origin, table, when
+from nexus_cli.reports.text.lines import CONFINED, Value, cut_line, filled, table, when
 from nexus_cli.session.limits_record import LEVEL_LAYER
 from nexus_cli.text.cells import one_line
 
@@ -106,13 +107,13 @@ def _limits_at(entry: int, limits: Sequence[Memo]) -> Sequence[Mapping[str, Any]
 
 
 def _level_at(entry: int, limits: Sequence[Memo]) -> str:
-    return next((str(one["value"]) for one in _limits_at(entry, limits) if one["name"] == "allow"), "read")
+    return next((str(one["value"]) for one in _limits_at(entry, limits) if one["name"] == "allow"), ASK)
 
 
 def _find_layer(name: str, value: str, entry: int, limits: Sequence[Memo]) -> str:
     """Return the layer that bound the limit `name`. A level other than the request's was chosen after it was sent."""
     bound = next((one for one in _limits_at(entry, limits) if one["name"] == name), None)
-    if name == "allow" and (str(bound["value"]) if bound else "read") != value:
+    if name == "allow" and (str(bound["value"]) if bound else ASK) != value:
         return LEVEL_LAYER
     return str(bound["bound_by"]) if bound else "defaults"
 
@@ -156,7 +157,7 @@ def decision_text(value: Value, width: int) -> str:
 def _part(part: Value, width: int) -> list[str]:
     rule = f"{part['rule']}, " if part["rule"] else ""
     command = one_line(" ".join(part["command"])) or "(an assignment)"
-    origin = name_origin(str(part["from"]))
+    origin = str(part["from"])
     return filled(f"{part['decision']:<5} {command} ({rule}{origin})", width, "          ", "    ")
 
 
@@ -175,4 +176,4 @@ def _source(row: Value) -> str:
     if row["rule"]:
         return f"{row['rule']} ({row['from']})"
     layer = row.get("bound_by")
-    return name_origin(str(row["from"] or "")) + (f" (from {layer})" if layer else "")
+    return str(row["from"] or "") + (f" (from {layer})" if layer else "")

@@ -40,9 +40,9 @@ def why_text(value: Value, width: int) -> str:
     lines = []
     for bound in limits:
         name = bound["name"]
-        lines += filled(f"{name} = {limit(bound['value'], name)} (from {bound['bound_by']})", width, "  ")
+        lines += filled(f"{name} = {limit(bound['value'])} (from {bound['bound_by']})", width, "  ")
         for layer, said in bound["said"].items():
-            lines += filled(f"{layer}: {limit(said, name)}", width, " " * 6, "    ")
+            lines += filled(f"{layer}: {limit(said)}", width, " " * 6, "    ")
     signals = value["signals"]
     if not signals["bind"]:
         return "\n".join(lines)

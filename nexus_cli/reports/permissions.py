@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nexus_cli.core.limits import LEVELS, PLAN, name_level
+from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, PLAN
 from nexus_cli.permission.approvals import scope_name
 from nexus_cli.reports.status import sandbox_line
 from nexus_cli.reports.text.lines import Value, filled
@@ -12,16 +12,16 @@ from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.hidden_signs import mark_on_one_line
 
 _RUNS = {
-    "read": "reading inside the project, and commands that only read; everything else needs approval",
-    "edit": "also editing files inside the project, but for .git, .nexus, instruction and shell start-up files",
-    "run": "also commands confined to the project, without network",
-    "all": "everything, unconfined: nothing needs approval",
+    ASK: "reading inside the project, and commands that only read; everything else needs approval",
+    EDIT: "also editing files inside the project, but for .git, .nexus, instruction and shell start-up files",
+    AUTO: "also commands confined to the project, without network",
+    ALL: "everything, unconfined: nothing needs approval",
     PLAN: "read-only; the model proposes a plan",
 }
 _RUNS_UNCONFINED = {
     **_RUNS,
-    "read": "reading inside the project; everything else needs approval",
-    "run": "the same as edit: without a sandbox every command needs approval",
+    ASK: "reading inside the project; everything else needs approval",
+    AUTO: "the same as edit: without a sandbox every command needs approval",
 }
 
 
@@ -54,7 +54,7 @@ def permissions_text(value: Value, width: int) -> str:
     lines = []
     for level in value["levels"]:
         mark = "*" if level["name"] == value["level"] else " "
-        lines += filled(level["runs"], width, " " * 8, f"{mark} {name_level(level['name']):<6}")
+        lines += filled(level["runs"], width, " " * 8, f"{mark} {level['name']:<6}")
     here = value["bound_by"] == "/permissions"
     by = "Set for this session" if here else f"Set by: {value['bound_by']}"
     lines += ["", *filled(f"{by}. Shift+Tab or /permissions LEVEL changes it for this session.", width)]

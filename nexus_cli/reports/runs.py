@@ -16,7 +16,7 @@ from nexus_cli.core.clock import format_local_minute, format_utc, local_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, name_level
+from nexus_cli.core.limits import ASK, level_fields
 from nexus_cli.core.run import (
     APPROVAL,
     CANCELLED,
@@ -98,8 +98,7 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "events": 1 + len(ledger.runs.joined(run.key)) if run.options.get(KEY) else None,
         "plan": f"plan-{run.plan}" if run.plan else None,
         "folder": str(run.options.get("folder") or ""),
-        "allow": (level := str(run.options.get("allow") or LEVELS[0])),
-        "level": name_level(level),
+        **level_fields(str(run.options.get("allow") or ASK)),
         "model": model or None,
         "session": run.session or None,
         "waits_for": run.waits.why if run.waits else None,
@@ -250,7 +249,7 @@ def _facts(one: Value) -> list[str]:
     folder = str(one["folder"]).replace(str(Path.home()), "~", 1)
     cost = dollars(one["cost_usd"]) if one["cost_usd"] else ""
     model = str(one["model"] or "").rpartition("/")[2]
-    return [name_level(one["allow"]), model, cost, one["plan"] or "", folder]
+    return [one["level"], model, cost, one["plan"] or "", folder]
 
 
 def _record_lines(value: Value) -> Iterator[str]:

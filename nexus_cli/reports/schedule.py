@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from nexus_cli.core.clock import format_local_minute
-from nexus_cli.core.limits import name_level
 from nexus_cli.reports.runs import name_state
 from nexus_cli.reports.text.lines import Value, cut_line, filled, table
 
@@ -23,7 +22,7 @@ def plans_text(value: Value, width: int) -> str:
             one["id"],
             _next(one),
             _when(one),
-            name_level(one["allow"]),
+            one["level"],
             one["agent"] or one["by"],
             _last(one),
             _title(one),
@@ -50,7 +49,7 @@ def plan_text(value: Value, width: int) -> str:
     lines = filled(f"{one['id']} {done}{whose}: {when} ({_title(one)})", width)
     if value["done"] == "added":
         if one["ask"]:
-            level = name_level(one["allow"])
+            level = one["level"]
             lines += filled(f"It waits for you where its level ({level}) does not cover a call: nexus runs.", width)
         if one["until"]:
             lines += filled(f"A run is done once `{one['until']}` exits 0.", width)

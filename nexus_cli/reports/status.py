@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nexus_cli.config.unsupported import Unsupported, describe_unsupported
+from nexus_cli.core.limits import ALL
 from nexus_cli.reports.hooks import count_hooks
 from nexus_cli.reports.text.lines import Value, filled, join_names, plural
 
@@ -57,7 +58,7 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
             "memory",
             ", ".join(f"{count} {kind}" for kind, count in value["memory"].items() if count) or "nothing yet",
         )
-    if "sandbox" in value and value["sandbox"]["backend"] == "none" and value["allow"] != "all":
+    if "sandbox" in value and value["sandbox"]["backend"] == "none" and value["level"] != ALL:
         yield "sandbox", f"{sandbox_line(value['sandbox'])}; `nexus doctor` says what to do"
     hidden = value["project"]["skills_not_trusted"]
     more = f"; {hidden:,} more in this project after `nexus trust`" if hidden else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nexus_cli.core.limits import PLAN, name_level
+from nexus_cli.core.limits import ALL, ASK, AUTO, PLAN
 from nexus_cli.core.message import USE_TOOL
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.reports.context import live_report
@@ -58,20 +58,20 @@ def _reaches_network(tool: Tool) -> bool:
 def _asks(tool: Tool, level: str, has_sandbox: bool) -> str:
     """Return the condition under which a call of this tool asks first."""
     effect = tool.effect
-    if (tool.sends and level in (PLAN, "read")) or ((tool.stands or _reaches_network(tool)) and level != "all"):
+    if (tool.sends and level in (PLAN, ASK)) or ((tool.stands or _reaches_network(tool)) and level != ALL):
         return "refused" if level == PLAN else "yes"
-    if tool.later and level in (PLAN, "read"):
+    if tool.later and level in (PLAN, ASK):
         return f"{'refused ' if level == PLAN else ''}for work in the background"
-    if tool.feeds and level != "all":
+    if tool.feeds and level != ALL:
         return "for what it writes"
-    if level == "all" or effect is Effect.NONE:
+    if level == ALL or effect is Effect.NONE:
         return "no"
     if effect is Effect.RUN and has_sandbox:
         only_reads = "refused" if level == PLAN else "yes"
-        return "outside the sandbox" if level == "run" else f"{only_reads}, unless the command only reads"
+        return "outside the sandbox" if level == AUTO else f"{only_reads}, unless the command only reads"
     if level == PLAN:
         return "refused" if effect is not Effect.READ else "refused outside the project"
-    if effect is Effect.RUN or (effect is Effect.EDIT and level == "read"):
+    if effect is Effect.RUN or (effect is Effect.EDIT and level == ASK):
         return "yes"
     return "outside the project" if effect is Effect.READ else "outside the project, protected files"
 
@@ -84,6 +84,5 @@ def tools_text(value: Value, width: int) -> str:
     rows = [("name", "tokens", "does", "asks first")]
     rows += [(tool["name"], number(tool["tokens"]), tool["does"], tool["asks"]) for tool in tools]
     total = sum(tool["tokens"] or 0 for tool in tools)
-    level = name_level(value["level"])
-    foot = f"{number(total)} tokens of schemas in every request. Level: {level}; /permissions changes it."
+    foot = f"{number(total)} tokens of schemas in every request. Level: {value['level']}; /permissions changes it."
     return "\n".join([*table(rows, width, right=(1,)), "", *filled(foot, width)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.foreign_items import COMMAND_TEXT, HOOKS
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
-from nexus_cli.config.settings import LoadedSettings, shown_value
+from nexus_cli.config.settings import LoadedSettings
 from nexus_cli.config.trust import Configuration, part_text, trust_state, trusted_keys, trusted_texts
 from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.context.text_file import decode
@@ -150,11 +150,10 @@ def _group_files(files: Sequence[Value]) -> Iterator[str]:
 def _setting(key: str, value: Any, loaded: LoadedSettings, said: ProjectSettings) -> TrustSetting:
     mine = loaded.values.get(key)
     met = apply_project(loaded, said, "").values.get(key)
-    yours = shown_value(key, mine) if mine is not None else mine
     if met == mine:
-        effect = "no change" if mine == value else f"has no effect, yours is {yours}"
+        effect = "no change" if mine == value else f"has no effect, yours is {mine}"
     else:
-        effect = f"instead of {yours}" if mine is not None else "not limited until now"
+        effect = f"instead of {mine}" if mine is not None else "not limited until now"
     return {"key": key, "value": value, "effect": effect}
 
 
@@ -179,8 +178,7 @@ def trust_text(value: Value, width: int) -> str:
     """List each setting with its effect, each file by its kind, the changes since it was trusted, and the state."""
     lines = filled(value["project"], width, "  ")
     for setting in value["settings"]:
-        shown = shown_value(setting["key"], setting["value"])
-        lines += filled(f"{setting['key']} = {shown}: {setting['effect']}", width, " " * 6, "  ")
+        lines += filled(f"{setting['key']} = {setting['value']}: {setting['effect']}", width, " " * 6, "  ")
     for name in value["refused"]:
         lines += filled(f"{name}: a project cannot set this; ignored", width, " " * 6, "  ")
     for line in _group_files(value["files"]):

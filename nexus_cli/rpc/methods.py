@@ -40,7 +40,7 @@ from nexus_cli.core.json_types.server_results import (
     WorktreeDiff,
 )
 from nexus_cli.core.json_types.setup_reports import WorktreesReport
-from nexus_cli.core.limits import LEVEL_NAMES, LEVELS, MAX_INT, Limits, name_level
+from nexus_cli.core.limits import FORMER_NAMES, LEVELS, MAX_INT, Limits, level_fields
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.reports.sessions import list_sessions
 from nexus_cli.reports.worktrees import find_project, worktrees_report
@@ -181,7 +181,7 @@ METHODS: Mapping[str, Method] = {
                 Param(
                     "allow",
                     "What runs without asking; more than the server allows is an error.",
-                    _one_of(*LEVELS, *(name for name in LEVEL_NAMES if name not in LEVELS)),
+                    _one_of(*LEVELS, *FORMER_NAMES.values()),
                 ),
                 Param("cwd", "Its working folder; without one that of `session`, else the server's."),
                 Param("recipe", "The recipe of the session."),
@@ -375,12 +375,10 @@ class PoolMethods:
         made = await self.pool.create(agent_id, config)
         bound = made.session.dispatcher.limits.to_json()
         named = cast("AgentLimits", {name: bound[name] for name in _LIMITS["properties"] if name in bound})
-        level = made.session.dispatcher.level
         return {
             "agent_id": made.agent_id,
             "session": made.session.id,
-            "allow": level,
-            "level": name_level(level),
+            **level_fields(made.session.dispatcher.level),
             "limits": named,
         }
 
@@ -421,8 +419,7 @@ class PoolMethods:
                     "model": agent.session.model,
                     "used": agent.dispatcher.used,
                     "next": agent.dispatcher.feed.next,
-                    "allow": agent.session.dispatcher.level,
-                    "level": name_level(agent.session.dispatcher.level),
+                    **level_fields(agent.session.dispatcher.level),
                 }
                 for agent in self.pool.list()
             ]

@@ -24,7 +24,7 @@ from nexus_cli.context.prompt_loader import LoadedPrompt, PromptLoader
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import InUseError, NexusError
 from nexus_cli.core.event import Notice, Outcome
-from nexus_cli.core.limits import LEVELS, Limits, name_level, parse_level, require_level
+from nexus_cli.core.limits import ASK, Limits, parse_level, require_level
 from nexus_cli.core.request import Provider
 from nexus_cli.engine.requests.spending import BUDGET
 from nexus_cli.ledger import RUN, Ledger, SessionInfo
@@ -257,14 +257,14 @@ class AgentPool:
             return None
         highest = self._highest_level(settings)
         if config.strict and wanted and not Limits(allow=wanted) <= highest:
-            most = name_level(highest.allow or LEVELS[0])
+            most = highest.allow or ASK
             why = f"this server allows at most {most}"
-            raise NexusError("denied", f"level {config.allow}", why, f"nexus serve --allow {name_level(wanted)}")
+            raise NexusError("denied", f"level {config.allow}", why, f"nexus serve --allow {wanted}")
         return (highest & Limits(allow=wanted)).allow
 
     def _highest_level(self, settings: Settings) -> Limits:
         """Return the level that no agent passes: the pool's, else that of the settings and a trusted project."""
-        own = Limits(allow=settings.allow or "read") & Limits(allow=settings.project.allow)
+        own = Limits(allow=settings.allow or ASK) & Limits(allow=settings.project.allow)
         return own if self.shared.allow is None else Limits(allow=parse_level(self.shared.allow))
 
     def _find_session(self, key: str) -> SessionInfo:

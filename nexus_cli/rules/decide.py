@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from nexus_cli.core.limits import ALL, AUTO
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.bash_syntax import read_command_line
 from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, shorten
@@ -32,7 +33,6 @@ from nexus_cli.text.hidden_signs import find_hidden_sign
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import CommandPartObject, RulesTestReport
 
-Level = Literal["read", "edit", "run", "all"]
 Profile = Literal["read", "write", "net", "none"]
 
 MOST_INNER = 500
@@ -58,7 +58,7 @@ class CommandPart:
     rule: str | None
     """The rule as it is written, or None."""
     source: str
-    """`built in`, `level read`, or file and line of the rule."""
+    """`built in`, `level ask`, or file and line of the rule."""
     why: str = ""
 
     def to_json(self) -> CommandPartObject:
@@ -94,7 +94,7 @@ class CommandDecision:
 def decide_command(
     command: str,
     *,
-    level: Level,
+    level: str,
     rules: RuleSet,
     cwd: Path,
     project: Path,
@@ -126,7 +126,7 @@ def decide_command(
     doubts = [*named, *([] if only_reads else line.forms)]
     if not doubts and not looks and not hidden:
         doubts = named = ["an empty command"]
-    profile: Profile = "none" if level == "all" or outside or not confined else "net" if network else "write"
+    profile: Profile = "none" if level == ALL or outside or not confined else "net" if network else "write"
     if profile == "write" and only_reads and not doubts:
         profile = "read"
     judged = [
@@ -137,14 +137,14 @@ def decide_command(
     denied = next((part for part in parts if part.decision == "deny"), None)
     if denied is not None:
         return CommandDecision("deny", profile, tuple(parts), denied.why)
-    asks = [] if level == "all" else _find_reasons(command, line, doubts, parts, level, rules)
+    asks = [] if level == ALL else _find_reasons(command, line, doubts, parts, level, rules)
     wishes = _find_wishes(confined, network, outside)
     if wishes and not doubts and not line.redirects and _are_lifted(parts, rules):
         wishes = []
-    if level != "all" and (asks or wishes):
+    if level != ALL and (asks or wishes):
         stored = () if wishes or doubts or rules.broken else _prefixes(line.commands, parts)
         why = "; ".join([*dict.fromkeys([*wishes, *asks])][:3])
-        return CommandDecision("ask", profile, tuple(parts), why, stored, tuple(named) if level != "run" else ())
+        return CommandDecision("ask", profile, tuple(parts), why, stored, tuple(named) if level != AUTO else ())
     return CommandDecision("allow", profile, tuple(parts), _say_allowed(level, profile, parts))
 
 
@@ -157,7 +157,7 @@ def _are_lifted(parts: Sequence[CommandPart], rules: RuleSet) -> bool:
 def _find_reason(command: SimpleCommand, line: CommandLine, search: _Search, folders: Folders, *, writes: bool) -> str:
     """Return the reason that a command does not run as a reader, "" if it does. Follows a `cd` in `folders`."""
     level, rules = search.level, search.rules
-    if level == "all" or line.is_long:
+    if level == ALL or line.is_long:
         reason = "a line of this length is never read-only"
         if command.words and program_name(command.words[0]) == "cd":
             with suppress(NotReadOnly):
@@ -181,7 +181,7 @@ def _find_restriction(
     found = search.find(command, line.inputs)
     if found is not None:
         return CommandPart(shown, *found)
-    is_all = search.level == "all"
+    is_all = search.level == ALL
     written = find_written(command, (), search.rules, folders)
     if written is not None and not (is_all and written.decision == "ask"):
         why = f"it writes what {written.decision} {written.text} names ({written.origin})"
@@ -202,13 +202,13 @@ def _judge(command: SimpleCommand, reason: str, profile: Profile, search: _Searc
     level, shown = search.level, tuple(word.text for word in command.words)
     if not reason and (profile != "write" or can_write_nothing(command)):
         return CommandPart(shown, "allow", None, "built in", "it only reads")
-    if level == "all":
-        return CommandPart(shown, "allow", None, "level all")
+    if level == ALL:
+        return CommandPart(shown, "allow", None, f"level {level}")
     allowed = find_allow(command, search.rules)
     if allowed is not None:
         return CommandPart(shown, "allow", allowed.text, allowed.origin)
-    if level == "run":
-        return CommandPart(shown, "allow", None, "level run")
+    if level == AUTO:
+        return CommandPart(shown, "allow", None, f"level {level}")
     narrow = next((rule for rule in search.rules.of("allow") if rule.match(command.words) == "yes"), None)
     if reason and narrow is not None and not command.assignments:
         reason = f"allow {narrow.text} covers what only reads, and {reason}"
@@ -230,7 +230,7 @@ def _find_hidden(command: str, line: CommandLine, search: _Search) -> list[Comma
             found = search.find(one, nested.inputs)
             if found is not None:
                 parts.append(CommandPart(tuple(word.text for word in one.words), *found))
-    if line.is_unclear and search.level == "all":
+    if line.is_unclear and search.level == ALL:
         parts += [CommandPart((command[:200],), *found) for found in search.find_shown(command, partly=True)]
     return parts
 
@@ -265,22 +265,22 @@ def _read_paths(text: str) -> list[str]:
     return [one for one in (text, text.partition(":")[2], text.rpartition(":")[2]) if one]
 
 
-def _closed_redirects(line: CommandLine, level: Level, rules: RuleSet, folders: Folders) -> list[CommandPart]:
+def _closed_redirects(line: CommandLine, level: str, rules: RuleSet, folders: Folders) -> list[CommandPart]:
     """Return parts for the redirects that read or write what a deny or ask rule names, or that may read such a file,
     wherever the line was."""
     parts = []
     for one in line.redirects:
         operator, target = one.operator, one.target
         written = find_written(SimpleCommand(()), [one], rules, folders)
-        if written is not None and (level != "all" or written.decision == "deny"):
+        if written is not None and (level != ALL or written.decision == "deny"):
             why = f"it writes what {written.decision} {written.text} names ({written.origin})"
             parts.append(CommandPart((operator, target.text), written.decision, written.text, written.origin, why))
         closed = None
         if operator in ("<", "<>"):
             closed = _find_closed_file([target], rules, folders, folders.entered)
-        if closed is not None and (level != "all" or (closed.decision == "deny" and target.is_plain)):
+        if closed is not None and (level != ALL or (closed.decision == "deny" and target.is_plain)):
             why = f"it reads a file of {closed.decision} {closed.text} ({closed.origin})"
-            decision: Decision = "deny" if level == "all" else "ask"
+            decision: Decision = "deny" if level == ALL else "ask"
             parts.append(CommandPart(("<", target.text), decision, closed.text, closed.origin, why))
     return parts
 
@@ -336,8 +336,8 @@ class _Search:
     What may be that asks. At level `all`, at which nothing asks, what may be what a deny rule names is refused.
     """
 
-    def __init__(self, rules: RuleSet, level: Level, line: str) -> None:
-        self.strict = [*rules.of("deny"), *([] if level == "all" else rules.of("ask"))]
+    def __init__(self, rules: RuleSet, level: str, line: str) -> None:
+        self.strict = [*rules.of("deny"), *([] if level == ALL else rules.of("ask"))]
         self.names = {rule.argv[0].rpartition("/")[2].casefold() for rule in self.strict if rule.argv}
         self.rules = rules
         self.level = level
@@ -365,7 +365,7 @@ class _Search:
                 asked = self._doubt(rule, f"{program} may run what {rule.decision} {rule.text} names ({rule.origin})")
         if asked is None and found.is_hidden:
             why = f"it runs code that is not in the line, and there is {self.strict[0].decision} {self.strict[0].text}"
-            shown = self.find_shown(self.line) if self.level == "all" else [self._doubt(self.strict[0], why)]
+            shown = self.find_shown(self.line) if self.level == ALL else [self._doubt(self.strict[0], why)]
             asked = next(iter(shown), None)
         return asked
 
@@ -375,7 +375,7 @@ class _Search:
         return [self._doubt(rule, why.format(rule)) for rule in self.strict if rule.is_shown(text, partly=partly)][:1]
 
     def _doubt(self, rule: PermissionRule, why: str) -> Found:
-        if self.level != "all":
+        if self.level != ALL:
             return "ask", rule.text, rule.origin, why
         advice = "write the command out, without variables, and not as code or arguments that another program runs"
         return "deny", rule.text, rule.origin, f"{why}: {advice}"
@@ -441,7 +441,7 @@ def _check_redirects(line: CommandLine, folders: Folders) -> list[str]:
 
 
 def _find_reasons(
-    command: str, line: CommandLine, doubts: list[str], parts: list[CommandPart], level: Level, rules: RuleSet
+    command: str, line: CommandLine, doubts: list[str], parts: list[CommandPart], level: str, rules: RuleSet
 ) -> list[str]:
     """Return the reasons that the line asks under `level`."""
     hidden = find_hidden_sign(command)
@@ -450,7 +450,7 @@ def _find_reasons(
     if line.is_unclear and rules.restricts():
         shown = ", ".join([*line.doubts, *line.forms])
         reasons.append(f"it cannot be read whole, and there is a rule that refuses or asks: {shown}")
-    elif level != "run":
+    elif level != AUTO:
         reasons += [f"it has {doubt}" for doubt in doubts]
     return reasons + [part.why for part in parts if part.decision == "ask"]
 
@@ -479,8 +479,8 @@ def _prefixes(commands: list[SimpleCommand], parts: list[CommandPart]) -> tuple[
     return tuple(stored)
 
 
-def _say_allowed(level: Level, profile: Profile, parts: list[CommandPart]) -> str:
-    if level == "all":
+def _say_allowed(level: str, profile: Profile, parts: list[CommandPart]) -> str:
+    if level == ALL:
         return "level all: nothing needs approval"
     if profile == "read":
         return "every part only reads"

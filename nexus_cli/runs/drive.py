@@ -36,7 +36,7 @@ from nexus_cli.core.duration import format_duration
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, StepEnd, TurnEnd
-from nexus_cli.core.limits import LEVELS, PLAN, Limits
+from nexus_cli.core.limits import ASK, LEVELS, PLAN, Limits
 from nexus_cli.core.memo_kinds import CLAIMED_RUN, DECISION
 from nexus_cli.core.request import Provider
 from nexus_cli.core.run import (
@@ -66,7 +66,7 @@ from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.run_summary import begin_record, describe_end, find_commits_of_others
 from nexus_cli.runs.service_triggers import name_joined
-from nexus_cli.runs.unattended import LEFT, NEEDS, UnattendedRules, read_limits, trust_options
+from nexus_cli.runs.unattended import LEFT, NEEDS, UnattendedRules, trust_options
 from nexus_cli.service_list import SERVICES, SPACES
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
@@ -394,7 +394,7 @@ class RunDriver:
         """Return the limits of the run. Its steps and dollars cover the whole run, however often it waits; after a
         failure those from where a person resumed it."""
         level, counted = said.get("allow"), said.get("counted") or {}
-        limits = replace(read_limits(said), allow=level if level in (PLAN, *LEVELS) else LEVELS[0])
+        limits = replace(Limits.from_json(said), allow=level if level in (PLAN, *LEVELS) else ASK)
         if limits.max_steps is not None:
             sent = self.ledger.runs.count_usage(session)["steps"] - counted.get("requests", 0)
             limits = replace(limits, max_steps=max(1, limits.max_steps - sent))

@@ -16,7 +16,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, name_level, require_level
+from nexus_cli.core.limits import ASK, LEVELS, UNASKED, Limits, level_fields, require_level
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import UNATTENDED, WAITING, Plan, Run, check_name, parse_key
 from nexus_cli.core.services import Plans
@@ -86,10 +86,9 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
         from nexus_cli.worktrees.make_worktree import read_source  # noqa: PLC0415  (little work has worktrees)
 
         read_source(find_source(project_root(Path(options["folder"]))))
-    options["allow"] = check_level(str(options.get("allow") or "read"), settings)
-    if options.get("until") and options["allow"] in LEVELS[:2] and not options.get("rules"):
-        named = name_level(options["allow"])
-        why = f"no command runs at level {named} where nobody watches"
+    options["allow"] = check_level(str(options.get("allow") or ASK), settings)
+    if options.get("until") and options["allow"] not in UNASKED and not options.get("rules"):
+        why = f"no command runs at level {options['allow']} where nobody watches"
         raise NexusError("usage", f"--until {options['until'][:80]!r}", why, "Add --allow auto")
     recipe_for(options["recipe"], Path(options["folder"]))
     return ledger.plans.add(
@@ -124,9 +123,8 @@ def check_level(level: str, settings: RunSettings) -> str:
     """Return a level of unattended runs; raise `NexusError("usage", ...)` for one above the person's settings."""
     level = require_level(level, "--allow")
     if LEVELS.index(level) > LEVELS.index(settings.allow):
-        why = f"where nobody watches your settings allow {name_level(settings.allow)} at most"
-        named = name_level(level)
-        raise NexusError("usage", f"--allow {named}", why, f"nexus config set runs.allow {named}")
+        why = f"where nobody watches your settings allow {settings.allow} at most"
+        raise NexusError("usage", f"--allow {level}", why, f"nexus config set runs.allow {level}")
     return level
 
 
@@ -177,8 +175,7 @@ def plan_value(plan: Plan, now: float, last: LastRun | None = None) -> ScheduleO
         "folder": options.get("folder", ""),
         "model": options.get("model", ""),
         "recipe": options.get("recipe", RECIPE),
-        "allow": options.get("allow", "read"),
-        "level": name_level(options.get("allow", "read")),
+        **level_fields(options.get("allow", ASK)),
         "max_cost": options.get("max_cost"),
         "max_cost_day": options.get("max_cost_day"),
         "max_steps": options.get("max_steps"),
@@ -297,7 +294,7 @@ class PlanService(Plans):
     def _new_plan(self, call_id: str, words: Mapping[str, str]) -> NewPlan:
         """Return the plan that a call requests, with at most the rights of the session."""
         rights, settings = self._session.state.rights(), self._settings
-        level = min(rights.allow or "read", settings.allow, key=lambda one: LEVELS.index(one) if one in LEVELS else -1)
+        level = (Limits(allow=rights.allow or ASK) & Limits(allow=settings.allow)).allow
         return NewPlan(
             words["prompt"],
             words["at"],
@@ -311,7 +308,7 @@ class PlanService(Plans):
                 "session": self._session.id,
                 "agent": self._agent_name(),
                 "root": self._root() if not words["cron"] else None,  # each time of the others is braked by itself
-                "allow": level if level in LEVELS else "read",
+                "allow": level if level in LEVELS else ASK,
                 "limits": rights.to_json(),
                 "max_cost": rights.max_cost and min(rights.max_cost, settings.max_cost),
             },
@@ -342,13 +339,14 @@ class PlanService(Plans):
         except NexusError as error:
             return error.message
         first = f"{_utc(time.next_at)}, in {format_duration(time.next_at - ledger.runs.now())}"
-        limits = {name: value for name, value in new.options["limits"].items() if name not in ("allow", "max_cost")}
+        told = ("allow", "level", "max_cost")
+        limits = {name: value for name, value in new.options["limits"].items() if name not in told}
         cost = new.options["max_cost"] or settings.max_cost
         often = f"again and again ({time.cron}, {time.zone}), first" if time.cron else "once,"
         day = f"${settings.max_cost_day:g} a day for all plans"
         rows = [
             f"when: {often} at {first}",
-            f"level: {name_level(new.options['allow'])}, where nobody watches (`nexus serve`)",
+            f"level: {new.options['allow']}, where nobody watches (`nexus serve`)",
             f"cost: at most ${cost:g} a run, {day}, model {new.options['model']}",
             *([f"limits: {', '.join(f'{name} {value}' for name, value in limits.items())}"] if limits else []),
         ]

@@ -25,6 +25,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import explain_unmet, fill_fields, holds
+from nexus_cli.core.limits import ASK
 from nexus_cli.core.run import DEBOUNCE, JOINED, KEY, MISSED, QUEUED, Run, Signal
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.ledger import Ledger
@@ -108,7 +109,7 @@ def load_services(tables: Mapping[str, Mapping[str, Any]], folder: Path) -> tupl
             problems.append(f"service {name} of your settings is not served: {error.message}")
             continue
         where = Path(str(options.get("folder") or folder)).expanduser()
-        options = {"recipe": RECIPE, "allow": "read", **options, "folder": str(where), "by": "person"}
+        options = {"recipe": RECIPE, "allow": ASK, **options, "folder": str(where), "by": "person"}
         token, file = (secret, None) if secret else _load_token(name)
         sender, header = str(values.get("sender", "")), str(values.get("token_header", ""))
         conditions = tuple(values.get("filter", ()))

@@ -13,7 +13,7 @@ from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
-from nexus_cli.core.limits import LEVELS, SETS, Limits
+from nexus_cli.core.limits import ASK, LEVELS, Limits
 from nexus_cli.core.memo_kinds import RESULT
 from nexus_cli.core.run import PLAIN, RUNNING, UNATTENDED, Run
 from nexus_cli.ledger import Ledger
@@ -60,8 +60,8 @@ class UnattendedRules:
         """Return the options of a claimed run, bound by the settings and by what is left of the day's dollars."""
         if not _is_bound(ledger, run):
             return run.options
-        rights, wanted = read_limits(run.options.get("limits") or {}), str(run.options.get("allow") or "read")
-        level = min(wanted if wanted in LEVELS else LEVELS[0], self.settings.allow, key=LEVELS.index)
+        rights, wanted = Limits.from_json(run.options.get("limits") or {}), run.options.get("allow")
+        level = min(wanted if wanted in LEVELS else ASK, self.settings.allow, key=LEVELS.index)
         bound = rights & Limits(allow=level, max_cost=self._cap(run.options))
         named = {f.name: getattr(bound, f.name) for f in fields(Limits) if getattr(bound, f.name) is not None}
         return {**run.options, **named, LEFT: min(unspent - kept for unspent, kept, _, _ in self._left(ledger, run))}
@@ -125,13 +125,6 @@ def _is_of_project(ledger: Ledger, options: Mapping[str, Any], project: str) -> 
     """True if the folder in `options` is of a project, which rows of before its first use here name by its path."""
     folder = Path(options.get("folder") or Path.home())
     return project in (ledger.project_of(folder), str(project_identity(folder)))
-
-
-def read_limits(value: Mapping[str, Any]) -> Limits:
-    """Restore limits from `Limits.to_json`."""
-    names = {f.name for f in fields(Limits)}
-    known: dict[str, Any] = {name: frozenset(one) if name in SETS else one for name, one in value.items()}
-    return Limits(**{name: one for name, one in known.items() if name in names})
 
 
 async def look_back(session: Session, run: Run, outcome: Outcome) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
-from nexus_cli.core.limits import BINDS_WHEN, CATEGORIES, LEVEL_NAMES, MODES, SETS, Limits, name_level, parse_level
+from nexus_cli.core.limits import BINDS_WHEN, CATEGORIES, LEVELS, MODES, SETS, Limits, parse_level
 from nexus_cli.sections.contributor import contributor_names
 from nexus_cli.sections.section import Phase
 
@@ -19,7 +19,7 @@ Beside: TypeAlias = "Callable[[str], str | None]"
 
 KEYS = ("description", "contributors", "multipliers", "overrides", "section_budget", "limits", "signals")
 WHOLE = ("max_steps", "max_total_tokens", "max_iterations")
-CHOICES = {"allow": LEVEL_NAMES, "mode": MODES}
+CHOICES = {"allow": LEVELS, "mode": MODES}
 MOST_BYTES = 64 * 1024
 """Most bytes of a text beside a recipe."""
 FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.(md|txt)")
@@ -146,7 +146,7 @@ def _flat(table: Mapping[str, Any], leaf: str = "") -> dict[str, Any]:
 def _limits(where: str, table: Mapping[str, Any]) -> Limits:
     _only(where, "limits.", table, [f.name for f in fields(Limits)])
     if isinstance(level := table.get("allow"), str):
-        table = {**table, "allow": name_level(parse_level(level))}
+        table = {**table, "allow": parse_level(level)}
     for key, value in table.items():
         if key in CHOICES:
             good, form = isinstance(value, str) and value in CHOICES[key], f"one of {', '.join(CHOICES[key])}"
@@ -160,7 +160,7 @@ def _limits(where: str, table: Mapping[str, Any]) -> Limits:
         _expect(where, f"limits.{key}", good, form)
     _only(where, "limits.categories: ", table.get("categories", ()), CATEGORIES)
     values: dict[str, Any] = {key: frozenset(value) if key in SETS else value for key, value in table.items()}
-    return Limits(**values | ({"allow": parse_level(values["allow"])} if "allow" in values else {}))
+    return Limits(**values)
 
 
 def _number(value: Any, kinds: tuple[type, ...]) -> bool:

@@ -29,7 +29,7 @@ from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.core.limits import UNASKED, Bound, Limits, compose_limits
+from nexus_cli.core.limits import ASK, UNASKED, Bound, Limits, compose_limits
 from nexus_cli.core.memo_kinds import ADDED_FOLDERS
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import RunFacts
@@ -303,7 +303,7 @@ def _check_bounds(session: Session, info: ModelInfo, settings: Settings) -> None
         session.notices.append(f"max_cost has no effect: requests to {info.name} are covered by the subscription")
     elif limits.max_cost is not None and (info.input_price is None or info.output_price is None):
         raise unknown_price(info.name)
-    level = limits.allow or "read"
+    level = limits.allow or ASK
     if settings.sandbox.backend == "required":
         permission.require_sandbox()
     permission.check_rules(level)

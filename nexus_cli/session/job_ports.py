@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.core.approval import Allow, Question
 from nexus_cli.core.event import Notice
-from nexus_cli.core.limits import LEVELS, PLAN
+from nexus_cli.core.limits import UNASKED
 from nexus_cli.core.message import ToolCall
 from nexus_cli.tools.background_process import BackgroundProcess
 from nexus_cli.tools.listeners import ListeningPort, free_port, network_of
@@ -71,8 +71,6 @@ MOST_PORTS = 32
 _SECONDS = 10.0
 """Time limit of a connection to a job."""
 _PIECE = 1 << 16
-_ASKED_LEVELS = (LEVELS[0], LEVELS[1], PLAN)
-"""Levels at which commands ask, and so does a forward."""
 
 
 @dataclass(eq=False)
@@ -208,7 +206,7 @@ class JobPorts:
         if port.why:
             return
         state = self._session().state
-        is_asked = state.engine.settings.jobs.forward == ASK and state.dispatcher.level in _ASKED_LEVELS
+        is_asked = state.engine.settings.jobs.forward == ASK and state.dispatcher.level not in UNASKED
         if is_asked and not self._is_allowed:
             if not asks and state.engine.control.running:
                 return  # the step asks at its end

@@ -15,7 +15,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import PLAN, SETS, Bound, Limits, compose_limits, name_level
+from nexus_cli.core.limits import PLAN, Bound, Limits, compose_limits, read_value
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.ledger import LaneLog, SessionInfo
@@ -83,15 +83,12 @@ def _set_by_layers(noted: Iterable[Mapping[str, Any]]) -> Limits:
     for one in noted:
         name, said = str(one["name"]), one.get("said") or {"": one["value"]}
         for value in (its for layer, its in said.items() if layer != SIGNALS):
-            limit: dict[str, Any] = {name: frozenset(value) if name in SETS else value}
-            made &= Limits(**limit)
+            made &= Limits.from_json({name: value})
     return made
 
 
 def _value_text(name: str, limits: Limits) -> str:
     value = getattr(limits, name)
-    if name == "allow" and value is not None:
-        return name_level(value)
     if value is None:
         return "without limit"
     if isinstance(value, frozenset):
@@ -154,9 +151,5 @@ def _last(log: LaneLog, found: SessionInfo, why: str) -> NextLimits:
 def _bound(one: Mapping[str, Any]) -> Bound:
     """Restore a limit from its JSON form."""
     name = str(one["name"])
-    said = {layer: _value(name, value) for layer, value in one.get("said", {}).items()}
-    return Bound(name, _value(name, one["value"]), str(one["bound_by"]), said)
-
-
-def _value(name: str, value: Any) -> Any:
-    return frozenset(value) if name in SETS else value
+    said = {layer: read_value(name, value) for layer, value in one.get("said", {}).items()}
+    return Bound(name, read_value(name, one["value"]), str(one["bound_by"]), said)

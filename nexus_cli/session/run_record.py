@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.limits import ASK, LEVELS
 from nexus_cli.ledger import RUN
 from nexus_cli.session.session_state import SessionState
 
@@ -24,7 +24,7 @@ def describe_run(state: SessionState) -> dict[str, Any]:
         "model": state.engine.model.info.name,
         "effort": state.engine.model.effort,
         "recipe": state.dispatcher.recipe.name,
-        "allow": limits.allow if limits.allow in LEVELS else LEVELS[0],
+        "allow": limits.allow if limits.allow in LEVELS else ASK,
         "max_cost": limits.max_cost,
         "max_steps": limits.max_steps,
         "max_total_tokens": limits.max_total_tokens,

@@ -22,7 +22,7 @@ from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
-from nexus_cli.core.limits import PLAN, Limits
+from nexus_cli.core.limits import ASK, AUTO, EDIT, PLAN, Limits
 from nexus_cli.core.request import Provider
 from nexus_cli.core.services import Jobs, Log, Workers
 from nexus_cli.core.shield import run_shielded
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from nexus_cli.session.attached_texts import AttachedTexts
     from nexus_cli.session.status import Status
 
-CYCLE = ("read", "edit", "run", PLAN)
+CYCLE = (ASK, EDIT, AUTO, PLAN)
 """Permission levels that Shift+Tab cycles through."""
 ENDS = 16
 """Most outcomes kept until their results are read."""

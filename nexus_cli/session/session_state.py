@@ -18,7 +18,7 @@ from nexus_cli.conversation.sent_requests import SentRequests
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import Limits
+from nexus_cli.core.limits import ASK, Limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Log, ServerTools
 from nexus_cli.core.session_services import SessionServices
@@ -158,7 +158,7 @@ def bare_state(
     name = str(getattr(provider, "model", "") or "model")
     context.use_model(Model(ModelInfo(name, "openai", most, reply)), TokenBudget(most, reply, 0))
     context.conversation.sent = SentRequests()
-    limits = Limits(max_steps=200, allow="read")
+    limits = Limits(max_steps=200, allow=ASK)
     folder = Path.cwd()
     project = project_root(folder)
 

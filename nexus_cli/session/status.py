@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.conversation.goals import open_until
-from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.limits import ALL
 from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.session.cold_request import cold_price
 from nexus_cli.session.running_workers import RunningJobs
@@ -20,7 +20,7 @@ class Status:
     model: str
     effort: str
     allow: str
-    """Permission level: one of `LEVELS`, or `PLAN`."""
+    """Permission level: one of `core.limits.LEVELS`, or `PLAN`."""
     recipe: str
     folder: str
     used: int
@@ -103,6 +103,6 @@ def status(state: SessionState) -> Status:
         addresses=tuple(jobs.addresses()) if jobs else (),
         waiting=sum(item.tokens for item in request.waiting),
         until=until.get("command", ""),
-        has_sandbox=level == LEVELS[-1] or probe is None or probe.backend != "none",
+        has_sandbox=level == ALL or probe is None or probe.backend != "none",
         settled=conversation.is_recorded and not engine.begins_undrafted,
     )

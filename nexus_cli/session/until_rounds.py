@@ -25,7 +25,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import Limits, name_level
+from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.real_files import stamp_content
 from nexus_cli.core.tool import Tool
@@ -192,7 +192,7 @@ class UntilRounds(Continuation):
         hint = "Allow it, or name another command"
         for decision in self._state.dispatcher.denied[-1:]:
             if decision.allow:
-                hint = f"--allow {name_level(decision.allow)} lets it run"
+                hint = f"--allow {decision.allow} lets it run"
             elif rule := decision.way.rule:
                 hint = f"A rule allows it: nexus rules add {shlex.quote(f'allow {rule}')}"
         return NexusError("denied", f"--until {self._named} may not run", result.error, hint)

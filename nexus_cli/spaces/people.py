@@ -12,11 +12,12 @@ from nexus_cli.config.programs import find_program, run_git_outside
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.limits import ASK
 from nexus_cli.core.run import AGENT, HUMAN, LONGEST_NAME, SELF, Entity, Space, check_name, fold_name
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import not_a_member
 
-DEFAULTS: Mapping[str, Any] = {"allow": "read", "recipe": "tick_event"}
+DEFAULTS: Mapping[str, Any] = {"allow": ASK, "recipe": "tick_event"}
 """Default options of an agent's runs."""
 _SECONDS = 5.0
 """Time limit for asking git for the user's name."""

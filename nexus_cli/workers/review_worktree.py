@@ -12,6 +12,7 @@ from pathlib import Path
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import ALL
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.engine.calls.dispatch import Dispatcher
@@ -116,7 +117,7 @@ async def _find_refusals(dispatcher: Dispatcher, changes: UnappliedChanges) -> l
     for path in changes.paths:
         found |= dict.fromkeys(await _find_edit_refusals(dispatcher, tool, path))
     for path, target in changes.links.items():
-        if limits.allow != "all" and not _is_plain_target(target):
+        if limits.allow != ALL and not _is_plain_target(target):
             reasons = ["its target is not a plain relative path"]
         else:
             reasons = await _find_edit_refusals(dispatcher, tool, os.path.join(os.path.dirname(path), target))

@@ -246,8 +246,7 @@ class Worker:
             model=value.get("model", ""),
         )
         made.folder = Path(value["folder"]) if value["folder"] else None
-        scope = dict(value["scope"])
-        made.scope = Limits(**scope | ({"tools": frozenset(scope["tools"])} if "tools" in scope else {}))
+        made.scope = Limits.from_json(value["scope"])
         made.failed = dict(value.get("failed", {}))
         made.usage = Usage(input=value["tokens"], cost_usd=value["cost_usd"])
         return made

@@ -21,7 +21,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, ToolResultEvent, WorkerState
-from nexus_cli.core.limits import Limits, require_level
+from nexus_cli.core.limits import ASK, Limits, require_level
 from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import WorkerTask
@@ -331,7 +331,7 @@ class SessionWorkers(RunningWorkers[Session]):
             recipe=worker.recipe,
             front=FRONT,
             resume=worker.session_id,
-            allow=limits.allow or "read",
+            allow=limits.allow or ASK,
             allow_from="parent",
             save=state.options.save,
             require_save=state.options.require_save,
@@ -584,7 +584,7 @@ class SessionWorkers(RunningWorkers[Session]):
         for worker in self.all():
             if worker.session is not None:
                 bound = Limits(allow=level) & self.session.state.rights() & worker.scope
-                worker.session.set_level(bound.allow or "read")
+                worker.session.set_level(bound.allow or ASK)
 
     def end_after_step(self) -> list[asyncio.Task[None]]:
         tasks = []

@@ -125,7 +125,7 @@ def test_one_key_leaves_two_questions_and_enter_answers_them() -> None:
     person = Person(["", ""])
     person.start(ONE)
     assert person.asked == 2 and "ANTHROPIC_API_KEY" in person.text and "sk-1" not in person.text
-    assert written() == {"model": "anthropic/claude-sonnet-5", "allow": "read"}
+    assert written() == {"model": "anthropic/claude-sonnet-5", "allow": "ask"}
     assert str(places().settings) in "".join(person.text.split())
 
 
@@ -135,7 +135,7 @@ def test_the_level_auto_is_offered_only_where_commands_can_be_confined(monkeypat
     person = Person(["1", "auto"])
     person.start(TWO)
     assert 'allow = "auto"' in places().settings.read_text()
-    assert written()["allow"] == "run" and "writes only in the project, no network" in " ".join(person.text.split())
+    assert written()["allow"] == "auto" and "writes only in the project, no network" in " ".join(person.text.split())
     places().settings.unlink()
     person = Person(["1", "run", "3"])
     person.start(TWO)
@@ -164,7 +164,7 @@ def test_several_keys_are_numbered_with_window_and_price() -> None:
 
 def test_enter_takes_the_first_of_several() -> None:
     Person(["", ""]).start(TWO)
-    assert written() == {"model": "anthropic/claude-sonnet-5", "allow": "read"}
+    assert written() == {"model": "anthropic/claude-sonnet-5", "allow": "ask"}
 
 
 def test_any_name_may_be_typed() -> None:

@@ -96,14 +96,14 @@ def test_the_options_of_agents_come_from_the_command_line_the_settings_and_the_f
         "bob": "agent",
         "nexus": "agent",
     }
-    mine = {"folder": str(tmp_path), "allow": "read", "recipe": "tick_event", "model": "openai/quick"}
+    mine = {"folder": str(tmp_path), "allow": "ask", "recipe": "tick_event", "model": "openai/quick"}
     assert of["Ana"].options == mine == of["nexus"].options
     assert of["bob"].options == {**mine, "allow": "edit"}
     space("create", "B", "--agent", "Ana", "--allow", "run")
     ledger = Ledger.open(places().ledger)
     ana = ledger.spaces.find_entity("ANA")
     ledger.close()
-    assert ana is not None and ana.options == {**mine, "allow": "run"}, "what it had stays, but for what is given"
+    assert ana is not None and ana.options == {**mine, "allow": "auto"}, "what it had stays, but for what is given"
 
 
 def test_people_join_and_leave(space: Run) -> None:

@@ -21,7 +21,7 @@ def test_an_added_folder_counts_like_the_project(
 
     def is_granted() -> bool:
         call = CheckedCall(discover_tools()["read_file"], {"path": str(file)}, {str(file): file})
-        found = state.dispatcher.permission.decide(call, "read")
+        found = state.dispatcher.permission.decide(call, "ask")
         return found.is_granted
 
     assert not is_granted()

@@ -171,14 +171,14 @@ def test_the_effort_is_set_and_holds(context: FakeContext) -> None:
 def test_permissions_are_shown_and_set(context: FakeContext) -> None:
     context.run("permissions")
     value = context.shown[-1][1]
-    assert value["level"] == "read" and not value["allowed"] and [one["name"] for one in value["levels"]]
+    assert value["level"] == "ask" and not value["allowed"] and [one["name"] for one in value["levels"]]
     context.run("permissions edit")
     assert context.session.status().allow == "edit" and "editing files" in context.said[-1]
     always = context.session.dispatcher.always
     always |= {("bash", "run", "make"), ("edits", "edit"), ("read_file", "outside", "/etc/hosts")}
     context.run("permissions ask").run("permissions")
     value = context.shown[-1][1]
-    assert value["level"] == "read"
+    assert value["level"] == "ask"
     assert value["allowed"] == ["bash: make", "edits", "read_file of /etc/hosts"]
     assert "bash: make" in find_form("permissions")(value, 80)
     context.run("permissions remove edits").run("permissions remove read_file of /etc/hosts")
@@ -226,8 +226,8 @@ def test_permissions_say_what_each_level_means_on_this_system(tmp_path: Path) ->
     runs = {one["name"]: one["runs"] for one in value["levels"]}
     assert value["sandbox"]["backend"] == "none" and "off" in value["sandbox"]["why"]
     assert (
-        "without a sandbox every command needs approval" in runs["run"]
-        and "commands that only read" not in runs["read"]
+        "without a sandbox every command needs approval" in runs["auto"]
+        and "commands that only read" not in runs["ask"]
     )
     assert "without a sandbox every command needs approval" in context.said[-1]
     assert {one["name"]: one["asks"] for one in context.shown[-1][1]["tools"]}["bash"] == "yes"
@@ -255,20 +255,20 @@ def test_what_was_allowed_in_the_session_is_not_said_to_come_from_the_command_li
 
 def test_tools_say_what_they_do_cost_and_ask(context: FakeContext) -> None:
     asks = {}
-    for level in ("read", "edit", "run", "plan", "all"):
+    for level in ("ask", "edit", "auto", "plan", "all"):
         context.run(f"permissions {level}").run("status tools")
         tools = {tool["name"]: tool for tool in context.shown[-1][1]["tools"]}
         assert all(tool["tokens"] > 20 for tool in tools.values() if tool["tokens"] is not None)
         assert {"bash", "use_tool"} <= {name for name, tool in tools.items() if tool["tokens"]} and "fetch" in tools
         asks[level] = {name: tool["asks"] for name, tool in tools.items()}
-    assert asks["read"]["edit_file"] == "yes"
-    assert asks["read"]["bash"] == asks["edit"]["bash"] == "yes, unless the command only reads"
-    assert asks["run"]["bash"] == "outside the sandbox" and asks["plan"]["edit_file"] == "refused"
+    assert asks["ask"]["edit_file"] == "yes"
+    assert asks["ask"]["bash"] == asks["edit"]["bash"] == "yes, unless the command only reads"
+    assert asks["auto"]["bash"] == "outside the sandbox" and asks["plan"]["edit_file"] == "refused"
     assert asks["edit"]["edit_file"].startswith("outside") and set(asks["all"].values()) == {"no"}
-    assert asks["read"]["recall"] == "no" and asks["read"]["read_file"] == "outside the project"
-    assert asks["run"]["fetch"] == "yes" and asks["plan"]["fetch"] == "refused"
-    assert asks["read"]["agent"] == "for work in the background" and asks["run"]["agent"] == "no"
-    assert asks["run"]["jobs"] == "for what it writes"
+    assert asks["ask"]["recall"] == "no" and asks["ask"]["read_file"] == "outside the project"
+    assert asks["auto"]["fetch"] == "yes" and asks["plan"]["fetch"] == "refused"
+    assert asks["ask"]["agent"] == "for work in the background" and asks["auto"]["agent"] == "no"
+    assert asks["auto"]["jobs"] == "for what it writes"
 
 
 def dropped(context: FakeContext) -> str:

@@ -147,7 +147,7 @@ def test_why_names_the_layer_and_what_each_said(context: FakeContext) -> None:
     assert (limit["value"], limit["bound_by"]) == (9, "command line")
     assert limit["said"] == {"command line": 9}
     (limit,) = shown(context, "why allow")["limits"]
-    assert limit == {"name": "allow", "value": "read", "bound_by": "settings", "said": {"settings": "read"}}
+    assert limit == {"name": "allow", "value": "ask", "bound_by": "settings", "said": {"settings": "ask"}}
     assert {limit["name"] for limit in shown(context, "why")["in_force"]["limits"]} == {"max_steps", "allow"}
     text = find_form("why")(shown(context, "why mode"), 80)
     assert text == "mode has no limit."
@@ -165,7 +165,7 @@ def test_why_explains_the_decision_on_a_call(context: FakeContext) -> None:
     text = find_form(context.shown[-1][0])(context.shown[-1][1], 80)
     assert row["subject"] == "touch made" and text.index("touch made") < text.index("max_steps")
     value = shown(context, f"why {row['id']}")
-    assert (value["decision"], value["from"], value["ran"]) == ("ask", "level read", False)
+    assert (value["decision"], value["from"], value["ran"]) == ("ask", "level ask", False)
 
 
 @pytest.mark.matrix
@@ -179,7 +179,7 @@ def test_why_tells_signals_from_the_other_layers(context: FakeContext) -> None:
     ]
     assert value["signals"]["bind"] and value["signals"]["event_class"] == "communication"
     assert "the run is communication" in find_form("why")(value, 80)
-    assert context.session.dispatcher.limits == Limits(max_steps=9, allow="read")
+    assert context.session.dispatcher.limits == Limits(max_steps=9, allow="ask")
 
 
 def test_init_starts_a_turn_with_the_instructions_for_nexus_md(context: FakeContext) -> None:
@@ -254,7 +254,7 @@ def test_plan_turns_plan_mode_on_and_off_and_takes_a_first_message(context: Fake
     context.run("permissions auto").run("plan")
     assert context.session.status().allow == "plan" and "read-only" in context.said[-1]
     context.run("plan")
-    assert context.session.status().allow == "run" and "Permission level: auto." in context.said[-1]
+    assert context.session.status().allow == "auto" and "Permission level: auto." in context.said[-1]
     for words in (
         "look at shop.py",
         "add tests for the parser",
@@ -278,7 +278,7 @@ def test_what_was_scheduled_by_the_name_of_plan_still_is(context: FakeContext) -
     for line in ("plan remove plan-1", "plan run 7", "plan pause"):
         with pytest.raises(NexusError, match=r"no such schedule|the argument is missing"):
             context.run(line)
-    assert not context.started and context.session.status().allow == "read"
+    assert not context.started and context.session.status().allow == "ask"
 
 
 def test_work_is_scheduled_with_the_options_of_the_shell(context: FakeContext) -> None:

@@ -49,7 +49,7 @@ def test_what_is_not_trusted_is_not_in_effect_and_said_once(tmp_path: Path) -> N
     assert notice(loaded) == "this project has .nexus/config.toml, which is not in effect: nexus trust"
     assert loaded.settings.limits == Settings().limits and loaded.settings.project == Limits()
     trust.trust(tmp_path)
-    assert load(tmp_path).settings.project == Limits(max_steps=1, allow="read")
+    assert load(tmp_path).settings.project == Limits(max_steps=1, allow="ask")
     (tmp_path / ".nexus" / "config.toml").write_text("[limits]\nmax_steps = 100000\n")
     loaded = load(tmp_path)
     assert "it has changed since you trusted it" in notice(loaded) and loaded.settings.project == Limits()

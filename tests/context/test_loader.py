@@ -166,7 +166,7 @@ tables = st.fixed_dictionaries({}, optional={"allow": st.sampled_from(LEVELS), "
 @given(tables, tables)
 def test_what_a_project_sets_is_never_looser_than_what_the_person_set(mine: dict, project: dict) -> None:  # type: ignore[type-arg]
     result = tighten_settings(mine, merge(mine, project))
-    assert LEVELS.index(result.get("allow", "read")) <= LEVELS.index(mine.get("allow", "read"))
+    assert LEVELS.index(result.get("allow", "ask")) <= LEVELS.index(mine.get("allow", "ask"))
     for key, value in mine.get("limits", {}).items():
         assert result["limits"][key] <= value
     assert result.get("model") == project.get("model", mine.get("model"))

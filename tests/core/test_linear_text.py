@@ -37,7 +37,7 @@ CASES = {
         "from nexus_cli.tools.registry import discover_tools\n"
         "rules = RuleSet((parse_rule('deny', 'bash(rm *)', discover_tools()),))\n"
         "run = lambda text: decide_command(\n"
-        "    text, level='run', rules=rules, cwd=Path('/'), project=Path('/'), confined=True)",
+        "    text, level='auto', rules=rules, cwd=Path('/'), project=Path('/'), confined=True)",
         "test '" + "[" * 60_000 + "'",
     ),
 }

@@ -104,7 +104,7 @@ def test_the_next_message_runs_its_commands(project: Path) -> None:
 def test_a_declined_edit_withdraws_the_question_about_the_command_behind_it(project: Path) -> None:
     person = Teller({"b.txt": Deny("leave it")})
     write = ("write_file", {"path": "b.txt", "content": "x"})
-    events, outcome = say(opened(project, [write, TEST], person=person, allow="read"), "go")
+    events, outcome = say(opened(project, [write, TEST], person=person, allow="ask"), "go")
     declined, second = results(events)
     assert declined.denied and second.text == "[nexus: not run: the edit of b.txt before it was refused]"
     assert [row["tool"] for row in outcome.denied] == ["write_file"], "what did not run is no refusal"
@@ -118,7 +118,7 @@ def test_a_declined_edit_withdraws_the_question_about_the_command_behind_it(proj
 def test_nobody_is_asked_about_a_command_behind_an_edit_that_cannot_be_made(edit: Call, project: Path) -> None:
     write_settings(DENIED_FOLDER)
     write, later = (("write_file", {"path": name, "content": "x"}) for name in ("b.txt", "c.txt"))
-    events, _ = say(opened(project, [write, edit, TEST, later], person=Person(), allow="read"), "go")
+    events, _ = say(opened(project, [write, edit, TEST, later], person=Person(), allow="ask"), "go")
     assert [one.ran and not one.error for one in results(events)] == [True, False, False, True]
     asked = [one.question.what for one in events if isinstance(one, ApprovalRequest)]
     assert len(asked) == 2 and "b.txt" in asked[0] and "c.txt" in asked[1], "each once"
@@ -128,7 +128,7 @@ def test_nobody_is_asked_about_a_command_behind_an_edit_that_cannot_be_made(edit
 def test_a_command_is_asked_about_once_the_edit_before_it_could_be_made(project: Path) -> None:
     first = ("edit_file", {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})
     second = ("edit_file", {"path": "a.txt", "edits": [{"old": "two", "new": "three"}]})
-    events, _ = say(opened(project, [first, second, TEST], person=Person(), allow="read"), "go")
+    events, _ = say(opened(project, [first, second, TEST], person=Person(), allow="ask"), "go")
     assert (project / "a.txt").read_text() == "three\n" and (project / "ran").exists()
     assert len([one for one in events if isinstance(one, ApprovalRequest)]) == 3
 
@@ -137,11 +137,11 @@ def test_a_command_is_asked_about_once_the_edit_before_it_could_be_made(project:
 def test_a_deferred_approval_between_them_changes_nothing(project: Path) -> None:
     """The resumed turn finds the edit that failed in the window."""
     write = ("write_file", {"path": "b.txt", "content": "x"})
-    session = opened(project, [WRONG, write, TEST], person=Teller({"b.txt": Defer()}), allow="read")
+    session = opened(project, [WRONG, write, TEST], person=Teller({"b.txt": Defer()}), allow="ask")
     say(session, "go")
     provider = Played(lambda request: "done")
     again = open_session(
-        Options(project, MODEL, resume=session.id, allow="read"), SETTINGS, approver=Person(), provider=provider
+        Options(project, MODEL, resume=session.id, allow="ask"), SETTINGS, approver=Person(), provider=provider
     )
     written, skipped = results(say(again, "")[0])
     assert written.ran and (project / "b.txt").exists()

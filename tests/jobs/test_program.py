@@ -71,7 +71,7 @@ def run(place: Stage, *arguments: str) -> list[str]:
 
 def test_a_program_works_today_and_goes_on_tomorrow(place: Stage) -> None:
     lines = run(place, str(PROGRAM), ".", "Mend the greeting")
-    assert lines[0] == "level read limits {'max_steps': 20, 'max_cost': 0.5}"
+    assert lines[0] == "level ask limits {'max_steps': 20, 'max_cost': 0.5}"
     assert lines[-2] == "Mended, not tested." and (place.folder / "hello.txt").read_text() == "hello\n"
     assert [line for line in lines if line.startswith("asks")] == [
         "asks edit_file hello.txt -> once",

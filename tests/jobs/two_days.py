@@ -29,7 +29,7 @@ async def main(folder: str, prompt: str, session: str | None = None) -> None:
         if session == "yesterday":
             session = (await client.list_sessions(folder))["sessions"][0]["id"]
         agent = await client.create_agent("helper", session=session, limits={"max_steps": 20, "max_cost": 0.5})
-        print("level", agent["allow"], "limits", agent["limits"])
+        print("level", agent["level"], "limits", agent["limits"])
         print(await watch(client, prompt))
         print("messages", (await client.get_messages("helper"))["total"])
 

@@ -131,7 +131,7 @@ TIGHT: dict[str, Any] = {
     "max_total_tokens": 100,
     "max_cost": 0.1,
     "timeout": 1.0,
-    "allow": "read",
+    "allow": "ask",
     "tools": frozenset({"grep"}),
     "mode": "single_action",
     "max_iterations": 1,
@@ -162,7 +162,7 @@ def test_a_recipe_only_tightens_what_the_person_allowed(recipe: Limits, allow: s
         compose_limits(limit_layers(settings, replace(ask, limits=one), options, False)) for one in (Limits(), recipe)
     )
     assert tight[0] <= loose[0] and tight[0] <= recipe
-    assert LEVELS.index(tight[0].allow or "read") <= LEVELS.index(allow)
+    assert LEVELS.index(tight[0].allow or "ask") <= LEVELS.index(allow)
 
 
 HOSTILE = """\

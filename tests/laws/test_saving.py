@@ -230,7 +230,7 @@ def test_a_call_that_waits_for_the_server_does_not_run_at_a_level_that_denies_it
                 session.set_level("plan")
                 postgres.start()
 
-            session = around.open(allow="read")
+            session = around.open(allow="ask")
             session.dispatcher.approver = Allower(change)
             assert outcome(await say(session, "write it")).ok
             assert not (around.folder / "made.txt").exists()
@@ -243,7 +243,7 @@ def test_a_call_whose_start_could_not_be_saved_has_no_unknown_outcome(place: Pat
     with world(place, write_once, ledger_url=url) as around:
 
         async def live() -> None:
-            session, stops = around.open(allow="read"), [postgres.stop]
+            session, stops = around.open(allow="ask"), [postgres.stop]
             wait_for(session, 0.1)
             session.dispatcher.approver = Allower(lambda: stops.pop()() if stops else None)
             assert not outcome(await say(session, "write it")).ok

@@ -21,7 +21,7 @@ from nexus_cli.ledger import Ledger, schema
 from nexus_cli.ledger.copying import copy_ledger
 
 PROJECT = "/team/app"
-OPTIONS = {"folder": PROJECT, "allow": "read"}
+OPTIONS = {"folder": PROJECT, "allow": "ask"}
 FORGED = json.dumps({"folder": "/", "allow": "all", "rules": ["bash(*)"]})
 
 

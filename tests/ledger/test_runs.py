@@ -252,14 +252,14 @@ def test_the_cursor_of_a_member_only_goes_on(ledger: Ledger) -> None:
 
 
 def test_a_plan_fires_once_however_many_see_that_it_is_due(ledger: Ledger) -> None:
-    plan = ledger.plans.add("report", {"allow": "read"}, AT, next_at=100.0, cron="0 9 * * *", zone="UTC", name="Daily")
+    plan = ledger.plans.add("report", {"allow": "ask"}, AT, next_at=100.0, cron="0 9 * * *", zone="UTC", name="Daily")
     with pytest.raises(NexusError, match="one of this name"):
         ledger.plans.add("other", {}, AT, next_at=100.0, name="Daily")
     assert ledger.plans.due(99.0) == [] and ledger.plans.due(100.0) == [plan]
     (key,) = ledger.plans.fire(plan, 200.0, AT, [("plan-1 100", {"type": "plan"})])
     assert ledger.plans.fire(plan, 200.0, AT, [("plan-1 100 b", {"type": "plan"})]) == []
     run = ledger.runs.get(key)
-    assert run.plan == plan.key and run.options == {"allow": "read"} and ledger.plans.find("Daily").next_at == 200.0
+    assert run.plan == plan.key and run.options == {"allow": "ask"} and ledger.plans.find("Daily").next_at == 200.0
     assert ledger.plans.change(plan.key, paused=True).paused and ledger.plans.due(1e9) == []
     ledger.plans.remove(plan.key)
     assert ledger.plans.list_plans() == [] and ledger.runs.get(key).plan == plan.key

@@ -81,7 +81,7 @@ def test_session_and_always_cover_the_same_commands_and_the_way_back_works(proje
     again = Person()
     dispatcher.approver = again
     call = CheckedCall(dispatcher.registry.tools()[0], {"command": "pytest -q"}, {})
-    found = dispatcher.permission.decide(call, "read")
+    found = dispatcher.permission.decide(call, "ask")
     assert not found.rule and not names(session)[1:]
 
 
@@ -217,9 +217,9 @@ def test_a_long_prompt_of_a_plan_is_shown_to_its_last_line(project: Path) -> Non
     ("level", "rules", "made"),
     sample(
         [
-            ("read", "", 0),
+            ("ask", "", 0),
             ("edit", "", 1),
-            ("read", 'allow = ["plan"]', 1),
+            ("ask", 'allow = ["plan"]', 1),
             ("all", 'deny = ["plan"]', 0),
             (PLAN, "", 0),
         ],
@@ -234,7 +234,7 @@ def test_level_and_rules_decide_on_plans_where_nobody_is_there(
     events, outcome = say(session, "go")
     assert len(plans()) == made
     assert results(events)[0].denied == (not made)
-    if (level, made) == ("read", 0):
+    if (level, made) == ("ask", 0):
         assert outcome.denied[0]["allow"] == "edit", "the level that lets it run is named"
 
 
@@ -276,10 +276,10 @@ def test_a_message_to_people_asks_at_the_lowest_level_and_is_shown_whole(project
     session = planning(project, call, call, person=(person := Person(SESSION)), services=services)
     say(session, "go")
     assert (len(person.asked), len(sent), names(session)) == (1, 2, [call[0]])
-    for level, options in (("read", {"answers": True}), ("edit", {}), ("read", {})):
+    for level, options in (("ask", {"answers": True}), ("edit", {}), ("ask", {})):
         nobody = planning(project, call, person=None, services=services, allow=level, **options)
         told = results(say(nobody, "go")[0])[0]
-        assert told.denied == (level == "read" and not options), "a run in a space answers without asking"
+        assert told.denied == (level == "ask" and not options), "a run in a space answers without asking"
     assert say(planning(project, call, person=Person(), services=services, allow=PLAN), "go")[1].denied
 
 

@@ -43,7 +43,7 @@ class Person:
             self.waiting -= 1
 
 
-def opened(folder: Path, person: Person, *steps: Calls, allow: str = "read") -> Session:
+def opened(folder: Path, person: Person, *steps: Calls, allow: str = "ask") -> Session:
     """A session whose model asks for the calls of each of `steps` (none: it ends the turn), then is done."""
 
     def script(request: Any) -> Any:
@@ -377,7 +377,7 @@ def test_a_question_that_a_level_has_answered_is_asked_again_if_the_level_goes_b
         try:
             await asyncio.sleep(30)
         finally:
-            sessions[0].set_level("read")
+            sessions[0].set_level("ask")
         raise AssertionError
 
     person = Person(answer)

@@ -116,20 +116,20 @@ def decisions(session: Session) -> list[Mapping[str, Any]]:
 
 ASKED: dict[str, tuple[Call, ...]] = {
     "plan": (),
-    "read": (WRITES, NETWORK, OUTSIDE),
+    "ask": (WRITES, NETWORK, OUTSIDE),
     "edit": (WRITES, NETWORK, OUTSIDE),
-    "run": (NETWORK, OUTSIDE),
+    "auto": (NETWORK, OUTSIDE),
     "all": (),
 }
 RUNS: dict[str, tuple[Call, ...]] = {
     "plan": (FREE,),
-    "read": (FREE,),
+    "ask": (FREE,),
     "edit": (FREE,),
-    "run": (FREE, WRITES),
+    "auto": (FREE, WRITES),
     "all": (FREE, WRITES, NETWORK, OUTSIDE),
 }
 PROFILES = {"ls": "read", "touch made": "write", "touch net": "net", "touch ../outside": "none"}
-NEEDED = {"touch made": "run", "touch never": None, "touch net": "all", "touch ../outside": "all"}
+NEEDED = {"touch made": "auto", "touch never": None, "touch net": "all", "touch ../outside": "all"}
 
 
 @pytest.mark.matrix
@@ -150,7 +150,7 @@ def test_each_kind_of_command_at_each_level(project: Path, level: str, has_perso
     assert made == wanted and (project.parent / "outside").exists() == (OUTSIDE in ran)
     refused = {row["subject"]: row for row in outcome.denied}
     assert set(refused) == {call[1]["command"] for call in CALLS if call not in ran}
-    assert {name: row["allow"] for name, row in refused.items()} == {name: NEEDED[name] for name in refused}
+    assert {name: row["level"] for name, row in refused.items()} == {name: NEEDED[name] for name in refused}
     assert "deny bash(touch never) (" in refused["touch never"]["why"]
     for call, value in zip(CALLS, decisions(session), strict=True):
         profile = "none" if level == "all" else PROFILES.get(call[1]["command"])
@@ -165,7 +165,7 @@ def test_a_project_whose_settings_never_end_holds_nothing_up(kind: str, project:
     file = project / ".nexus" / "config.toml"
     os.mkfifo(file) if kind == "pipe" else file.symlink_to("/dev/zero")
     (project / "a").write_text("here")
-    events, _ = say(opened(project, ("read_file", {"path": "a"}), WRITES, allow="run"), "go")
+    events, _ = say(opened(project, ("read_file", {"path": "a"}), WRITES, allow="auto"), "go")
     assert all(result.ran for result in results(events))
 
 
@@ -237,7 +237,7 @@ def test_a_command_cannot_read_what_a_deny_rule_names_in_a_folder_that_it_reads_
         for line in ("echo new > made; mkdir app/deep && echo x > app/deep/x", "cat made app/deep/x; rm made")
     ]
     settings = replace(SETTINGS, sandbox=SandboxSettings(backend=backend))
-    session = opened(project, *reads, *makes, allow="run", settings=settings)
+    session = opened(project, *reads, *makes, allow="auto", settings=settings)
     one, whole, script, _, made = (result.text for result in results(say(session, "go")[0]))
     assert "app/open:hunter2" in one and "app/.env:hunter2" not in one
     assert "./app/open:hunter2" in whole and ".env:hunter2" not in whole and "key" not in whole
@@ -269,7 +269,7 @@ def test_a_question_says_what_runs_where_which_parts_ask_and_what_always_stores(
     assert (first["profile"], first["rule"], first["stores"]) == ("write", "", ["bash(touch *)"])
     assert first["parts"] == [
         {"command": ["pwd"], "decision": "allow", "rule": None, "from": "built in"},
-        {"command": ["touch", "made"], "decision": "ask", "rule": None, "from": "level read"},
+        {"command": ["touch", "made"], "decision": "ask", "rule": None, "from": "level ask"},
     ]
     assert second["rule"].startswith("ask bash(ls *) (") and "config.toml line 2" in second["rule"]
     assert second["stores"] == [] and second["parts"][0]["rule"] == "bash(ls *)", "no allow rule would win over it"
@@ -390,7 +390,7 @@ def test_for_the_session_stores_nothing(project: Path) -> None:
     assert [value.get("answer") for value in decisions(session)] == ["session", None]
 
 
-@pytest.mark.parametrize(("level", "asks"), sample([("read", True), ("run", True), ("all", False)], 3))
+@pytest.mark.parametrize(("level", "asks"), sample([("ask", True), ("auto", True), ("all", False)], 3))
 def test_an_ask_rule_asks_at_every_level_but_all(project: Path, level: str, asks: bool) -> None:
     write_settings('[rules]\nask = ["bash(ls *)", "read_file(a.txt)"]\nallow = ["bash(ls *)"]\n')
     (project / "a.txt").write_text("one\n")
@@ -399,7 +399,7 @@ def test_an_ask_rule_asks_at_every_level_but_all(project: Path, level: str, asks
     assert [one.call.name for one in person.asked] == (["bash", "read_file"] if asks else [])
 
 
-@pytest.mark.parametrize("level", ["plan", "read", "all"])
+@pytest.mark.parametrize("level", ["plan", "ask", "all"])
 def test_a_deny_rule_for_files_holds_at_every_level_and_nobody_is_asked(project: Path, level: str) -> None:
     write_settings('[rules]\ndeny = ["read_file(secret/**)", "write_file"]\n')
     (project / "secret").mkdir()
@@ -525,7 +525,7 @@ def test_a_deny_rule_that_is_added_while_a_question_is_open_refuses_its_call(pro
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("level", ["read", "all"])
+@pytest.mark.parametrize("level", ["ask", "all"])
 def test_rules_are_read_and_walls_tried_beside_the_event_loop(
     project: Path, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -546,7 +546,7 @@ def test_rules_are_read_and_walls_tried_beside_the_event_loop(
 
     class Changes(Person):
         async def ask(self, question: Question) -> Answer:
-            sessions[0].set_level("read")
+            sessions[0].set_level("ask")
             return await super().ask(question)
 
     calls = [("read_file", {"path": "a"}), FREE, ("read_file", {"path": str(places().keys)})]
@@ -572,7 +572,7 @@ def test_a_deny_rule_that_cannot_be_read_is_told_at_the_start_and_nothing_runs_u
         opened(project, FREE, allow="all")
     assert error.value.kind == refused.value.kind == "config" and "config.toml line 3" in error.value.message
     events, _ = say(session, "go")
-    assert not notices(events) and session.status().allow == "read"
+    assert not notices(events) and session.status().allow == "ask"
 
 
 def test_a_deny_rule_that_becomes_unreadable_ends_a_turn_in_which_nothing_would_ask(project: Path) -> None:
@@ -655,7 +655,7 @@ def test_a_required_sandbox_that_is_not_there_opens_no_session(project: Path, mo
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("level", sample(["read", "run", "all"], 3))
+@pytest.mark.parametrize("level", sample(["ask", "auto", "all"], 3))
 def test_without_a_sandbox_every_command_asks_and_that_is_told_once(project: Path, level: str) -> None:
     edit = ("write_file", {"path": "a.txt", "content": "x"})
     person = Person(Deny())
@@ -665,7 +665,7 @@ def test_without_a_sandbox_every_command_asks_and_that_is_told_once(project: Pat
         assert not person.asked and not notices(events) and (project / "made").exists()
         return
     asked = [one.call.name for one in person.asked]
-    assert asked == ["bash", "write_file", "bash"] if level == "read" else asked == ["bash", "bash"]
+    assert asked == ["bash", "write_file", "bash"] if level == "ask" else asked == ["bash", "bash"]
     assert {one.profile for one in person.asked if one.kind == "run"} == {"none"}
     assert all(not one.stores for one in person.asked), "a rule would not let it run"
     [line] = notices(events)
@@ -675,14 +675,14 @@ def test_without_a_sandbox_every_command_asks_and_that_is_told_once(project: Pat
 def test_a_bare_session_without_settings_asks_for_every_command(project: Path) -> None:
     permission = CallPermission(project, project)
     tools = discover_tools()
-    for level in ("read", "edit", "run"):
+    for level in ("ask", "edit", "auto"):
         found = permission.decide(CheckedCall(tools["bash"], {"command": "ls"}, {}), level)
         assert found.asks and not found.profile
     assert permission.decide(CheckedCall(tools["bash"], {"command": "ls"}, {}), "all").is_granted
     assert permission.decide(CheckedCall(tools["bash"], {"command": "ls"}, {}), PLAN).is_denied
 
 
-@pytest.mark.parametrize("level", ["run", "all"])
+@pytest.mark.parametrize("level", ["auto", "all"])
 def test_a_command_gets_no_key_and_what_was_taken_out_is_told_once(
     project: Path, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -763,7 +763,7 @@ def test_a_result_names_the_wall_that_a_command_met(project: Path, backend: str)
         ("bash", {"command": "echo no trouble"}),
     ]
     for person in (Person(Allow()), None):
-        events, _ = say(opened(project, calls, person=person, allow="run", settings=settings), "go")
+        events, _ = say(opened(project, calls, person=person, allow="auto", settings=settings), "go")
         write, network, silent, plain = (result.text for result in results(events))
         way, ask = ("ask to run it outside", "network=true") if person else ("nobody can be asked for it]",) * 2
         assert f"[sandbox: write to {outside} refused; {way}" in write and not outside.exists()
@@ -777,7 +777,7 @@ def test_a_protected_place_that_a_command_changed_is_put_back_and_told(project: 
     hook = project / ".git" / "hooks" / "pre-commit"
     hook.parent.mkdir()
     command = ("bash", {"command": f"echo evil > {hook.relative_to(project)}; echo evil > NEXUS.md; ls"})
-    events, _ = say(opened(project, command, allow="run"), "go")
+    events, _ = say(opened(project, command, allow="auto"), "go")
     assert not hook.exists() and not (project / "NEXUS.md").exists()
     assert "[sandbox: " in results(events)[0].text
 
@@ -786,7 +786,7 @@ def test_of_very_many_protected_places_that_were_put_back_a_few_are_named(projec
     for number in range(30):
         (project / f"d{number}").mkdir()
     command = ("bash", {"command": "for d in d*; do echo evil > $d/AGENTS.md; done"})
-    text = results(say(opened(project, command, allow="run"), "go")[0])[0].text
+    text = results(say(opened(project, command, allow="auto"), "go")[0])[0].text
     assert not list(project.glob("d*/AGENTS.md"))
     assert text.count("AGENTS.md: removed]") == 20 and "[sandbox: 10 more protected places" in text
 
@@ -799,10 +799,10 @@ def test_temporary_files_of_commands_live_as_long_as_their_session(project: Path
         return results([event async for event in session.run("go")])[-1].text.splitlines()[0]
 
     async def turns() -> None:
-        first = opened(project, keep, allow="run")
+        first = opened(project, keep, allow="auto")
         temp = Path(await turn(first))
         script = Played(lambda request: "done" if request.messages[-1]["role"] == "tool" else [look])
-        options = Options(project, MODEL, allow="run")
+        options = Options(project, MODEL, allow="auto")
         same = open_session(replace(options, resume=first.id), SETTINGS, approver=None, provider=script, earlier=first)
         assert await turn(same) == "kept", "the same session under another model"
         other = open_session(options, SETTINGS, approver=None, provider=script, earlier=same)

@@ -69,13 +69,13 @@ def test_a_path_that_is_no_string_is_refused(project: Path, given: object) -> No
 @pytest.mark.parametrize("default", ["/etc/passwd", ["a.txt", "../x"]])
 def test_a_path_that_is_left_out_is_the_default_of_the_schema(project: Path, default: object) -> None:
     tool = _reader({"type": "string", "default": default})
-    assert _asks(decide(tool, {}, allow="read", cwd=project, project=project), "outside")
-    assert decide(tool, {"where": "a.txt"}, allow="read", cwd=project, project=project).is_granted
+    assert _asks(decide(tool, {}, allow="ask", cwd=project, project=project), "outside")
+    assert decide(tool, {"where": "a.txt"}, allow="ask", cwd=project, project=project).is_granted
     for schema in ({"type": "string"}, {"default": None}, True):
         assert list(resolve_targets(_reader(schema), {}, project)) == ["."]
 
 
-@pytest.mark.parametrize("allow", ["read", "edit"])
+@pytest.mark.parametrize("allow", ["ask", "edit"])
 @pytest.mark.parametrize(
     "path",
     [
@@ -101,14 +101,14 @@ def test_outside_the_project_is_asked_about(project: Path, path: str, allow: str
 @pytest.mark.matrix
 @pytest.mark.parametrize("path", ["a.txt", "src/new/deep.py", ".", "in/x", "./src/../a.txt", "..x", ".git/config"])
 def test_reading_inside_the_project_runs(project: Path, path: str) -> None:
-    assert _decide(project, "read_file", path, "read").is_granted
-    assert _decide(project, "read_file", str(project / path), "read").is_granted
+    assert _decide(project, "read_file", path, "ask").is_granted
+    assert _decide(project, "read_file", str(project / path), "ask").is_granted
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("path", ["a.txt", "src/new/deep.py", "in/x", ".gitignore", ".github/x.yml", "notes.md"])
 def test_edits_inside_the_project_run_from_the_level_edit(project: Path, path: str) -> None:
-    assert _asks(_decide(project, "edit_file", path, "read"), "edit")
+    assert _asks(_decide(project, "edit_file", path, "ask"), "edit")
     assert _decide(project, "edit_file", path, "edit").is_granted
 
 
@@ -140,7 +140,7 @@ def test_edits_inside_the_project_run_from_the_level_edit(project: Path, path: s
     ],
 )
 def test_protected_places_are_asked_about_when_written(project: Path, path: str) -> None:
-    for allow in ("read", "edit"):
+    for allow in ("ask", "edit"):
         assert _asks(_decide(project, "write_file", path, allow), "protected")
     assert _decide(project, "write_file", path, "all").is_granted
 
@@ -208,10 +208,10 @@ def test_protected_places_are_asked_about_when_written(project: Path, path: str)
 )
 def test_what_other_programs_obey_by_themselves_is_asked_about_when_edited(project: Path, path: str) -> None:
     for tool in ("write_file", "edit_file"):
-        for allow in ("read", "edit", "run"):
+        for allow in ("ask", "edit", "auto"):
             assert _asks(_decide(project, tool, path, allow), "protected")
         assert _decide(project, tool, path, "all").is_granted
-    assert _decide(project, "read_file", path, "read").is_granted
+    assert _decide(project, "read_file", path, "ask").is_granted
 
 
 @pytest.mark.matrix
@@ -383,37 +383,37 @@ def test_a_personal_rule_opens_one_credential_for_one_tool(project: Path, monkey
 
 
 def test_the_question_names_where_a_link_leads(project: Path) -> None:
-    verdict = _decide(project, "read_file", "leak", "read")
+    verdict = _decide(project, "read_file", "leak", "ask")
     assert verdict.asks
     assert verdict.why == f"it reads outside the project: leak -> {project.parent / 'outside' / 'secret'}"
 
 
 def test_what_was_resolved_before_is_what_is_judged(project: Path) -> None:
-    where = {"cwd": project, "project": project, "allow": "read"}
+    where = {"cwd": project, "project": project, "allow": "ask"}
     inside, outside = project / "a.txt", project.parent / "outside" / "secret"
     assert decide(READ, {"path": "leak"}, targets={"leak": inside}, **where).is_granted  # type: ignore[arg-type]
     assert _asks(decide(READ, {"path": "a.txt"}, targets={"a.txt": outside}, **where), "outside")  # type: ignore[arg-type]
 
 
 def test_commands_ask_until_the_level_all_and_recall_never_does(project: Path) -> None:
-    for allow in ("read", "edit"):
+    for allow in ("ask", "edit"):
         assert _asks(decide(BASH, {"command": "ls"}, allow=allow, cwd=project, project=project), "run")
     assert decide(BASH, {"command": "ls"}, allow="all", cwd=project, project=project).is_granted
-    assert decide(RECALL, {"id": "d1"}, allow="read", cwd=project, project=project).is_granted
+    assert decide(RECALL, {"id": "d1"}, allow="ask", cwd=project, project=project).is_granted
 
 
 def test_a_path_is_relative_to_the_working_folder_and_judged_by_the_project(project: Path) -> None:
-    inside = decide(READ, {"path": "../a.txt"}, allow="read", cwd=project / "src", project=project)
+    inside = decide(READ, {"path": "../a.txt"}, allow="ask", cwd=project / "src", project=project)
     assert inside.is_granted
-    assert decide(GREP, {"pattern": "x"}, allow="read", cwd=project / "src", project=project).is_granted
-    assert _asks(decide(GREP, {"pattern": "x"}, allow="read", cwd=project.parent, project=project), "outside")
+    assert decide(GREP, {"pattern": "x"}, allow="ask", cwd=project / "src", project=project).is_granted
+    assert _asks(decide(GREP, {"pattern": "x"}, allow="ask", cwd=project.parent, project=project), "outside")
 
 
 def test_a_project_reached_through_a_link_is_the_same_project(project: Path, tmp_path: Path) -> None:
     door = tmp_path / "door"
     door.symlink_to(project)
-    assert decide(READ, {"path": "a.txt"}, allow="read", cwd=door, project=door).is_granted
-    assert decide(READ, {"path": str(project / "a.txt")}, allow="read", cwd=door, project=door).is_granted
+    assert decide(READ, {"path": "a.txt"}, allow="ask", cwd=door, project=door).is_granted
+    assert decide(READ, {"path": str(project / "a.txt")}, allow="ask", cwd=door, project=door).is_granted
 
 
 @pytest.mark.parametrize("path", ["", "\0", "a\0b"])
@@ -422,7 +422,7 @@ def test_what_is_no_path_is_never_granted_below_all(project: Path, path: str) ->
 
 
 def test_the_reason_is_one_line(project: Path) -> None:
-    verdict = _decide(project, "read_file", "../a\nb\rc", "read")
+    verdict = _decide(project, "read_file", "../a\nb\rc", "ask")
     assert verdict.asks
     assert "\n" not in verdict.why and "\r" not in verdict.why
 

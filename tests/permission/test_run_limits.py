@@ -189,7 +189,7 @@ def test_the_fifth_equal_call_tells_how_many_ran_and_how_many_were_refused(
             return Allow() if len(self.asked) <= yes else Deny("enough")
 
     limits = Limits(max_iterations=iterations)
-    session = limited(tmp_path, steps(*[[RUN]] * 6), limits, Tired(None), allow="read")
+    session = limited(tmp_path, steps(*[[RUN]] * 6), limits, Tired(None), allow="ask")
     error = say(session, "go")[1].error
     assert error is not None
     if iterations == 2:  # a run that goes on asking ends before
@@ -273,7 +273,7 @@ def test_a_limit_of_a_recipe_names_its_file_and_no_option_that_cannot_raise_it(t
         [
             ({"limits": Limits(max_steps=3)}, "max_steps 3 (was 9)"),
             ({"no_tools": True, "limits": Limits(max_steps=9)}, "tools none (was without limit)"),
-            ({"allow": "read", "limits": Limits(max_steps=9)}, ""),
+            ({"allow": "ask", "limits": Limits(max_steps=9)}, ""),
             ({"limits": Limits(max_steps=9, timeout=60)}, "timeout 60 (was without limit)"),
             ({"limits": Limits(max_steps=9)}, ""),
         ],

@@ -62,7 +62,7 @@ def toolless(root: Path) -> tuple[Done, Any]:
 
 def levels(root: Path) -> dict[str, dict[str, Any]]:
     seen = {}
-    for level in ("read", "edit", "all"):
+    for level in ("ask", "edit", "all"):
         with stage(root / level) as place:
             (place.folder / "in.txt").write_text("inside\n")
             outside = place.home / "out.txt"
@@ -187,7 +187,7 @@ def test_without_tools_none_is_offered_and_none_runs(seen: Seen) -> None:
 @pytest.mark.parametrize(
     ("level", "passed", "left"),
     [
-        ("read", [True, False, False, False, False], ["in.txt"]),
+        ("ask", [True, False, False, False, False], ["in.txt"]),
         ("edit", [True, False, False, True, False], ["in.txt", "new.txt"]),
         ("all", [True, True, True, True, True], ["NEXUS.md", "in.txt", "new.txt", "ran"]),
     ],

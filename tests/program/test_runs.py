@@ -82,7 +82,7 @@ def test_an_approval_of_a_run_that_nobody_watches_waits_for_an_answer(answer: st
         edit = calls(("write_file", {"path": "made", "content": "x"}))
         place.script({"rules": [{"when": {"last_role": "user"}, "then": edit}], "default": {"text": "over"}})
         with closing(ledger_of(place)) as ledger:
-            options = {"folder": str(place.folder), "model": MODEL, "allow": "read", "ask": True}
+            options = {"folder": str(place.folder), "model": MODEL, "allow": "ask", "ask": True}
             ledger.runs.queue("plan", "make it", {"type": "plan", "instruction": "make it"}, options, AT)
         first = place.run("serve", "--once", "--json")
         assert first.status == 0 and not (place.folder / "made").exists()

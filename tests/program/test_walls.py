@@ -28,7 +28,7 @@ def tool_results(place: Stage) -> list[str]:
 def levels(root: Path) -> dict[str, Any]:
     """One batch of calls at each level, nobody to ask."""
     shown: dict[str, Any] = {}
-    for level in ("read", "edit", "run", "all"):
+    for level in ("ask", "edit", "auto", "all"):
         with stage(root / level) as place:
             out = place.home / "out"
             batch = calls(
@@ -49,7 +49,7 @@ def levels(root: Path) -> dict[str, Any]:
                 "left": sorted(path.name for path in place.folder.iterdir()),
                 "out": out.exists(),
                 "results": tool_results(place),
-                "refused": {row["subject"]: row["allow"] for row in done.result["denied"]},
+                "refused": {row["subject"]: row["level"] for row in done.result["denied"]},
             }
     return shown
 
@@ -115,9 +115,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 @pytest.mark.parametrize(
     ("level", "left", "refused"),
     [
-        ("read", [], ["made", "out", "never", "net", "beyond", "edited"]),
+        ("ask", [], ["made", "out", "never", "net", "beyond", "edited"]),
         ("edit", ["edited"], ["made", "out", "never", "net", "beyond"]),
-        ("run", ["edited", "made"], ["never", "net", "beyond"]),
+        ("auto", ["edited", "made"], ["never", "net", "beyond"]),
         ("all", ["beyond", "edited", "made", "net"], ["never"]),
     ],
 )
@@ -128,12 +128,12 @@ def test_what_a_level_covers_runs_and_the_rest_is_refused(
     assert shown["done"].status == 0 and clean(shown["done"]), shown["done"]
     assert shown["left"] == left and shown["out"] == (level == "all")
     assert [subject.split("/")[-1].split()[-1] for subject in shown["refused"]] == refused
-    needed = {"edited": "edit", "made": "run", "never": None, "net": "all", "beyond": "all"}
-    for subject, allow in shown["refused"].items():
-        assert allow == needed.get(subject.split()[-1], "run")
+    needed = {"edited": "edit", "made": "auto", "never": None, "net": "all", "beyond": "all"}
+    for subject, enough in shown["refused"].items():
+        assert enough == needed.get(subject.split()[-1], "auto")
 
 
-@pytest.mark.parametrize("level", ["read", "edit", "run", "all"])
+@pytest.mark.parametrize("level", ["ask", "edit", "auto", "all"])
 def test_no_command_sees_a_key_and_the_model_is_told_which_names_are_missing(seen: Seen, level: str) -> None:
     first, *_, last, _ = seen["levels"][level]["results"]
     assert "[sandbox: " not in first, "a command that asks for no variable misses none"
@@ -142,7 +142,7 @@ def test_no_command_sees_a_key_and_the_model_is_told_which_names_are_missing(see
 
 
 def test_a_command_that_met_a_wall_says_so_and_that_nobody_can_be_asked(seen: Seen) -> None:
-    run, everything = (seen["levels"][level]["results"][2] for level in ("run", "all"))
+    run, everything = (seen["levels"][level]["results"][2] for level in ("auto", "all"))
     assert "[sandbox: write to " in run and "refused; nobody can be asked for it]" in run and "[exit status 1]" in run
     assert everything == "[exit status 0]" or "(no output)" in everything
 
@@ -151,7 +151,7 @@ def test_without_a_sandbox_run_is_edit_and_that_is_told_once(seen: Seen) -> None
     shown = seen["no_sandbox"]
     assert shown["left"] == ["a"]
     refused = shown["done"].result["denied"]
-    assert [(row["subject"], row["allow"]) for row in refused] == [("ls", "all"), ("ls -a", "all")]
+    assert [(row["subject"], row["level"]) for row in refused] == [("ls", "all"), ("ls -a", "all")]
     assert sum("No sandbox" in line for line in shown["done"].told) == 1
 
 
@@ -162,7 +162,7 @@ def test_always_is_shown_stored_told_and_holds_in_the_next_session(seen: Seen) -
     assert "nexus rules remove" in shown["rest"]
     asks = [line["question"] for line in shown["lines"] if line["type"] == "approval.ask"]
     assert [(one["profile"], one["rule"], one["stores"]) for one in asks] == [("write", "", ["bash(touch *)"])]
-    assert asks[0]["parts"] == [{"command": ["touch", "one"], "decision": "ask", "rule": None, "from": "level read"}]
+    assert asks[0]["parts"] == [{"command": ["touch", "one"], "decision": "ask", "rule": None, "from": "level ask"}]
     assert [line["answer"] for line in shown["lines"] if line["type"] == "approval.answer"] == [
         {"answer": "allow", "always": True, "stored": True}
     ]

@@ -17,8 +17,8 @@ def test_a_refused_call_is_explained_by_its_id_as_in_denied(tmp_path: Path) -> N
         text = place.run("why", denied["id"])
         unknown = place.run("why", "zzz")
     assert not (place.folder / "made").exists()
-    assert (value["decision"], value["level"], value["profile"]) == ("ask", "read", "write")
-    assert (value["rule"], value["from"], value["answer"], value["tool"]) == (None, "level read", None, "bash")
+    assert (value["decision"], value["level"], value["profile"]) == ("ask", "ask", "write")
+    assert (value["rule"], value["from"], value["answer"], value["tool"]) == (None, "level ask", None, "bash")
     assert value["parts"][0]["command"] == ["touch", "made"] and value["subject"] == "touch made" and value["at"]
     assert [row["decision"] for row in listed["decisions"]] == ["ask", "allow"]
     assert listed["decisions"][1]["from"] == "built in" and listed["session"] == value["session"]

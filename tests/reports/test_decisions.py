@@ -50,7 +50,7 @@ def run(command: str) -> tuple[str, dict[str, Any]]:
     return "bash", {"command": command}
 
 
-def played(folder: Path, *steps: Any, person: Person | None = None, allow: str = "read", **settings: Any) -> Session:
+def played(folder: Path, *steps: Any, person: Person | None = None, allow: str = "ask", **settings: Any) -> Session:
     """A session in which the model asked for the calls of each of `steps`, one request each."""
     (folder / ".git").mkdir(exist_ok=True)
 
@@ -117,7 +117,7 @@ def test_the_answer_of_the_person_and_the_layer_of_the_level_are_named(tmp_path:
 @pytest.mark.matrix
 def test_a_call_that_nobody_could_be_asked_about_says_so(tmp_path: Path) -> None:
     (row,) = decided(session := played(tmp_path, [run("touch one")]))
-    assert (row["decision"], row["answer"], row["ran"], row["from"]) == ("ask", None, False, "level read")
+    assert (row["decision"], row["answer"], row["ran"], row["from"]) == ("ask", None, False, "level ask")
     assert "nobody could be asked" in decision_text(explained(session, row["id"]), 80)
 
 
@@ -126,7 +126,7 @@ def test_an_answer_that_a_level_gave_is_not_taken_for_one_of_the_person(tmp_path
 
     class Waits:
         async def ask(self, question: Question) -> Answer:
-            sessions[0].set_level("run")
+            sessions[0].set_level("auto")
             await asyncio.sleep(60)
             return Deny()
 
@@ -135,13 +135,13 @@ def test_an_answer_that_a_level_gave_is_not_taken_for_one_of_the_person(tmp_path
     def script(request: Any) -> Any:
         return "done" if len(request.messages) > 2 else [run("touch one")]
 
-    asked = Options(tmp_path, MODEL, allow="read")
+    asked = Options(tmp_path, MODEL, allow="ask")
     settings = Settings(models={MODEL: {"window": 16_000}})
     sessions.append(open_session(asked, settings, approver=Waits(), provider=Played(script)))
     say(sessions[0], "go")
     (row,) = decided(sessions[0])
     assert (row["decision"], row["answer"]) == ("allow", None)
-    assert (row["from"], row["bound_by"]) == ("level run", "/permissions")
+    assert (row["from"], row["bound_by"]) == ("level auto", "/permissions")
 
 
 @pytest.mark.matrix
@@ -160,7 +160,7 @@ def test_a_call_without_a_record_was_let_through_by_the_level_or_could_not_run(t
     glob, _, unknown = (explained(session, call) for call in calls)
     assert (glob["decision"], glob["from"], glob["subject"], glob["bound_by"]) == (
         "allow",
-        "level read",
+        "level ask",
         "*",
         "command line",
     )

@@ -236,7 +236,7 @@ def test_a_session_of_the_terminal_is_begun_at_the_prompt(tmp_path: Path) -> Non
 
 def test_a_refused_call_says_so_and_why(tmp_path: Path) -> None:
     steps: list[Answer] = [[("write_file", {"path": "a.txt", "content": "x"})], "no"]
-    options = Options(tmp_path, "openai/played", allow="read", limits=Limits(max_steps=9))
+    options = Options(tmp_path, "openai/played", allow="ask", limits=Limits(max_steps=9))
     settings = Settings(models={"openai/played": {"window": 16_000}})
     session = open_session(options, settings, approver=None, provider=Played(lambda request: steps.pop(0)))
     say(session, "write")

@@ -22,7 +22,7 @@ from nexus_cli.commands.verb import Authority
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_types.stream_lines import EventLine
-from nexus_cli.core.limits import name_level
+from nexus_cli.core.limits import FORMER_NAMES
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import draw_report
@@ -161,7 +161,7 @@ async def test_what_is_the_persons_alone_is_refused_and_changes_nothing(tmp_path
 
 @pytest.mark.parametrize(
     ("allow", "asked", "held"),
-    [("edit", "all", "edit"), ("edit", "auto", "edit"), (None, "all", "read"), ("run", "auto", "run")],
+    [("edit", "all", "edit"), ("edit", "auto", "edit"), (None, "all", "ask"), ("auto", "run", "auto")],
 )
 async def test_a_client_cannot_set_a_level_above_that_of_the_server(
     tmp_path: Path, allow: str | None, asked: str, held: str
@@ -174,12 +174,12 @@ async def test_a_client_cannot_set_a_level_above_that_of_the_server(
     async with serving(tmp_path, Answering(script), allow=allow) as served:
         await served.client.create_agent("a", allow="ask")
         made = await run(served, f"permissions {asked}")
-        said = f"more than the server allows, {name_level(held)}."
-        assert (said in str(made["calls"])) is (held != {"auto": "run"}.get(asked, asked))
+        said = f"more than the server allows, {held}."
+        assert (said in str(made["calls"])) is (held != {"run": "auto"}.get(asked, asked))
         for line in ("plan", "plan"):  # into plan mode, and back to the level before
             await run(served, line)
         (row,) = await served.client.list_agents()
-        assert (row["allow"], row["level"]) == (held, name_level(held))
+        assert (row["allow"], row["level"]) == (FORMER_NAMES.get(held, held), held)
         await served.client.send("a", "do it")
         assert not (tmp_path.parent / "outside").exists(), "the call was refused, as nobody listens"
 
@@ -189,12 +189,12 @@ async def test_a_client_may_lower_the_level(tmp_path: Path) -> None:
         await served.client.create_agent("a", allow="all")
         made = await run(served, "permissions ask")
         assert made["calls"][0]["method"] == "say" and made["error"] is None
-        assert (await served.client.list_agents())[0]["allow"] == "read"
+        assert (await served.client.list_agents())[0]["level"] == "ask"
 
 
 @pytest.mark.parametrize("name", sample(sorted(SERVED), 4))
 async def test_a_served_command_takes_nonsense_and_leaves_a_session_that_works(tmp_path: Path, name: str) -> None:
-    async with serving(tmp_path, allow="read") as served:
+    async with serving(tmp_path, allow="ask") as served:
         made = await served.client.create_agent("a")
         await served.client.send("a", "hello")
         for rest in (
@@ -217,7 +217,7 @@ async def test_a_served_command_takes_nonsense_and_leaves_a_session_that_works(t
                 if call["method"] == "show" and call["params"]["form"] != "diff":
                     assert draw_report(call["params"]["form"], call["params"]["value"], 80, Theme().look) is not None
         (row,) = await served.client.list_agents()
-        assert (row["session"], row["allow"]) == (made["session"], "plan" if name == "plan" else "read")
+        assert (row["session"], row["level"]) == (made["session"], "plan" if name == "plan" else "ask")
         assert (await served.client.send("a", "more"))["text"] == "echo more"
 
 

@@ -164,14 +164,14 @@ async def test_what_cannot_be_made_leaves_nothing_behind(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("pool_level", "settings_level", "project_level", "asked", "given"),
     [
-        (None, "read", None, None, "read"),
-        (None, "read", None, "all", "read"),
-        (None, "run", None, "edit", "edit"),
-        (None, "run", "read", None, "read"),
-        (None, "run", "read", "all", "read"),
-        ("run", "read", None, None, "run"),
-        ("run", "all", "read", "all", "run"),
-        ("all", "read", None, "run", "run"),
+        (None, "ask", None, None, "ask"),
+        (None, "ask", None, "all", "ask"),
+        (None, "auto", None, "edit", "edit"),
+        (None, "auto", "ask", None, "ask"),
+        (None, "auto", "ask", "all", "ask"),
+        ("run", "ask", None, None, "auto"),
+        ("auto", "all", "ask", "all", "auto"),
+        ("all", "ask", None, "run", "auto"),
     ],
 )
 async def test_no_agent_may_do_more_than_its_pool(

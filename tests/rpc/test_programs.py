@@ -73,8 +73,8 @@ async def test_a_level_above_that_of_the_server_is_an_error(tmp_path: Path) -> N
     async with serving(tmp_path, allow="edit") as served:
         told = await refused(served.client.create_agent("a", allow="all"), -32003)
         assert "at most edit" in told and await served.client.list_agents() == []
-        assert (await served.client.create_agent("a", allow="read"))["allow"] == "read"
-        assert (await served.client.create_agent("b"))["allow"] == "edit"
+        assert (await served.client.create_agent("a", allow="read"))["level"] == "ask"
+        assert (await served.client.create_agent("b"))["level"] == "edit"
 
 
 def on_and_on(request: Request) -> Reply:

@@ -85,7 +85,7 @@ def test_a_trigger_queues_a_run_with_the_options_of_its_service(tmp_path: Path) 
         }
         assert (first.state, first.options["allow"], first.options["max_cost"]) == ("queued", "edit", 0.3)
         assert first.options["recipe"] == "tick_event" and first.options["folder"] == str(tmp_path)
-        assert (second.trigger["payload"], second.options["allow"]) == ("plain words", "read")
+        assert (second.trigger["payload"], second.options["allow"]) == ("plain words", "ask")
 
     called(tmp_path, script)
 
@@ -205,7 +205,7 @@ def test_tokens_are_kept_and_only_the_person_can_read_them(tmp_path: Path) -> No
 
 
 def test_what_cannot_be_a_service_is_named_and_the_others_are_served(tmp_path: Path) -> None:
-    tables = {**TABLES, "a/b": {"instruction": "x"}, "../x": {"instruction": "x"}, "mute": {"allow": "read"}, "": {}}
+    tables = {**TABLES, "a/b": {"instruction": "x"}, "../x": {"instruction": "x"}, "mute": {"allow": "ask"}, "": {}}
     services, problems = load_services(tables, tmp_path)
     assert sorted(services) == ["ci", "jira"] and len(problems) == 4
     assert any("no instruction" in line for line in problems) and any("'a/b'" in line for line in problems)

@@ -500,11 +500,11 @@ async def test_a_model_folder_and_recipe_can_be_an_agents_own(tmp_path: Path) ->
     inner = tmp_path / "inner"
     inner.mkdir()
     async with serving(tmp_path) as served:
-        await served.client.create_agent("a", model="openai/other", cwd="inner", recipe="chat", allow="read")
+        await served.client.create_agent("a", model="openai/other", cwd="inner", recipe="chat", allow="ask")
         agent = served.pool.get("a")
         assert agent is not None
         assert (agent.session.model, agent.session.folder) == ("openai/other", inner)
-        assert agent.session.dispatcher.recipe.name == "chat" and agent.session.dispatcher.limits.allow == "read"
+        assert agent.session.dispatcher.recipe.name == "chat" and agent.session.dispatcher.limits.allow == "ask"
 
 
 async def test_everything_works_over_a_socket_file_that_only_the_person_can_open(tmp_path: Path) -> None:
@@ -611,7 +611,7 @@ async def test_an_agent_that_waits_says_so_and_goes_on_by_itself(tmp_path: Path)
         return "the build has passed" if "RESUME" in text else [("wait_for", {"file": "ci.log", "event": "appears"})]
 
     async with serving(tmp_path, Answering(script)) as served:
-        made = await served.client.create_agent(agent_id="w", allow="read")
+        made = await served.client.create_agent(agent_id="w", allow="ask")
         with pytest.raises(CallError, match="waits"):
             await served.client.send("w", "wait for CI")
 

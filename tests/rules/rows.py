@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nexus_cli.rules.decide import CommandDecision, Level, decide_command
+from nexus_cli.rules.decide import CommandDecision, decide_command
 from nexus_cli.rules.rule_set import RuleSet, parse_rule
 from nexus_cli.tools.registry import discover_tools
 
@@ -25,5 +25,5 @@ def read_rows(name: str) -> list[tuple[str, ...]]:
     return rows
 
 
-def decide(command: str, folder: Path, level: Level = "read", rules: RuleSet = DENIED) -> CommandDecision:
+def decide(command: str, folder: Path, level: str = "ask", rules: RuleSet = DENIED) -> CommandDecision:
     return decide_command(command, level=level, rules=rules, cwd=folder, project=folder, confined=True)

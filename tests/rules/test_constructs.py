@@ -56,7 +56,7 @@ def test_a_line_with_one_other_command_is_never_allowed(
 ) -> None:
     for wrap in wraps:
         other = wrap.format(other)
-    assert decide(join.join([*before, other, *after]), HERE, "read", RuleSet()).decision == "ask"
+    assert decide(join.join([*before, other, *after]), HERE, "ask", RuleSet()).decision == "ask"
 
 
 def quote(name: str, how: random.Random) -> str:
@@ -81,7 +81,7 @@ def quote(name: str, how: random.Random) -> str:
 @settings(max_examples=300, deadline=None)
 def test_a_denied_name_is_denied_however_it_is_quoted(how: random.Random, command: str) -> None:
     line = " ".join(quote(word, how) for word in command.split())
-    for level in ("read", "run"):
+    for level in ("ask", "auto"):
         assert decide(line, HERE, level, DENIED).decision == "deny", line
 
 
@@ -134,7 +134,7 @@ def test_what_bash_would_run_is_never_allowed(tmp_path: Path) -> None:
         for _ in range(how.choice((1, 1, 2, 3))):
             wrap = how.choice((*WRAP, *STORED))
             line = wrap.format(line, c=line, q=shlex.quote(line)) if wrap in STORED else wrap.format(line)
-        if decide(line, project, "run", DENIED).decision == "allow":
+        if decide(line, project, "auto", DENIED).decision == "allow":
             allowed.append(line)
     for line in allowed:  # few: those that bash does not run either
         environment = {"PATH": f"{stubs}:{os.defpath}", "HOME": str(tmp_path)}
@@ -154,14 +154,14 @@ def test_what_bash_would_run_is_never_allowed(tmp_path: Path) -> None:
     "sign", ["\x00", "\x1b", "\r", "\x7f", "\x85", "\xa0", "\u200b", "\u202e", "\u2066", "\ufeff", "\u3164"]
 )
 def test_a_hidden_sign_asks_and_is_named(sign: str) -> None:
-    for level in ("read", "run"):
+    for level in ("ask", "auto"):
         found = decide(f"ls{sign}", HERE, level, RuleSet())
         assert found.decision == "ask" and (f"U+{ord(sign):04X}" in found.why or sign == "\x00")
 
 
 @pytest.mark.parametrize("word", ["a\\\nb", '$"a"', "=='a'", "]\\\n$'a'"])
 def test_a_word_that_bash_may_join_or_split_asks(word: str) -> None:
-    found = decide(f"ls {word}", HERE, "read", RuleSet())
+    found = decide(f"ls {word}", HERE, "ask", RuleSet())
     assert found.decision == "ask" and "join or split" in found.why
 
 
@@ -174,5 +174,5 @@ def test_what_a_group_or_a_pipeline_puts_out_is_the_input_of_a_shell_behind_it(t
 def test_a_sign_of_xargs_that_stands_for_a_program_may_be_a_denied_one(tmp_path: Path, option: str) -> None:
     for line in (f"echo rm | xargs {option} X a", f"echo push | xargs {option} git X"):
         assert decide(line, tmp_path, "all").decision == "deny", line
-        assert decide(line, tmp_path, "read", RuleSet()).decision == "ask", line
-    assert decide(f"ls | xargs {option} cat X", tmp_path, "read", RuleSet()).decision == "allow"
+        assert decide(line, tmp_path, "ask", RuleSet()).decision == "ask", line
+    assert decide(f"ls | xargs {option} cat X", tmp_path, "ask", RuleSet()).decision == "allow"

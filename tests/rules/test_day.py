@@ -79,7 +79,7 @@ def make_project(folder: Path, kind: str) -> Path:
 def test_of_a_day_only_lines_ask_that_run_something_write_or_look_elsewhere(kind: str, tmp_path: Path) -> None:
     folder = make_project(tmp_path / "p", kind)
     rows = [(line, expected) for of, line, expected in ROWS if of == kind]
-    asked = [line for line, _ in rows if decide(line, folder, "read", NONE).decision == "ask"]
+    asked = [line for line, _ in rows if decide(line, folder, "ask", NONE).decision == "ask"]
     assert asked == [line for line, expected in rows if expected == "ask"]
     assert len(rows) > 30 and len(asked) == {"py": 7, "node": 5}[kind]
 

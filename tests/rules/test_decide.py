@@ -10,7 +10,7 @@ import pytest
 from rules.rows import DENIED, TOOLS, decide
 from search import sample, some
 
-from nexus_cli.rules.decide import Level, decide_command
+from nexus_cli.rules.decide import decide_command
 from nexus_cli.rules.rule_set import RuleSet, parse_rule
 
 RULES = RuleSet(
@@ -36,67 +36,65 @@ NONE = RuleSet()
     ],
 )
 def test_the_reasons_are_in_words_without_parts_of_a_grammar(command: str, why: str, tmp_path: Path) -> None:
-    found = decide(command, tmp_path, "read", NONE)
+    found = decide(command, tmp_path, "ask", NONE)
     assert (found.decision, found.why.partition("; a command before")[0]) == ("ask", why)
 
 
 @pytest.mark.parametrize(
     ("command", "level", "decision", "profile"),
     [
-        ("ls", "read", "allow", "read"),
-        ("ls", "run", "allow", "read"),
+        ("ls", "ask", "allow", "read"),
+        ("ls", "auto", "allow", "read"),
         ("ls", "all", "allow", "none"),
-        ("npm test -- -u", "read", "allow", "write"),
+        ("npm test -- -u", "ask", "allow", "write"),
         ("npm test | tail -5", "edit", "allow", "write"),
-        ("timeout 60 npm test", "read", "allow", "write"),
-        ("X=1 npm test", "read", "ask", "write"),
+        ("timeout 60 npm test", "ask", "allow", "write"),
+        ("X=1 npm test", "ask", "ask", "write"),
         ("npm test > out", "edit", "ask", "write"),
-        ("npm test > out", "run", "allow", "write"),
-        ("npm testing", "read", "ask", "write"),
-        ("npm run x", "read", "ask", "write"),
+        ("npm test > out", "auto", "allow", "write"),
+        ("npm testing", "ask", "ask", "write"),
+        ("npm run x", "ask", "ask", "write"),
         ("npm run x", "edit", "ask", "write"),
-        ("npm run x", "run", "allow", "write"),
-        ("./npm test", "read", "ask", "write"),
-        ("./timeout 5 npm test", "read", "ask", "write"),
-        ("git commit -m x", "read", "ask", "write"),
-        ("git commit -m x", "run", "ask", "write"),
+        ("npm run x", "auto", "allow", "write"),
+        ("./npm test", "ask", "ask", "write"),
+        ("./timeout 5 npm test", "ask", "ask", "write"),
+        ("git commit -m x", "ask", "ask", "write"),
+        ("git commit -m x", "auto", "ask", "write"),
         ("git commit -m x", "all", "allow", "none"),
-        ("git add .", "read", "allow", "write"),
-        ("git push", "run", "deny", "write"),
+        ("git add .", "ask", "allow", "write"),
+        ("git push", "auto", "deny", "write"),
         ("git push", "all", "deny", "none"),
-        ("git $x", "run", "ask", "write"),
-        ("$x push", "run", "ask", "write"),
-        ("g?t push", "run", "ask", "write"),
-        ("npm $x", "run", "allow", "write"),
-        ("for f in a; do npm run $f; done", "run", "allow", "write"),
-        ("ls ;; pwd", "run", "ask", "write"),
-        ("ls\u202e", "run", "ask", "write"),
+        ("git $x", "auto", "ask", "write"),
+        ("$x push", "auto", "ask", "write"),
+        ("g?t push", "auto", "ask", "write"),
+        ("npm $x", "auto", "allow", "write"),
+        ("for f in a; do npm run $f; done", "auto", "allow", "write"),
+        ("ls ;; pwd", "auto", "ask", "write"),
+        ("ls\u202e", "auto", "ask", "write"),
         ("ls\u202e", "all", "allow", "none"),
-        ("echo x | sh", "run", "ask", "write"),
-        ('eval "$x"', "run", "ask", "write"),
+        ("echo x | sh", "auto", "ask", "write"),
+        ('eval "$x"', "auto", "ask", "write"),
     ],
 )
-def test_level_and_rules_decide_together(
-    command: str, level: Level, decision: str, profile: str, tmp_path: Path
-) -> None:
+def test_level_and_rules_decide_together(command: str, level: str, decision: str, profile: str, tmp_path: Path) -> None:
     found = decide(command, tmp_path, level, RULES)
     assert (found.decision, found.profile) == (decision, profile), found.why
 
 
 def test_a_reason_that_several_parts_share_is_given_once(tmp_path: Path) -> None:
-    why = decide("make; make; ls > a; make", tmp_path, "read", NONE).why
+    why = decide("make; make; ls > a; make", tmp_path, "ask", NONE).why
     assert why.count("make is not on the list") == 1 and "redirect" in why
 
 
-def test_without_rules_a_line_that_does_not_parse_runs_under_run(tmp_path: Path) -> None:
-    assert decide("ls ;; pwd", tmp_path, "run", NONE).decision == "allow"
-    assert decide("ls ;; pwd", tmp_path, "read", NONE).decision == "ask"
+def test_without_rules_a_line_that_does_not_parse_runs_at_auto(tmp_path: Path) -> None:
+    assert decide("ls ;; pwd", tmp_path, "auto", NONE).decision == "allow"
+    assert decide("ls ;; pwd", tmp_path, "ask", NONE).decision == "ask"
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("command", ["ls", "npm test", "make"])
-@pytest.mark.parametrize("level", ["read", "edit", "run"])
-def test_network_outside_and_a_missing_sandbox_ask_below_all(command: str, level: Level, tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", ["ask", "edit", "auto"])
+def test_network_outside_and_a_missing_sandbox_ask_below_all(command: str, level: str, tmp_path: Path) -> None:
     here = {"cwd": tmp_path, "project": tmp_path, "rules": RULES}
     network = decide_command(command, level=level, confined=True, network=True, **here)  # type: ignore[arg-type]
     outside = decide_command(command, level=level, confined=True, outside="why", **here)  # type: ignore[arg-type]
@@ -108,11 +106,11 @@ def test_network_outside_and_a_missing_sandbox_ask_below_all(command: str, level
 
 
 def test_the_json_names_each_part_and_what_decided_on_it(tmp_path: Path) -> None:
-    found = decide("npm test && npm run x | tail -3; git push", tmp_path, "read", RULES).to_json()
+    found = decide("npm test && npm run x | tail -3; git push", tmp_path, "ask", RULES).to_json()
     assert found["decision"] == "deny" and found["profile"] == "write" and "line 15" in found["why"]
     assert found["parts"] == [
         {"command": ["npm", "test"], "decision": "allow", "rule": "bash(npm test *)", "from": "config.toml line 12"},
-        {"command": ["npm", "run", "x"], "decision": "ask", "rule": None, "from": "level read"},
+        {"command": ["npm", "run", "x"], "decision": "ask", "rule": None, "from": "level ask"},
         {"command": ["tail", "-3"], "decision": "allow", "rule": None, "from": "built in"},
         {"command": ["git", "push"], "decision": "deny", "rule": "bash(git push *)", "from": "config.toml line 15"},
     ]
@@ -175,15 +173,15 @@ def test_the_json_names_each_part_and_what_decided_on_it(tmp_path: Path) -> None
 def test_always_stores_the_prefix_of_each_part_or_is_not_offered(
     command: str, stored: list[str], tmp_path: Path
 ) -> None:
-    found = decide(command, tmp_path, "read", NONE)
+    found = decide(command, tmp_path, "ask", NONE)
     assert found.decision == "ask" and list(found.prefixes) == stored
     rules = RuleSet(tuple(parse_rule("allow", text, TOOLS) for text in stored))
     if stored:
-        assert decide(command, tmp_path, "read", rules).decision == "allow", "what is stored covers the command"
+        assert decide(command, tmp_path, "ask", rules).decision == "allow", "what is stored covers the command"
 
 
 def test_a_part_that_a_rule_asks_for_stores_nothing(tmp_path: Path) -> None:
-    assert decide("git commit -m x", tmp_path, "read", RULES).prefixes == ()
+    assert decide("git commit -m x", tmp_path, "ask", RULES).prefixes == ()
 
 
 def test_cd_is_followed_and_links_are_not_free(tmp_path: Path) -> None:
@@ -223,8 +221,8 @@ def test_cd_is_followed_and_links_are_not_free(tmp_path: Path) -> None:
         "cd ..",
         "cat src/../../secret",
     )
-    wrong = [one for one in free if decide(one, project, "read", NONE).decision != "allow"]
-    wrong += [one for one in asked if decide(one, project, "read", NONE).decision != "ask"]
+    wrong = [one for one in free if decide(one, project, "ask", NONE).decision != "allow"]
+    wrong += [one for one in asked if decide(one, project, "ask", NONE).decision != "ask"]
     assert not wrong
 
 
@@ -232,10 +230,10 @@ def test_credentials_are_not_free_even_where_the_project_is_the_home_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert decide("cat .ssh/id_rsa", tmp_path, "read", NONE).decision == "ask"
-    assert decide("cat ~/.ssh/id_rsa", tmp_path, "read", NONE).decision == "ask"
-    assert decide("cat ~/x", tmp_path, "read", NONE).decision == "allow"
-    assert decide("cat .SSH/id_rsa", tmp_path, "read", NONE).decision == "ask", "a file system may fold names"
+    assert decide("cat .ssh/id_rsa", tmp_path, "ask", NONE).decision == "ask"
+    assert decide("cat ~/.ssh/id_rsa", tmp_path, "ask", NONE).decision == "ask"
+    assert decide("cat ~/x", tmp_path, "ask", NONE).decision == "allow"
+    assert decide("cat .SSH/id_rsa", tmp_path, "ask", NONE).decision == "ask", "a file system may fold names"
 
 
 def test_credentials_that_a_variable_moves_into_the_project_are_not_free(
@@ -243,10 +241,10 @@ def test_credentials_that_a_variable_moves_into_the_project_are_not_free(
 ) -> None:
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys/hosts.yml").touch()
-    assert decide("cat keys/hosts.yml", tmp_path, "read", NONE).decision == "allow"
+    assert decide("cat keys/hosts.yml", tmp_path, "ask", NONE).decision == "allow"
     monkeypatch.setenv("GH_CONFIG_DIR", str(tmp_path / "keys"))
-    assert decide("cat keys/hosts.yml", tmp_path, "read", NONE).decision == "ask"
-    assert decide("cat k*/hosts.yml", tmp_path, "read", NONE).decision == "ask"
+    assert decide("cat keys/hosts.yml", tmp_path, "ask", NONE).decision == "ask"
+    assert decide("cat k*/hosts.yml", tmp_path, "ask", NONE).decision == "ask"
 
 
 HOSTILE = {
@@ -279,9 +277,9 @@ HOSTILE = {
 @pytest.mark.matrix
 @pytest.mark.parametrize(
     ("name", "level"),
-    sample([*((name, "run") for name in HOSTILE), *((name, "read") for name in some(list(HOSTILE)[::3], 4))], 4),
+    sample([*((name, "auto") for name in HOSTILE), *((name, "ask") for name in some(list(HOSTILE)[::3], 4))], 4),
 )
-def test_a_hostile_line_is_decided_in_bounded_time_and_never_allowed(name: str, level: Level, tmp_path: Path) -> None:
+def test_a_hostile_line_is_decided_in_bounded_time_and_never_allowed(name: str, level: str, tmp_path: Path) -> None:
     decide("ls", tmp_path)  # the parser is loaded
     start = thread_time()
     found = decide(HOSTILE[name], tmp_path, level, DENIED)
@@ -303,14 +301,14 @@ def test_a_command_that_names_a_file_of_a_read_rule_asks(tmp_path: Path) -> None
     (tmp_path / "link").symlink_to(tmp_path / ".env")
     closed = RuleSet((parse_rule("deny", "read_file(.env)", TOOLS),))
 
-    def decided(command: str, level: Level = "read") -> str:
+    def decided(command: str, level: str = "ask") -> str:
         return decide_command(
             command, level=level, rules=closed, cwd=tmp_path, project=tmp_path, confined=True
         ).decision
 
     for command in ("cat .env", "cat ./.env", "cd src && cat ../.env", "cat link", "head -5 src/.env", "cat .e*"):
-        assert (decided(command), decided(command, "run")) == ("ask", "ask"), command
-    assert decided("cat README.md") == decided("ls src") == decided("make", "run") == "allow"
+        assert (decided(command), decided(command, "auto")) == ("ask", "ask"), command
+    assert decided("cat README.md") == decided("ls src") == decided("make", "auto") == "allow"
     for command in ("cat .env", "cat ./.env", "cat link", "head -5 src/.env", "true; grep KEY .env | wc -l"):
         assert decided(command, "all") == "deny", "what reads it in plain sight"
     for command in ("cat $x", "cat .e*", "cp a .env", "git add .env", "make", "cat README.md"):
@@ -319,7 +317,7 @@ def test_a_command_that_names_a_file_of_a_read_rule_asks(tmp_path: Path) -> None
 
 def test_a_word_that_names_no_file_is_decided_under_a_rule_for_files(tmp_path: Path) -> None:
     rules = RuleSet((parse_rule("deny", "read_file(secrets/**)", TOOLS, "config.toml", 1),))
-    assert decide("cat $'\\ud800'", tmp_path, "read", rules).decision != "allow"
+    assert decide("cat $'\\ud800'", tmp_path, "ask", rules).decision != "allow"
 
 
 @pytest.mark.matrix
@@ -340,5 +338,5 @@ def test_a_word_that_names_no_file_is_decided_under_a_rule_for_files(tmp_path: P
 )
 def test_a_file_behind_a_colon_or_in_an_option_is_named_too(tmp_path: Path, line: str) -> None:
     rules = RuleSet((parse_rule("deny", "read_file(secrets/**)", TOOLS, "config.toml", 1),))
-    assert decide(line, tmp_path, "read", rules).decision != "allow"
-    assert "secrets" in decide(line, tmp_path, "read", rules).why
+    assert decide(line, tmp_path, "ask", rules).decision != "allow"
+    assert "secrets" in decide(line, tmp_path, "ask", rules).why

@@ -10,7 +10,6 @@ from rules.rows import decide
 from search import sample
 
 from nexus_cli.rules import denied_files
-from nexus_cli.rules.decide import Level
 from nexus_cli.rules.denied_files import DeniedFiles, find_denied_files
 from nexus_cli.rules.rule_set import Decision, RuleSet, parse_rule
 from nexus_cli.tools.registry import discover_tools
@@ -28,7 +27,7 @@ INPUTS = (
     "cat a/x | sort - < secret/key",
     "python3 -c 1 < secret/key",
 )
-LEVELS: tuple[Level, ...] = ("read", "edit", "run")
+LEVELS: tuple[str, ...] = ("ask", "edit", "auto")
 
 
 def find(project: Path, *rules: str, cwd: Path | None = None) -> DeniedFiles:
@@ -100,8 +99,8 @@ def test_a_redirect_names_a_file_as_a_word_does(tmp_path: Path, line: str) -> No
 
 def test_an_input_that_no_rule_names_is_free(tmp_path: Path) -> None:
     rules = RuleSet((parse_rule("deny", "read_file(secret/**)", TOOLS),))
-    assert decide("cat < open", tmp_path, "read", rules).decision == "allow"
-    assert decide("cat < *", tmp_path, "read", rules).decision == "ask"
+    assert decide("cat < open", tmp_path, "ask", rules).decision == "allow"
+    assert decide("cat < *", tmp_path, "ask", rules).decision == "ask"
 
 
 @pytest.mark.parametrize(
@@ -109,6 +108,6 @@ def test_an_input_that_no_rule_names_is_free(tmp_path: Path) -> None:
 )
 def test_git_that_reads_a_denied_file_is_refused_at_all(tmp_path: Path, line: str) -> None:
     rules = RuleSet((parse_rule("deny", "read_file(secret.txt)", TOOLS),))
-    assert decide(line, tmp_path, "read", rules).decision == "ask"
+    assert decide(line, tmp_path, "ask", rules).decision == "ask"
     assert decide(line, tmp_path, "all", rules).decision == "deny"
     assert decide("git add secret.txt", tmp_path, "all", rules).decision == "allow", "it does not show the file"

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from rules.rows import TOOLS, decide, read_rows
 
-from nexus_cli.rules.decide import Level, decide_command
+from nexus_cli.rules.decide import decide_command
 from nexus_cli.rules.rule_set import Decision, RuleSet, parse_rule
 
 NONE = RuleSet()
-LEVELS: tuple[Level, ...] = ("read", "edit", "run")
+LEVELS: tuple[str, ...] = ("ask", "edit", "auto")
 FILES = ("README.md", "setup.py", "src/a.py", "tests/a.py", "names.txt", "a.txt", "b.txt", "x.tar", "x.tgz")
 
 
@@ -34,7 +34,7 @@ def make_project(folder: Path) -> Path:
 
 
 def asked(lines: list[str], folder: Path) -> list[str]:
-    found = ((line, decide(line, folder, "read", NONE)) for line in lines)
+    found = ((line, decide(line, folder, "ask", NONE)) for line in lines)
     return [f"{line}: {one.why}" for line, one in found if one.decision != "allow"]
 
 
@@ -54,7 +54,7 @@ def test_of_harmless_lines_at_most_one_in_fifty_asks(project: Path) -> None:
 @pytest.mark.matrix
 def test_each_computed_line_gets_its_decision(project: Path) -> None:
     rows = read_rows("computed.tsv")
-    found = {line: decide(line, project, "read", NONE) for line, _ in rows}
+    found = {line: decide(line, project, "ask", NONE) for line, _ in rows}
     wrong = [f"{line}: {found[line].why}" for line, expected in rows if found[line].decision != expected]
     assert not wrong and len(rows) > 200, "\n".join(wrong)
     assert {one.profile for one in found.values() if one.decision == "allow"} == {"read"}
@@ -65,10 +65,10 @@ def test_each_computed_line_gets_its_decision(project: Path) -> None:
 )
 def test_a_date_that_may_set_the_clock_is_no_reader(project: Path, line: str) -> None:
     for whole in (line, f"echo x | xargs {line}", f"find . -exec {line} ;", "ls | xargs date", f"x=0101; {line}"):
-        assert decide(whole, project, "read", NONE).decision == "ask", whole
-        assert decide(whole, project, "run", NONE).profile == "write", whole
+        assert decide(whole, project, "ask", NONE).decision == "ask", whole
+        assert decide(whole, project, "auto", NONE).profile == "write", whole
     allowed = RuleSet((parse_rule("allow", "bash(date *)", TOOLS),))
-    assert decide(line, project, "read", allowed).decision == "ask"
+    assert decide(line, project, "ask", allowed).decision == "ask"
     free = ["date", "date -u", "date +%F", 'date -d yesterday "+%F"', 'x=1; date -ud "@$x" +%s', "date -Is"]
     assert not asked(free, project)
 
@@ -91,23 +91,23 @@ CAN_WRITE = [
 def test_a_reader_that_can_write_asks_beside_a_command_that_runs_with_writes(project: Path, reader: str) -> None:
     rules = RuleSet((parse_rule("allow", "bash(make *)", TOOLS),))
     for line in (f"{reader}; make x", f"make x && {reader}", f"make x | {reader}"):
-        found = decide(line, project, "read", rules)
+        found = decide(line, project, "ask", rules)
         assert (found.decision, found.profile) == ("ask", "write"), line
     free = ["make x | tail -5", "ls; make x", "make x | grep -n y | sed -n 1,5p", "find . -name y | head; make x"]
-    assert {decide(line, project, "read", rules).decision for line in free} == {"allow"}
+    assert {decide(line, project, "ask", rules).decision for line in free} == {"allow"}
 
 
 @pytest.mark.parametrize(
     "line", ["sed -i s/a/b/ a.txt", "sort -o a.txt b.txt", "find . -delete", "git branch x", "git stash"]
 )
 def test_what_plainly_writes_asks_at_once_and_runs_with_writes_at_auto(project: Path, line: str) -> None:
-    assert decide(line, project, "read", NONE).decision == "ask"
-    found = decide(line, project, "run", NONE)
+    assert decide(line, project, "ask", NONE).decision == "ask"
+    found = decide(line, project, "auto", NONE)
     assert (found.decision, found.profile) == ("allow", "write")
 
 
 def test_a_reader_that_asks_for_write_access_is_asked_about(project: Path) -> None:
-    def ask_to_write(level: Level, *rules: str) -> tuple[str, str]:
+    def ask_to_write(level: str, *rules: str) -> tuple[str, str]:
         found = decide_command(
             "awk '{print > \"x\"}' a.txt; ls",
             level=level,
@@ -119,10 +119,10 @@ def test_a_reader_that_asks_for_write_access_is_asked_about(project: Path) -> No
         )
         return found.decision, found.profile
 
-    assert ask_to_write("read") == ask_to_write("edit") == ("ask", "write")
-    assert ask_to_write("run") == ("allow", "write")
-    assert ask_to_write("read", "bash(awk *)") == ("ask", "write"), "its other part asks too"
-    assert ask_to_write("read", "bash(awk *)", "bash(ls *)") == ("ask", "write"), "a rule for a reader covers reading"
+    assert ask_to_write("ask") == ask_to_write("edit") == ("ask", "write")
+    assert ask_to_write("auto") == ("allow", "write")
+    assert ask_to_write("ask", "bash(awk *)") == ("ask", "write"), "its other part asks too"
+    assert ask_to_write("ask", "bash(awk *)", "bash(ls *)") == ("ask", "write"), "a rule for a reader covers reading"
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_a_script_that_may_read_more_asks_where_a_rule_is_about_reading(project:
     plain = ["awk '{print $1}' a.txt", "sed -n 1,5p a.txt", "sed 's/a/b/g;/x/d' a.txt"]
     assert not asked([script, *plain], project)
     rules = RuleSet((parse_rule("ask", "read_file(private/**)", TOOLS),))
-    assert decide(script, project, "read", rules).decision == "ask"
-    assert {decide(one, project, "read", rules).decision for one in plain} == {"allow"}
+    assert decide(script, project, "ask", rules).decision == "ask"
+    assert {decide(one, project, "ask", rules).decision for one in plain} == {"allow"}
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_computed_word_asks_where_a_rule_holds_for_what_a_command_reads(
     rule = f"{tool}(make)" if tools[tool].runs_commands else f"{tool}(secrets/**)"
     rules = RuleSet((parse_rule("deny", rule, tools),))
     rules = rules.for_commands_of(tools[tool]) if tools[tool].runs_commands else rules
-    found = decide("git ls-files | xargs head", project, "read", rules)
+    found = decide("git ls-files | xargs head", project, "ask", rules)
     assert found.decision == ("ask" if asks else "allow") and (rule in found.why) is asks
 
 
@@ -202,7 +202,7 @@ def test_a_variable_of_the_environment_is_neither_set_nor_read_but_a_few(
     ],
 )
 def test_the_decision_on_a_long_line_ends(project: Path, line: str) -> None:
-    deciding = threading.Thread(target=decide, args=(line, project, "read", NONE), daemon=True)
+    deciding = threading.Thread(target=decide, args=(line, project, "ask", NONE), daemon=True)
     deciding.start()
     deciding.join(120)
     assert not deciding.is_alive(), "it takes less than a second; what grows with a power takes minutes"
@@ -223,11 +223,11 @@ COMPUTED = (
 def test_a_computed_word_may_be_what_a_rule_names(project: Path, rule: str, decision: Decision) -> None:
     assert not asked(list(COMPUTED), project)
     rules = RuleSet((parse_rule(decision, rule, TOOLS),))
-    assert {decide(line, project, "read", rules).decision for line in COMPUTED} == {"ask"}
+    assert {decide(line, project, "ask", rules).decision for line in COMPUTED} == {"ask"}
     allowed = RuleSet((parse_rule("allow", "bash(rm *)", TOOLS),))
-    assert {decide(line, project, "read", allowed).decision for line in COMPUTED} == {"allow"}
-    assert decide("for f in a.txt; do rm $f; done", project, "read", allowed).decision == "ask"
-    assert decide("for f in a.txt; do rm a.txt; done", project, "read", allowed).decision == "ask", "a loop of others"
+    assert {decide(line, project, "ask", allowed).decision for line in COMPUTED} == {"allow"}
+    assert decide("for f in a.txt; do rm $f; done", project, "ask", allowed).decision == "ask"
+    assert decide("for f in a.txt; do rm a.txt; done", project, "ask", allowed).decision == "ask", "a loop of others"
 
 
 def test_computed_lines_run_in_the_profile_read_and_ask_where_there_is_none(project: Path) -> None:
@@ -294,7 +294,7 @@ def test_a_reader_that_runs_or_opens_what_is_not_named_asks_where_a_rule_restric
     project: Path, line: str, runs: bool
 ) -> None:
     def why(rule: str) -> str:
-        return decide(line, project, "read", RuleSet((parse_rule("deny", rule, TOOLS),))).why
+        return decide(line, project, "ask", RuleSet((parse_rule("deny", rule, TOOLS),))).why
 
     assert "read_file(secrets/**)" in why("read_file(secrets/**)")
     assert ("bash(rm *)" in why("bash(rm *)")) is runs
@@ -304,13 +304,13 @@ def test_a_reader_that_names_what_it_reads_is_free_where_a_rule_restricts(projec
     lines = ["ls -la src", "grep -rn x src", "rg -f names.txt src", "find src -name a.py", "sort -u names.txt"]
     lines += ["jq .name a.txt", "git log --oneline -5", "file src/a.py", "sha256sum a.txt", "awk '{print $1}' a.txt"]
     rules = RuleSet((parse_rule("deny", "read_file(secrets/**)", TOOLS),))
-    assert {decide(one, project, "read", rules).decision for one in lines} == {"allow"}
+    assert {decide(one, project, "ask", rules).decision for one in lines} == {"allow"}
 
 
 def test_more_readers_are_free_beside_a_command_that_runs_with_writes(project: Path) -> None:
     rules = RuleSet((parse_rule("allow", "bash(make *)", TOOLS),))
     free = ["make x | jq .", "make x | sort | uniq -c", "fd -e py; make x", "make x | column -t"]
-    assert {decide(one, project, "read", rules).decision for one in free} == {"allow"}
+    assert {decide(one, project, "ask", rules).decision for one in free} == {"allow"}
     writing = ["make x | uniq a.txt b.txt", "fd -x rm; make x", "xxd a.txt b.txt; make x", "sed --i p a.txt; make x"]
     writing += [
         "make x | uniq - a.txt",
@@ -320,7 +320,7 @@ def test_more_readers_are_free_beside_a_command_that_runs_with_writes(project: P
         "sed 5q *; make x",
     ]
     writing += ["sed -l 5p 'w out' a.txt; make x", "sed --line-length 5p 'w out' a.txt; make x"]
-    assert {decide(one, project, "read", rules).decision for one in writing} == {"ask"}
+    assert {decide(one, project, "ask", rules).decision for one in writing} == {"ask"}
 
 
 def test_the_words_of_one_group_of_braces_are_looked_at_and_more_asks(project: Path, tmp_path: Path) -> None:
@@ -333,5 +333,5 @@ def test_the_words_of_one_group_of_braces_are_looked_at_and_more_asks(project: P
         one.partition(": ")[0] for one in asked(lines, project)
     }
     rules = RuleSet((parse_rule("deny", "read_file(secrets/**)", TOOLS),))
-    assert decide("cat {secrets/a,b}", project, "read", rules).decision == "ask"
+    assert decide("cat {secrets/a,b}", project, "ask", rules).decision == "ask"
     (project / "out").unlink()

@@ -223,7 +223,7 @@ def test_git_is_free_in_an_ordinary_clone(project: Path) -> None:
     assert check_repository(str(clone), str(clone))
     for command in READS:
         for folder in (clone, clone / "src"):
-            found = decide_command(command, level="read", rules=NONE, cwd=folder, project=clone, confined=True)
+            found = decide_command(command, level="ask", rules=NONE, cwd=folder, project=clone, confined=True)
             assert found.decision == "allow", f"{command}: {found.why}"
 
 

@@ -12,11 +12,10 @@ from nexus_cli.config import trust
 from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, worktrees_of
 from nexus_cli.core.errors import NexusError
-from nexus_cli.rules.decide import Level
 from nexus_cli.rules.denied_files import find_denied_files
 from nexus_cli.rules.rule_set import Decision, RuleSet, parse_rule, read_rules
 
-LEVELS: tuple[Level, ...] = ("read", "edit", "run")
+LEVELS: tuple[str, ...] = ("ask", "edit", "auto")
 
 
 def read(text: str, project: Path) -> RuleSet:
@@ -88,7 +87,7 @@ def test_what_is_no_rule_says_why(text: str, facts: str) -> None:
 )
 def test_an_allow_rule_matches_words_and_never_text(pattern: str, command: str, fits: bool, tmp_path: Path) -> None:
     rules = RuleSet((parse_rule("allow", f"bash({pattern})", TOOLS),))
-    assert (decide(command, tmp_path, "read", rules).decision == "allow") is fits
+    assert (decide(command, tmp_path, "ask", rules).decision == "allow") is fits
 
 
 def test_rules_know_their_file_and_line(tmp_path: Path) -> None:
@@ -101,18 +100,18 @@ def test_rules_know_their_file_and_line(tmp_path: Path) -> None:
         ("allow", 'bash(make "a b")', 5),
     ]
     assert not rules.problems and rules.rules[0].origin.endswith("config.toml line 7")
-    assert decide("npm test -u", tmp_path, "read", rules).decision == "deny", "deny before allow, whatever the order"
+    assert decide("npm test -u", tmp_path, "ask", rules).decision == "deny", "deny before allow, whatever the order"
 
 
 def test_a_deny_rule_that_cannot_be_read_makes_every_command_ask(tmp_path: Path) -> None:
     rules = read('[rules]\ndeny = ["bash(git push"]\nallow = ["bash(make *)"]\n', tmp_path)
     (problem,) = rules.problems
     assert "config.toml line 2: deny" in problem and "git push" in problem
-    assert [decide(one, tmp_path, level, rules).decision for one in ("ls", "make") for level in ("read", "run")] == [
+    assert [decide(one, tmp_path, level, rules).decision for one in ("ls", "make") for level in ("ask", "auto")] == [
         "ask"
     ] * 4
     rules = read('[rules]\nallow = ["bash(git push"]\n', tmp_path)
-    assert rules.problems and decide("ls", tmp_path, "read", rules).decision == "allow"
+    assert rules.problems and decide("ls", tmp_path, "ask", rules).decision == "allow"
 
 
 @pytest.mark.parametrize(
@@ -147,7 +146,7 @@ deny = ["bash(make *)", "no rule"]
 
     assert rules("a.b") == rules("a.b/sub") == [("bash(make *)", 2), ("bash(make *)", 4), ("bash(npm test *)", 4)]
     assert rules("other") == [("bash(make *)", 6), ("bash(make *)", 2)]
-    assert decide("make", tmp_path / "other", "read", read(text, tmp_path / "other")).decision == "deny"
+    assert decide("make", tmp_path / "other", "ask", read(text, tmp_path / "other")).decision == "deny"
     assert "line 6" in read(text, tmp_path / "other").unread_denials[0] and not read(text, tmp_path).problems
     for wrong in ('[rules."relative"]\nallow = []\n', '[rules."/a"]\nallow = 1\n', '[rules."/a"]\nalow = []\n'):
         with pytest.raises(NexusError) as error:
@@ -192,7 +191,7 @@ def test_a_project_only_tightens_and_only_once_it_is_trusted(tmp_path: Path) -> 
         ("deny", "bash(ls *)"),
         ("ask", "bash(cat *)"),
     ]
-    decisions = [decide(one, tmp_path, "read", rules).decision for one in ("make", "ls", "cat x", "npm test")]
+    decisions = [decide(one, tmp_path, "ask", rules).decision for one in ("make", "ls", "cat x", "npm test")]
     assert decisions == ["ask", "deny", "ask", "allow"]
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from rules.rows import decide
 
-from nexus_cli.rules.decide import Level
 from nexus_cli.rules.rule_set import Decision, RuleSet, parse_rule
 from nexus_cli.tools.registry import discover_tools
 
 TOOLS = discover_tools()
-LEVELS: tuple[Level, ...] = ("read", "edit", "run", "all")
+LEVELS: tuple[str, ...] = ("ask", "edit", "auto", "all")
 WRITES = (
     "echo x > locked/z",
     "echo x >| y.lock",

@@ -201,7 +201,7 @@ def resume(run: Run) -> None:
 
 
 def test_a_failed_run_is_resumed_with_its_rights_where_it_was(folder: Path) -> None:
-    run = queue("look", folder, allow="read", max_steps=3)
+    run = queue("look", folder, allow="ask", max_steps=3)
     provider = fails()
     provider.reply = lambda request: [LOOK]
     run_due(provider)
@@ -214,7 +214,7 @@ def test_a_failed_run_is_resumed_with_its_rights_where_it_was(folder: Path) -> N
     run_due(provider)
     done = stored(run.key)
     assert (done.state, done.error, done.report, done.session) == ("done", "", "all is done", failed.session)
-    assert done.options["allow"] == "read" and len(provider.seen) == 1
+    assert done.options["allow"] == "ask" and len(provider.seen) == 1
 
 
 def test_a_run_that_had_reported_is_told_that_it_was_resumed_and_has_its_limits_again(folder: Path) -> None:

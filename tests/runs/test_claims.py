@@ -323,8 +323,8 @@ def test_a_run_ends_with_the_session_that_is_deleted(folder: Path) -> None:
     ("first", "second", "at_once"),
     [
         ({}, {}, 1),
-        ({"allow": "edit"}, {"allow": "run"}, 1),
-        ({}, {"allow": "read"}, 2),
+        ({"allow": "edit"}, {"allow": "auto"}, 1),
+        ({}, {"allow": "ask"}, 2),
         ({}, {"worktree": "two"}, 2),
     ],
 )

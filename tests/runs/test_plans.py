@@ -214,7 +214,7 @@ def test_an_agents_plan_has_no_more_rights_than_its_session_and_the_person_sees_
     assert ledger.plans.get(2).options["limits"]["allow"] == "edit"
     assert value["max_cost"] is None  # that of the settings: a model without a price has none
     _, ledger = plans_of([{"action": "add", "prompt": "more", "in": "1h"}], tmp_path, allow="all")
-    assert ledger.plans.get(3).options["allow"] == "run"  # the most that the person's settings let nobody watch
+    assert ledger.plans.get(3).options["allow"] == "auto"  # the most that the person's settings let nobody watch
 
 
 def test_what_an_agent_may_not_plan_is_an_error_that_it_can_read(ledger: Ledger, tmp_path: Path) -> None:

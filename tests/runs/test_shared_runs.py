@@ -31,7 +31,7 @@ from nexus_cli.runs.runner import Runner
 from nexus_cli.runs.unattended import UnattendedRules, trust_options
 from nexus_cli.spaces.people import find_agent
 
-HERS = RunSettings(allow="read", max_cost=0.5, max_cost_day=1.0)
+HERS = RunSettings(allow="ask", max_cost=0.5, max_cost_day=1.0)
 
 
 class Team:
@@ -155,7 +155,7 @@ def test_a_colleagues_message_starts_an_agent_with_its_owners_options(
 ) -> None:
     folder, project = str(team.project if is_inside else tmp_path), str(team.project)
     with closing(team.open("ana")) as ledger, closing(team.open("ben")) as theirs:
-        agent = ledger.spaces.entity("Bot", AGENT, {"folder": folder, "model": MODEL, "allow": "read"})
+        agent = ledger.spaces.entity("Bot", AGENT, {"folder": folder, "model": MODEL, "allow": "ask"})
         ben = theirs.spaces.entity("Ben", HUMAN)
         space = ledger.spaces.create("room", AT, project=project, members=[ben, agent])
         ((_, key),) = theirs.spaces.post(theirs.spaces.get(space.key), ben, "go", AT).triggered
@@ -178,7 +178,7 @@ def test_a_nexus_that_a_colleague_made_has_none_of_its_rules_here(team: Team) ->
         ((_, key),) = ledger.spaces.post(space, ana, "go", AT).triggered
         said = trust_options(ledger, ledger.runs.get(key))
         bound = UnattendedRules(HERS).bind_options(ledger, replace(ledger.runs.get(key), options=said))
-        assert (bound["allow"], bound["max_cost"], bound["rules"]) == ("read", HERS.max_cost, ())
+        assert (bound["allow"], bound["max_cost"], bound["rules"]) == ("ask", HERS.max_cost, ())
 
 
 def test_a_colleague_sees_that_a_run_broke_off_but_not_of_one_that_goes_on(team: Team) -> None:
@@ -192,7 +192,7 @@ def test_a_colleague_sees_that_a_run_broke_off_but_not_of_one_that_goes_on(team:
 
 def add_own_plan(ledger: Ledger, team: Team, **options: Any) -> Run:
     """A run of a plan that Ana made."""
-    said = {"folder": str(team.project), "model": MODEL, "allow": "read", **options}
+    said = {"folder": str(team.project), "model": MODEL, "allow": "ask", **options}
     return ledger.runs.get(fire_now(ledger, add_plan(ledger, NewPlan("go", within="1h", options=said), HERS)))
 
 
@@ -207,7 +207,7 @@ def test_a_plan_of_ones_own_keeps_its_rights_whatever_its_agent_may(
         assert run.entity == agent.key and trust_options(ledger, run) == run.options
         assert (run.options["folder"], run.options["allow"], run.options["max_cost"]) == (
             str(team.project),
-            "read",
+            "ask",
             0.05,
         )
 
@@ -230,7 +230,7 @@ def test_an_older_row_gains_nothing_from_an_agent_of_ones_own(
         said = trust_options(ledger, run)
         assert (said["folder"], said["rules"], said["max_cost"]) == (str(team.project), (), 5.0)
         bound = UnattendedRules(HERS).bind_options(ledger, replace(run, options=said))
-        assert (bound["allow"], bound["max_cost"]) == ("read", HERS.max_cost)
+        assert (bound["allow"], bound["max_cost"]) == ("ask", HERS.max_cost)
 
 
 @pytest.mark.parametrize("kind", ["plan", "service", "repl"])

@@ -27,7 +27,7 @@ from nexus_cli.reports.runs import describe_run, run_report, run_text, runs_repo
 from nexus_cli.runs.away_report import take_away_notes
 from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
-from nexus_cli.runs.unattended import KEPT, UnattendedRules, look_back, read_limits
+from nexus_cli.runs.unattended import KEPT, UnattendedRules, look_back
 
 COST = 0.25
 """Dollars of a request here."""
@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def queue(ledger: Ledger, folder: Path, title: str = "work", kind: str = "plan", **options: Any) -> Run:
-    said = {"folder": str(folder), "model": MODEL, "allow": "read", **options}
+    said = {"folder": str(folder), "model": MODEL, "allow": "ask", **options}
     key = ledger.runs.queue(kind, title, {"type": kind, "instruction": title}, said, AT)
     assert key is not None
     return ledger.runs.get(key)
@@ -195,8 +195,8 @@ def test_no_run_goes_beyond_the_settings_of_the_person_and_the_rights_of_who_pla
     ledger: Ledger, folder: Path
 ) -> None:
     rules = UnattendedRules(RunSettings(allow="edit", max_cost=2.0))
-    rights = Limits(tools=frozenset({"read_file"}), max_steps=7, allow="run", max_cost=0.9)
-    assert read_limits(rights.to_json()) == rights
+    rights = Limits(tools=frozenset({"read_file"}), max_steps=7, allow="auto", max_cost=0.9)
+    assert Limits.from_json(rights.to_json()) == rights
     bound = rules.bind_options(ledger, queue(ledger, folder, allow="all", limits=rights.to_json()))
     assert (bound["allow"], bound["max_cost"], bound["max_steps"]) == ("edit", 0.9, 7)
     assert bound["tools"] == frozenset({"read_file"})
@@ -363,7 +363,7 @@ def test_a_yes_for_the_session_covers_the_same_rules_and_calls_and_nothing_else(
 
 def test_a_run_that_the_rest_of_a_message_is_too_small_for_says_so_in_the_space(ledger: Ledger, folder: Path) -> None:
     def make_agent(name: str) -> Entity:
-        return ledger.spaces.entity(name, AGENT, {"folder": str(folder), "model": MODEL, "allow": "read"})
+        return ledger.spaces.entity(name, AGENT, {"folder": str(folder), "model": MODEL, "allow": "ask"})
 
     ana, first, second = ledger.spaces.entity("Ana", HUMAN), make_agent("First"), make_agent("Second")
     space = ledger.spaces.create("Team", AT, members=[ana, first, second])

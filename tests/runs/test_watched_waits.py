@@ -134,10 +134,10 @@ def test_a_rule_of_the_work_lets_exactly_its_addresses_be_waited_for(_isolated: 
             return [("wait_for", {"url": allowed, "timeout": "1 hour"})]
         return [("wait_for", {"url": other})]
 
-    run = queue_plan(Played(reply), _isolated / "project", allow="run", rules=[f"wait_for({allowed})"])
+    run = queue_plan(Played(reply), _isolated / "project", allow="auto", rules=[f"wait_for({allowed})"])
     assert run.state == "waiting_reply" and run.waits and run.waits.value == {"url": allowed}, run
     gives_up = Played(lambda request: "Refused." if "not permitted" in sent(request) else reply(request))
-    refused = queue_plan(gives_up, _isolated / "project", allow="run", rules=["wait_for(**)", "wait_for"])
+    refused = queue_plan(gives_up, _isolated / "project", allow="auto", rules=["wait_for(**)", "wait_for"])
     assert refused.state == "done", refused
     assert f"- wait_for {other}: not permitted: it uses the network" in refused.report
 

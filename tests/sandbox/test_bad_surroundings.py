@@ -38,7 +38,7 @@ def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def run(folder: Path, backend: str, *commands: str, allow: str = "run", calls: Any = None) -> tuple[list[str], str]:
+def run(folder: Path, backend: str, *commands: str, allow: str = "auto", calls: Any = None) -> tuple[list[str], str]:
     """Run commands in a session in `folder`; return the results and the notices."""
     asked = calls or [("bash", {"command": command, "timeout": 20}) for command in commands]
     played = Played(lambda request: "done" if any(m["role"] == "tool" for m in request.messages) else asked)
@@ -67,7 +67,7 @@ def test_an_odd_line_is_refused_or_fails_as_bash_says(tmp_path: Path, name: str)
     line, expected = ODD_LINES[name]
     (result,), _ = run(tmp_path, "auto", line)
     assert expected in result and not (tmp_path / "made").exists()
-    (result,), _ = run(tmp_path, "auto", line, allow="read")
+    (result,), _ = run(tmp_path, "auto", line, allow="ask")
     assert "not permitted" in result and not (tmp_path / "made").exists()
 
 

@@ -114,7 +114,7 @@ def results(ground: Ground) -> dict[str, str]:
             run = {row[0] for row in (*ROWS, *READ) if row[1] == "allow"}
             before = fingerprint(scene.base)
             for line in lines_of(ground):
-                if line not in run and decide(line, scene.project, "read", RuleSet()).decision != "allow":
+                if line not in run and decide(line, scene.project, "ask", RuleSet()).decision != "allow":
                     found[line] = "decision: ask"
                     continue
                 done = run_process(
@@ -151,7 +151,7 @@ def test_a_free_line_reads_nothing_outside_and_changes_nothing(ground: Ground) -
 def test_each_line_gets_its_decision_in_a_plain_project(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src/a.py").touch()
-    found = {line: decide(line, tmp_path, "read", RuleSet()) for line, _ in ROWS}
+    found = {line: decide(line, tmp_path, "ask", RuleSet()) for line, _ in ROWS}
     wrong = [f"{line}: {found[line].why}" for line, expected in ROWS if found[line].decision != expected]
     assert not wrong, "\n".join(wrong)
     assert len(ROWS) > 120

@@ -28,7 +28,7 @@ from nexus_cli.sandbox.landlock import landlock_abi
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 
-LEVELS = ("plan", "read", "edit", "run")
+LEVELS = ("plan", "ask", "edit", "auto")
 FEW, MANY = 2, 40
 SEARCHES = settings().max_examples > 50
 PARTS = range(5 if SEARCHES else 1)

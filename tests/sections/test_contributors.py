@@ -145,7 +145,7 @@ def full_sources(folder: Path, **seams: Any) -> Sources:
         "capabilities": lambda: CAPABILITIES,
         "outline": lambda: outline_files([f"dir{n % 40}/f{n}.py" for n in range(900)] + ["README.md", "a.rs"]),
         "trigger": lambda: {"type": "ask", "source": "stdin"},
-        "permission": lambda: {"level": "read", "asked": True, "confined": True},
+        "permission": lambda: {"level": "ask", "asked": True, "confined": True},
         "run": lambda: RUN,
     }
     return Sources.of(folder, START, **{**plain, **seams})

@@ -112,7 +112,7 @@ def project_recipe(text: str, name: str = "careful") -> Recipe:
 
 def test_a_project_adds_a_recipe_and_never_takes_the_place_of_another() -> None:
     recipe = project_recipe("section_budget = 9000\n[multipliers]\nworkspace = 0\n[limits]\nallow = 'read'")
-    assert (recipe.section_budget, recipe.limits.allow, recipe.multiplier("memory", "workspace")) == (9000, "read", 0)
+    assert (recipe.section_budget, recipe.limits.allow, recipe.multiplier("memory", "workspace")) == (9000, "ask", 0)
     assert project_recipe("[limits]\nmax_steps = 1", "chat").limits == Limits()
     with pytest.raises(NexusError) as caught:
         load_recipe("carefull", [PACKAGED], ProjectRecipes(Path("/p"), {"careful.toml": b""}))

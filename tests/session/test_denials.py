@@ -142,7 +142,7 @@ def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(t
     assert line.endswith("Only --allow all lets 1 of them run, and everything else too.")
 
     write = ("write_file", {"path": str(beside / "new.txt"), "content": "x"})
-    for level, option in (("read", None), ("edit", f"--add-dir {beside}")):  # at the first it would not be enough
+    for level, option in (("ask", None), ("edit", f"--add-dir {beside}")):  # at the first it would not be enough
         assert [row["option"] for row in refused(project, write, allow=level)] == [option]
 
     places().config.mkdir(parents=True)

@@ -61,7 +61,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 async def opened(
     folder: Path,
     *steps: Step,
-    allow: str = "run",
+    allow: str = "auto",
     backend: str = "bwrap",
     forward: str = "ask",
     person: Person | None = None,
@@ -146,7 +146,7 @@ def test_where_commands_ask_the_person_decides_on_each_server(folder: Path, port
 
     async def work() -> None:
         steps = serve(port), "one", serve(port + 1), "two", serve(port + 2), "three"
-        async with opened(folder, *steps, allow="read", person=person) as (session, provider):
+        async with opened(folder, *steps, allow="ask", person=person) as (session, provider):
             said, desk = sitting(session)
             await turn(session, "start one")
             assert f"j1 listens on port {port}, for commands alone: the person cannot open it (dec" in told(provider)
@@ -170,7 +170,7 @@ def test_where_commands_ask_the_person_decides_on_each_server(folder: Path, port
         [
             ({"forward": "off"}, "jobs.forward is off"),
             ({"interactive": False}, "nobody is here"),
-            ({"allow": "read", "person": Person(Deny("", said=False))}, "declined"),
+            ({"allow": "ask", "person": Person(Deny("", said=False))}, "declined"),
         ],
         3,
     ),

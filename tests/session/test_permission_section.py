@@ -12,7 +12,7 @@ from permission.test_call_permission import SETTINGS, Person
 from session.played import MODEL, Played, say
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.limits import LEVELS, PLAN, name_level
+from nexus_cli.core.limits import LEVELS, PLAN
 from nexus_cli.core.request import Request
 from nexus_cli.sections.contributors.permission import ASKING, ASKING_UNCONFINED, ONLY_READING
 from nexus_cli.session.factory import open_session
@@ -40,7 +40,7 @@ def test_the_first_request_says_the_level_and_what_asks(tmp_path: Path, level: s
     session, provider = opened(tmp_path, lambda request: "fine", person, allow=level)
     say(session, "hello")
     [[line]] = told(provider)
-    assert line.startswith(f"{LINE}{name_level(level)}: ") and LINE not in str(provider.seen[0][0]["content"])
+    assert line.startswith(f"{LINE}{level}: ") and LINE not in str(provider.seen[0][0]["content"])
     asks = ONLY_READING if level == PLAN else ASKING.get(level, "nothing asks")
     assert asks in line
     assert ("ask the person first" in line) == (person is not None and level in ASKING)
@@ -56,12 +56,12 @@ def test_a_session_without_tools_is_told_no_level(tmp_path: Path) -> None:
 def test_without_a_sandbox_every_command_asks(tmp_path: Path) -> None:
     settings = Settings(models=SETTINGS.models, sandbox=type(SETTINGS.sandbox)(backend="off"))
     provider = Played(lambda request: "fine")
-    say(open_session(Options(tmp_path, MODEL, allow="run"), settings, approver=Person(), provider=provider), "hello")
-    assert ASKING_UNCONFINED["run"] in told(provider)[0][0]
+    say(open_session(Options(tmp_path, MODEL, allow="auto"), settings, approver=Person(), provider=provider), "hello")
+    assert ASKING_UNCONFINED["auto"] in told(provider)[0][0]
 
 
 def test_a_change_in_the_middle_of_a_turn_is_told_with_the_next_result_and_once(tmp_path: Path) -> None:
-    levels = iter([[], ["edit"], ["run", "edit"], [PLAN], []])
+    levels = iter([[], ["edit"], ["auto", "edit"], [PLAN], []])
 
     def script(request: Request) -> Any:
         for level in next(levels):
@@ -72,7 +72,7 @@ def test_a_change_in_the_middle_of_a_turn_is_told_with_the_next_result_and_once(
     session, provider = opened(tmp_path, script, Person())
     say(session, "go")
     said = [[line.removeprefix(LINE).partition(":")[0] for line in lines] for lines in told(provider)]
-    assert said == [[name_level(LEVELS[0])], [], [name_level("edit")], [], [PLAN]]
+    assert said == [["ask"], [], ["edit"], [], [PLAN]]
     for one, following in pairwise(provider.seen):
         assert following[: len(one)] == one, "what was sent stays as it was"
 
@@ -82,7 +82,7 @@ def test_the_next_message_says_the_level_only_where_it_changed(tmp_path: Path) -
     session, provider = opened(tmp_path, lambda request: "fine", Person())
 
     async def turns() -> None:
-        for level in ("read", "read", PLAN, "edit"):
+        for level in ("ask", "ask", PLAN, "edit"):
             session.set_level(level)
             async for _ in session.run("go"):
                 pass
@@ -91,7 +91,7 @@ def test_the_next_message_says_the_level_only_where_it_changed(tmp_path: Path) -
     asyncio.run(turns())
     assert [len(lines) for lines in told(provider)] == [1, 0, 1, 1]
     assert [PLAN_ENDS in str(messages[-1]["content"]) for messages in provider.seen] == [False, False, False, True]
-    for allow, count in ((None, 1), ("edit", 1), ("edit", 0), ("run", 1)):
+    for allow, count in ((None, 1), ("edit", 1), ("edit", 0), ("auto", 1)):
         again, later = opened(tmp_path, lambda request: "fine", Person(), resume=session.id, allow=allow)
         say(again, "go on")
         assert len(told(later)[0]) == count

@@ -54,7 +54,7 @@ def test_a_session_that_is_gone_on_with_keeps_the_limits_of_its_recipe(tmp_path:
     first = opened(Played(lambda request: "done"), tmp_path, recipe="locked")
     assert say(first, "begin")[1].ok
     again = opened(writing(tmp_path / "made"), tmp_path, first.id)
-    assert again.status().recipe == "locked" and again.status().allow == "read"
+    assert again.status().recipe == "locked" and again.status().allow == "ask"
     assert say(again, "go on")[1].denied and not (tmp_path / "made").exists()
     value = shown(tmp_path, first.id)
     assert value["recipe"] == "locked" and limits(value)["max_steps"] == (2, "recipe")
@@ -196,9 +196,9 @@ def test_a_refused_call_names_the_level_at_which_it_runs_where_there_is_one(tmp_
     def levels(**options: Any) -> list[str | None]:
         asked = Options(tmp_path, MODEL, **options)
         session = open_session(asked, SETTINGS, approver=None, provider=Played(calls))
-        return [one["allow"] for one in say(session, "go")[1].denied]
+        return [one["level"] for one in say(session, "go")[1].denied]
 
-    assert levels() == ["run", "edit"]
-    assert levels(allow="edit") == ["run"]
+    assert levels() == ["auto", "edit"]
+    assert levels(allow="edit") == ["auto"]
     assert levels(recipe="reading") == [None, None]
     assert levels(recipe="locked", allow="all") == [None, None]

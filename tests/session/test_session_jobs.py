@@ -266,7 +266,7 @@ def test_the_person_lists_looks_at_and_stops_jobs(tmp_path: Path) -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("backend", ["off", "bwrap"])
-@pytest.mark.parametrize("level", sample(["plan", "read", "edit", "run", "all"], 3))
+@pytest.mark.parametrize("level", sample(["plan", "ask", "edit", "auto", "all"], 3))
 def test_what_is_written_to_a_job_is_decided_on_as_a_command(tmp_path: Path, level: str, backend: str) -> None:
     """A job that was allowed once may be a shell: its input is asked about, and refused, as commands are."""
     if backend == "bwrap":
@@ -279,7 +279,7 @@ def test_what_is_written_to_a_job_is_decided_on_as_a_command(tmp_path: Path, lev
 
     async def work() -> None:
         person = Person()
-        async with opened(tmp_path, *steps, allow="run", backend=backend, person=person) as (session, _):
+        async with opened(tmp_path, *steps, allow="auto", backend=backend, person=person) as (session, _):
             await turn(session, "begin")
             person.asked.clear()
             session.set_level(level)
@@ -288,7 +288,7 @@ def test_what_is_written_to_a_job_is_decided_on_as_a_command(tmp_path: Path, lev
             while level != "plan" and not (tmp_path / "made").exists():  # noqa: ASYNC110  (a job makes it)
                 await asyncio.sleep(0.01)
         assert denied.denied and not told.error and (tmp_path / "kept").exists()
-        asks = level in ("read", "edit") or (level == "run" and backend == "off")
+        asks = level in ("ask", "edit") or (level == "auto" and backend == "off")
         assert [one.detail for one in person.asked] == (["touch made", "ls"] if asks else [])
         assert made.denied == seen.denied == (level == "plan")
         assert (tmp_path / "made").exists() == (level != "plan")
@@ -303,7 +303,7 @@ def test_what_is_written_to_a_job_with_network_is_asked_about(tmp_path: Path) ->
 
     async def work() -> None:
         person = Person()
-        async with opened(tmp_path, *steps, allow="run", backend="bwrap", person=person) as (session, _):
+        async with opened(tmp_path, *steps, allow="auto", backend="bwrap", person=person) as (session, _):
             await turn(session, "go")
         assert [(one.call.name, one.what, one.profile) for one in person.asked[1:]] == [("jobs", "jobs write", "net")]
 

@@ -193,18 +193,18 @@ def test_credentials_and_protected_places_are_as_closed_as_to_others(project: Pa
     key = Path(os.path.expanduser("~/.ssh/id_rsa"))
     assert called(project, ("word_tally", {"file": str(key)}), Person(), allow="edit").denied
     assert called(project, ("stamp_upon", {"target": str(key)}), Person(), allow="edit").denied
-    called(project, ("stamp_upon", {"target": ".git/config"}), person := Person(Deny("no")), allow="run")
+    called(project, ("stamp_upon", {"target": ".git/config"}), person := Person(Deny("no")), allow="auto")
     assert [one.kind for one in person.asked] == ["protected"]
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("level", sample(["plan", "read", "edit", "run"], 3))
+@pytest.mark.parametrize("level", sample(["plan", "ask", "edit", "auto"], 3))
 def test_the_levels_are_those_of_the_effect(level: str, project: Path) -> None:
     asked = {
         "plan": (),
-        "read": ("stamp_upon", "run_yonder", "dial_up"),
+        "ask": ("stamp_upon", "run_yonder", "dial_up"),
         "edit": ("run_yonder", "dial_up"),
-        "run": ("dial_up",),
+        "auto": ("dial_up",),
     }[level]
     touch: Call = ("run_yonder", {"command": "touch made"})
     for call in (TALLY, PRY, STAMP, touch, DIAL):

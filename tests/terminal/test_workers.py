@@ -145,7 +145,7 @@ def test_a_stop_stops_the_workers_and_keeps_what_is_typed(key: str, repl: Opens,
 
 
 def test_questions_of_two_workers_name_them_and_are_one_list(repl: Opens, places: Callable[..., Place]) -> None:
-    made = begun(repl, places, level="read")
+    made = begun(repl, places, level="ask")
     (made.folder / "go").touch()
     made.say("hand over", ends=False)
     made.asked_about("bash")

@@ -177,7 +177,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_calls(folder: Path, calls: Sequence[tuple[str, str]]) -> tuple[list[Event], set[str]]:
     """One turn in which the model makes these calls; its events, and the tools that there were."""
     sender = Sender(calls)
-    options = Options(folder, MODEL, allow="run", limits=Limits(max_steps=4))
+    options = Options(folder, MODEL, allow="auto", limits=Limits(max_steps=4))
     ours = Settings(models={MODEL: {"window": 200_000}}, sandbox=SandboxSettings(backend="off"))
     merger = ServiceMaker(
         FactMerger,

@@ -341,7 +341,7 @@ def test_one_thing_is_named(given: Any, tmp_path: Path) -> None:
 
 
 def test_a_file_outside_and_every_address_ask(tmp_path: Path) -> None:
-    def verdict(level: str = "run", **arguments: Any) -> Any:
+    def verdict(level: str = "auto", **arguments: Any) -> Any:
         return decide(TOOL, arguments, allow=level, cwd=tmp_path, project=tmp_path)
 
     assert verdict(file="a").is_granted and verdict(time="1 h").is_granted

@@ -73,9 +73,9 @@ def test_a_level_chosen_while_workers_run_reaches_no_further_for_them_than_for_t
         return WRITE
 
     crew = Crew({"ONE": one, "MIDDLE": handing("ONE"), "root": handing(task)})
-    session = crewed(crew, tmp_path, recipe="reader", allow="read")
+    session = crewed(crew, tmp_path, recipe="reader", allow="ask")
     run(session, "root")
-    assert session.status().allow == "read" and not (tmp_path / "a.txt").exists()
+    assert session.status().allow == "ask" and not (tmp_path / "a.txt").exists()
 
 
 def test_what_a_turn_was_assessed_to_confirm_its_workers_confirm_too(
@@ -100,7 +100,7 @@ def test_what_is_allowed_for_good_in_a_worktree_is_not_allowed_in_the_project(tm
         subprocess.run(["git", *git], cwd=project, check=True)
     person = Person(lambda question: Allow(always=True))
     crew = Crew({"ONE": doing(WRITE, "tried"), "root": handing({"task": "ONE", "worktree": True})})
-    session = crewed(crew, project, allow="read", approver=person)
+    session = crewed(crew, project, allow="ask", approver=person)
     events, _ = run(session, "root")
     assert len(person.asked) == 1 and "changed a.txt" in results(events)[0]
     assert not session.dispatcher.always and not (project / "a.txt").exists()
@@ -131,7 +131,7 @@ def test_an_answer_for_good_answers_the_same_question_of_other_workers(tmp_path:
 
     touch = [("bash", {"command": "touch made"})]
     crew = Crew({"ONE": doing(touch, "1"), "TWO": doing(touch, "2"), "root": handing("ONE", "TWO")})
-    events, outcome = run(crewed(crew, tmp_path, allow="read", approver=Slow(), limits=Limits(timeout=600)), "root")
+    events, outcome = run(crewed(crew, tmp_path, allow="ask", approver=Slow(), limits=Limits(timeout=600)), "root")
     assert outcome.ok and {one.agent for one in asked} == {"w1", "w2"}
     assert all("refused" not in one for one in results(events))
 

@@ -118,7 +118,7 @@ def test_named_files_come_with_the_task_where_they_may_be_read_unasked(tmp_path:
     outside.write_text("not for you")
     task = {"task": "ONE", "files": ["a.py", str(outside), "gone.py"]}
     crew = Crew({"ONE": doing("seen"), "root": handing(task)})
-    run(crewed(crew, project, allow="read"), "root")
+    run(crewed(crew, project, allow="ask"), "root")
     sent = next(request for role, request in crew.seen if role == "ONE").messages[1]["content"]
     assert "inside = 1" in sent and "not for you" not in sent
     assert f"{outside}: not shown (reading it needs permission)" in sent and "gone.py: not shown" in sent
@@ -361,11 +361,11 @@ def test_a_worker_that_never_ends_is_stopped_at_its_limit_and_its_parent_goes_on
 
 def test_the_rights_of_a_worker_are_never_more_than_its_parents(tmp_path: Path) -> None:
     write = [("write_file", {"path": "a.txt", "content": "x"})]
-    task = {"task": "ONE", "limits": {"allow": "run"}}
+    task = {"task": "ONE", "limits": {"allow": "auto"}}
     crew = Crew({"ONE": doing(write, "tried"), "root": handing(task)})
-    events, _ = run(crewed(crew, tmp_path, allow="read"), "root")
+    events, _ = run(crewed(crew, tmp_path, allow="ask"), "root")
     assert not (tmp_path / "a.txt").exists() and "1 call refused" in results(events)[0]
-    narrow = {"task": "ONE", "limits": {"allow": "read"}}
+    narrow = {"task": "ONE", "limits": {"allow": "ask"}}
     crew = Crew({"ONE": doing(write, "tried"), "root": handing(narrow)})
     run(crewed(crew, tmp_path, allow="all"), "root")
     assert not (tmp_path / "a.txt").exists(), "and less where the call says so"
@@ -381,7 +381,7 @@ def test_what_would_ask_is_one_question_to_the_parents_person_that_names_the_wor
 ) -> None:
     person = Person(lambda question: answer)
     crew = Crew({"ONE": doing([("bash", {"command": "touch made"})], "after"), "root": handing("ONE")})
-    events, _ = run(crewed(crew, tmp_path, allow="read", approver=person), "root")
+    events, _ = run(crewed(crew, tmp_path, allow="ask", approver=person), "root")
     assert [(one.agent, one.call.name) for one in person.asked] == [("w1", "bash")]
     assert (tmp_path / "made").exists() is isinstance(answer, Allow)
     assert results(events)[0].endswith("after")
@@ -390,7 +390,7 @@ def test_what_would_ask_is_one_question_to_the_parents_person_that_names_the_wor
 def test_a_call_that_the_person_declines_ends_the_worker_and_each_reader_is_told_by_whom(tmp_path: Path) -> None:
     person = Person(lambda question: Deny(stops=True))
     crew = Crew({"ONE": doing([("bash", {"command": "touch made"})], "after"), "root": handing("ONE")})
-    events, _ = run(crewed(crew, tmp_path, allow="read", approver=person), "root")
+    events, _ = run(crewed(crew, tmp_path, allow="ask", approver=person), "root")
     assert results(events)[0].endswith("w1 failed: stopped: the person declined bash touch made"), results(events)
     (first,) = [request for role, request in crew.seen if role == "ONE"]
     assert "A call that the person declines ends your work." in content(first)

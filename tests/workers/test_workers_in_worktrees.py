@@ -247,6 +247,6 @@ def test_a_worker_steered_after_its_worktree_was_removed_is_told_so(project: Pat
 def test_a_question_of_a_worker_in_a_worktree_names_it(project: Path) -> None:
     person = Person(lambda question: Allow())
     crew = Crew({"ONE": writing("one\n"), "root": handing({"task": "ONE", "worktree": True})})
-    run(crewed(crew, project, approver=person, allow="read"), "root")
+    run(crewed(crew, project, approver=person, allow="ask"), "root")
     asked = next(one for one in person.asked if one.agent)
     assert asked.always == "edits in its worktree, not in your files", asked

@@ -18,6 +18,7 @@ from nexus_cli.core.approval import Allow, Answer, Approver, Question
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event, TurnEnd
+from nexus_cli.core.limits import ASK
 from nexus_cli.reports.forms import draw_report
 from nexus_cli.reports.text.lines import filled
 from nexus_cli.session.factory import open_session
@@ -78,7 +79,7 @@ class TourSession:
             cwd=self.sandbox.project,
             model=MODEL,
             recipe="chat",
-            allow="read",
+            allow=ASK,
             require_save=True,
             interactive=self.asks,
         )

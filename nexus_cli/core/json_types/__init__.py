@@ -13,6 +13,15 @@ class VersionedReport(TypedDict):
     version: Literal[1]
 
 
+class LevelFields(TypedDict):
+    """A permission level."""
+
+    allow: str
+    """The level by its former name: `read`, `edit`, `run` or `all`."""
+    level: str
+    """The level: `ask`, `edit`, `auto`, `all` or `plan`."""
+
+
 class ReportOfSession(VersionedReport):
     """A report on one session."""
 

@@ -89,7 +89,7 @@ class DeniedCall(TypedDict):
     """Its main argument on one line."""
     why: str
     allow: str | None
-    """The lowest level that would allow it, in the former words; null if none would, or only `all` and `rule` is
+    """The lowest level that would allow it, by its former name; null if none would, or only `all` and `rule` is
     narrower."""
     level: str | None
     """The same level: `ask`, `edit`, `auto` or `all`."""

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from nexus_cli.core.json_types import ReportOfSession, VersionedReport
+from nexus_cli.core.json_types import LevelFields, ReportOfSession, VersionedReport
 from nexus_cli.core.json_types.ask_result import CostObject, UntilObject, UsageObject
 
 PermissionDecision = Literal["allow", "ask", "deny"]
@@ -216,7 +216,7 @@ class FailedCommand(TypedDict):
     """None if it did not end by itself."""
 
 
-class RunObject(TypedDict):
+class RunObject(LevelFields):
     id: str
     state: RunState
     paused: bool
@@ -235,10 +235,6 @@ class RunObject(TypedDict):
     plan: str | None
     """Id of the plan that started it."""
     folder: str
-    allow: str
-    """Its permission level, in the former words."""
-    level: str
-    """Its permission level."""
     model: str | None
     session: str | None
     waits_for: str | None

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from nexus_cli.core.json_types import VersionedReport
+from nexus_cli.core.json_types import LevelFields, VersionedReport
 from nexus_cli.core.json_types.ask_result import ErrorObject
 from nexus_cli.core.json_types.setup_reports import WorkerObject
 from nexus_cli.core.json_types.stream_lines import EventLine, ResultLine, StreamLine
@@ -29,30 +29,22 @@ class AgentLimits(TypedDict, total=False):
     """Seconds."""
 
 
-class CreatedAgent(TypedDict):
+class CreatedAgent(LevelFields):
     """`create_agent`."""
 
     agent_id: str
     session: str
-    allow: str
-    """Its permission level, in the former words."""
-    level: str
-    """Its permission level."""
     limits: AgentLimits
     """Those in force, also from settings and recipe."""
 
 
-class ListedAgent(TypedDict):
+class ListedAgent(LevelFields):
     agent_id: str
     session: str
     state: AgentActivity
     model: str
     used: int
     """Tokens of its window."""
-    allow: str
-    """Its permission level, in the former words."""
-    level: str
-    """Its permission level."""
     next: int
     """The number of its next event."""
 

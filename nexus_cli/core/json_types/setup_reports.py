@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from nexus_cli.core.json_types import VersionedReport
+from nexus_cli.core.json_types import LevelFields, VersionedReport
 from nexus_cli.core.json_types.report_types import PermissionDecision, SessionObject
 
 RuleObject = TypedDict(
@@ -237,7 +237,7 @@ class HookState(TypedDict):
     why: str
 
 
-class StatusReport(VersionedReport):
+class StatusReport(VersionedReport, LevelFields):
     """`nexus status --json`."""
 
     model: str | None
@@ -259,9 +259,6 @@ class StatusReport(VersionedReport):
     memory: dict[str, int] | None
     notices: list[str]
     sandbox: SandboxState
-    allow: str
-    """The permission level, in the former words."""
-    level: str
 
 
 class CallObject(TypedDict):

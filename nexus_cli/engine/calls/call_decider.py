@@ -20,7 +20,7 @@ from nexus_cli.conversation.read_lines import count_unread
 from nexus_cli.core import event
 from nexus_cli.core.approval import SAY_INSTEAD, Allow, Answer, Approver, Deny, Question
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, PLAN, Bound, Limits, compose_limits, name_level
+from nexus_cli.core.limits import ALL, ASK, LEVELS, PLAN, Bound, Limits, compose_limits
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import StartLog
@@ -158,7 +158,7 @@ class CallDecider:
     @property
     def level(self) -> str:
         """The permission level in force."""
-        return self.limits.allow or LEVELS[0]
+        return self.limits.allow or ASK
 
     @property
     def turn_limits(self) -> Limits:
@@ -331,15 +331,15 @@ class CallDecider:
             if check and (error := await check(checked.arguments, self.make_context(found))):
                 return replace(found, result=error)
             limit = CONFIRM if found.kind == CONFIRM else "allow"
-            why += f", and nobody can be asked here (--allow {name_level(self.level)})"
+            why += f", and nobody can be asked here (--allow {self.level})"
         if limit in (BY_RULE, CONFIRM):
             return self._refuse(found, why, limit)
         judged = as_command(checked, self.services)
-        reach = LEVELS[: LEVELS.index(self.recipe.limits.allow or LEVELS[-1]) + 1]
-        await self.permission.load_for(judged.tool, LEVELS[0])
+        reach = LEVELS[: LEVELS.index(self.recipe.limits.allow or ALL) + 1]
+        await self.permission.load_for(judged.tool, ASK)
         level = next((level for level in reach if self.permission.decide(judged, level).is_granted), "")
         way = await asyncio.to_thread(self.permission.find_narrow_way, replace(found, about=judged)) if level else None
-        return self._refuse(found, why, limit, "" if level == "all" and way and way.rule else level, way)
+        return self._refuse(found, why, limit, "" if level == ALL and way and way.rule else level, way)
 
     # -- questions ---------------------------------------------------------------------------------------------
 

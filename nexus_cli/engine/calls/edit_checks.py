@@ -25,6 +25,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.core import event
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.limits import ALL, UNASKED
 from nexus_cli.core.real_files import stamp_content
 from nexus_cli.core.tool import COMMAND
 from nexus_cli.engine.requests.control import Control
@@ -55,8 +56,6 @@ NO_PROGRAM = (126, 127)
 """Exit statuses of a shell that could not start a program."""
 NUMBERS = re.compile(r"(?<![\w./-])\d+(?![\w/-]|\.\w)")
 """Line numbers, but not numbers in the name of a file."""
-RUNS_PROJECT = ("run", "all")
-"""Levels at which programs of the project run without a question."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +232,7 @@ class EditChecks:
         checks = list_checks(
             self._project,
             self._configured,
-            runs_project=self._level() in RUNS_PROJECT,
+            runs_project=self._level() in UNASKED,
             added=plugin_checks(),
         )
         states = [self._states.setdefault(check, _State(check)) for check in checks]
@@ -287,13 +286,13 @@ class EditChecks:
         files = [f"./{name}" if name.startswith("-") else name for name in names]
         shell = next(tool for tool in discover_tools().values() if tool.runs_commands)
         shown = check.command.replace(FILES, shlex.join(files))
-        decision = permission.decide(CheckedCall(shell, {COMMAND: shown}, {}), "all")
+        decision = permission.decide(CheckedCall(shell, {COMMAND: shown}, {}), ALL)
         if decision.is_denied:
             state.off = decision.why
             return None
         sandbox = permission.make_sandbox("read")
         env = program_environment(sandbox.env, self._project)
-        if self._level() in RUNS_PROJECT:
+        if self._level() in UNASKED:
             env, _ = use_project_environment(env, self._project, self._project, is_sandboxed=True)
         try:
             done = run_process(

@@ -24,7 +24,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import PLAN
+from nexus_cli.core.limits import ALL, AUTO, EDIT, PLAN
 from nexus_cli.core.memo_kinds import HOOK
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.redact_secrets import redact
@@ -49,7 +49,7 @@ LAST_SECONDS = 5.0
 """Most seconds that a `SessionEnd` hook may delay the end."""
 TOOL_EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse", FAILED_EVENT)
 """The events of a worker's session; the others belong to the person's."""
-MODES = {"read": "default", "edit": "acceptEdits", "run": "acceptEdits", "all": "bypassPermissions", PLAN: PLAN}
+MODES = {EDIT: "acceptEdits", AUTO: "acceptEdits", ALL: "bypassPermissions", PLAN: PLAN}
 """`permission_mode` by level, in the words of Claude and codex."""
 WITHOUT_MODE = ("SessionStart", "SessionEnd", "PreCompact")
 """The events whose input has no `permission_mode`."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import plural as plural
-from nexus_cli.core.limits import name_level
 from nexus_cli.core.usage import dollars as dollars
 from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -106,21 +105,13 @@ CONFINED = {
 """The rights of each sandbox profile, for people."""
 
 
-def name_origin(origin: str) -> str:
-    """Name the origin of a decision; a level by its word: `level ask`."""
-    kind, _, level = origin.partition(" ")
-    return f"level {name_level(level)}" if kind == "level" else origin
-
-
 def join_names(names: Sequence[str]) -> str:
     """Join names with commas, "none" for no name."""
     return ", ".join(names) or "none"
 
 
-def limit(value: Any, name: str = "") -> str:
-    """Format the value of the limit `name`: `yes`, `no`, a list of names, a number, a level."""
-    if name == "allow":
-        return name_level(str(value))
+def limit(value: Any) -> str:
+    """Format the value of a limit: `yes`, `no`, a list of names, a number, a level."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):

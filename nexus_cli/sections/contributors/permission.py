@@ -3,20 +3,20 @@ next request after a change, even in the middle of a turn."""
 
 from __future__ import annotations
 
-from nexus_cli.core.limits import PLAN, name_level
+from nexus_cli.core.limits import ASK, AUTO, EDIT, PLAN
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.section import Layer, Phase, Section
 
 ASKING = {
-    "read": "edits and commands that change something",
-    "edit": "commands that change something, and files outside the project,",
-    "run": "calls that need network or leave the project",
+    ASK: "edits and commands that change something",
+    EDIT: "commands that change something, and files outside the project,",
+    AUTO: "calls that need network or leave the project",
 }
 """Calls that ask at a level; at a level without an entry, none does."""
 ASKING_UNCONFINED = {
-    "read": "edits and commands",
-    "edit": "commands, and files outside the project,",
-    "run": "commands, and files outside the project,",
+    ASK: "edits and commands",
+    EDIT: "commands, and files outside the project,",
+    AUTO: "commands, and files outside the project,",
 }
 """The same without a sandbox for commands."""
 ONLY_READING = (
@@ -35,7 +35,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     """Render `[nexus: permission level edit: commands that change something ... ask the person first]`."""
     if not value:
         return ()
-    text = f"[nexus: permission level {name_level(value['level'])}: {_describe(value)}]"
+    text = f"[nexus: permission level {value['level']}: {_describe(value)}]"
     source = "permission level"
     return (Section("permission", Phase.EVENT + 18, (text,), Layer.EVENT, priority=94, sticky=True, source=source),)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.event import TOO_LITTLE, CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
-from nexus_cli.core.limits import LEVELS, name_level
+from nexus_cli.core.limits import ALL, LEVELS
 from nexus_cli.reports.text.lines import Value, dollars, plural, short, worker_title
 from nexus_cli.session.running_workers import AT_WORK
 from nexus_cli.text.cells import cut, one_line, wrap
@@ -85,10 +85,10 @@ def describe_denials(denied: Sequence[Mapping[str, Any]], switch: str) -> str:
 
 def _ways(denied: Sequence[Mapping[str, Any]], switch: str) -> list[str]:
     """Return the ways to allow them, or the reason that there is none, each as a sentence."""
-    by_way = [call for call in denied if not call.get("hint") and (call.get("allow") or call.get("rule"))]
-    rules = [call["rule"] for call in by_way if not call.get("allow")]
-    levels = [call["allow"] for call in by_way if call.get("allow")]
-    confined = [level for level in levels if level != LEVELS[-1]]
+    by_way = [call for call in denied if not call.get("hint") and (call.get("level") or call.get("rule"))]
+    rules = [call["rule"] for call in by_way if not call.get("level")]
+    levels = [call["level"] for call in by_way if call.get("level")]
+    confined = [level for level in levels if level != ALL]
     others = [call.get("hint") or call.get("why", "") for call in denied if call not in by_way]
 
     def which(count: int) -> str:
@@ -100,10 +100,10 @@ def _ways(denied: Sequence[Mapping[str, Any]], switch: str) -> list[str]:
         verb = "A rule allows" if len(added) == 1 else "Rules allow"
         told.append(f"{verb} {which(len(rules))}: {name_first(added, NAMED, '; ')}.")
     if confined:
-        level = name_level(max(confined, key=LEVELS.index))
+        level = max(confined, key=LEVELS.index)
         told.append(f"{switch} {level} lets {which(len(confined))} run.")
     if count := len(levels) - len(confined):
-        told.append(f"Only {switch} all lets {which(count)} run, and everything else too.")
+        told.append(f"Only {switch} {ALL} lets {which(count)} run, and everything else too.")
     if others := [one.rstrip(".") for one in dict.fromkeys(others) if one][:NAMED]:
         text = "; ".join(others)
         told.append(f"{text[0].upper()}{text[1:]}.")

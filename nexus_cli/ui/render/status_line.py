@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.config.paths import is_below
-from nexus_cli.core.limits import LEVELS, name_level
+from nexus_cli.core.limits import ALL
 from nexus_cli.reports.text.lines import dollars, known_dollars, plural, short
 from nexus_cli.session.status import Status
 from nexus_cli.text.cells import cells, cut, cut_start, one_line
@@ -83,7 +83,7 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
     jobs += f" {' '.join(at.get(one, one) for one in status.jobs)}" if jobs and "ids" not in gone else ""
     parts = [
         _Part("model", _model(status.model) + effort, "accent"),
-        _Part("level", one_line(name_level(status.allow)), "warn" if status.allow == LEVELS[-1] else "dim"),
+        _Part("level", one_line(status.allow), "warn" if status.allow == ALL else "dim"),
         _Part("sandbox", "" if status.has_sandbox else "sandbox: none", "warn"),
         _Part("recipe", recipe if recipe not in ("chat", "") else ""),
         _Part("folder", (place + named).strip()),

@@ -9,7 +9,6 @@ from typing import Any
 from nexus_cli.commands.command import Choice, Command, Search
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event
-from nexus_cli.core.limits import name_level
 from nexus_cli.reports.sessions import short_id
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
@@ -157,7 +156,7 @@ class ReplCommandContext(TerminalContext):
             if options.resume and not copied:
                 self._backend.show_conversation()
             elif not copied:  # the command that copied prints its own line
-                level = name_level(state.allow)
+                level = state.allow
                 named = short_id(made.ledger, made.id)
                 self._repl.show_note(f"session {named}, model {state.model}, permission level {level}", "")
         self._repl.refresh_status()

@@ -17,7 +17,6 @@ from nexus_cli.config.paths import places
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import name_level
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import last_exchange
 from nexus_cli.reports.transcript import session_transcript
@@ -210,7 +209,7 @@ class LocalSession:
         level = self.session.cycle_level()
         self._hand_over.withdraw()
         if self.session.status().allow != level:
-            self.repl.show_note(f"{name_level(level)} is more than your settings allow.")
+            self.repl.show_note(f"{level} is more than your settings allow.")
 
     async def transcript(self, value: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         made = await asyncio.to_thread(session_transcript, self.session) if value is None else value

@@ -15,7 +15,6 @@ from typing import Any
 from nexus_cli import __version__
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import name_level
 from nexus_cli.hooks.hook_input import encode_input
 from nexus_cli.session.status import Status
 from nexus_cli.text.cells import cut, one_line, without_codes
@@ -108,7 +107,7 @@ def describe_status(status: Status) -> dict[str, Any]:
         "version": __version__,
         "model": {"id": status.model, "display_name": status.model.rpartition("/")[2]},
         "workspace": {"current_dir": status.folder, "project_dir": str(project_root(Path(status.folder)))},
-        "level": name_level(status.allow),
+        "level": status.allow,
         "cost": {"total_cost_usd": status.cost_usd},
         "context_window": {
             "context_window_size": status.budget,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from nexus_cli.core import event as e
-from nexus_cli.core.limits import PLAN, name_level
+from nexus_cli.core.limits import AUTO, EDIT, PLAN
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import SHORTEST, YES
@@ -27,7 +27,7 @@ PROCEED = "Proceed with the plan."
 """The message to the model in the person's name."""
 TRIES = 3
 """Unclear answers after which the question is withdrawn."""
-LEVELS = {"y": "edit", "yes": "edit", "a": "run", "auto": "run"}
+LEVELS = {"y": EDIT, "yes": EDIT, "a": AUTO, "auto": AUTO}
 """The level that an answer sets."""
 NO = ("", "n", "no")
 
@@ -85,5 +85,5 @@ class PlanHandOver:
     def _proceed(self, level: str) -> None:
         session = self._session()
         session.set_level(level)
-        self._show_note(f"Plan mode is off. Permission level: {name_level(session.status().allow)}.")
+        self._show_note(f"Plan mode is off. Permission level: {session.status().allow}.")
         self._send(PROCEED)

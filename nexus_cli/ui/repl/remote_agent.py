@@ -19,7 +19,7 @@ from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
-from nexus_cli.core.limits import PLAN, name_level
+from nexus_cli.core.limits import PLAN
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.rpc.jsonrpc import TURN_FAILED
@@ -259,11 +259,11 @@ class RemoteAgent(ReplBackend):
 
     async def _cycle_level(self) -> None:
         """Set the next level that the server allows."""
-        now = self._agent["allow"]
+        now = self._agent["level"]
         first = CYCLE.index(now) + 1 if now in CYCLE else 0
         for level in (*CYCLE[first:], *CYCLE[:first]):
-            await self._call("permissions", name_level(level))
-            if self._agent["allow"] == level:
+            await self._call("permissions", level)
+            if self._agent["level"] == level:
                 return
 
     async def transcript(self, value: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
@@ -288,15 +288,15 @@ class RemoteAgent(ReplBackend):
 
     def status_line(self, width: int) -> str:
         theme, agent = self.repl.theme, self._agent
-        level, used = name_level(agent["allow"]), f"{agent['used']:,} tokens"
-        parts = (one_line(agent["model"]), level, used, f"{self.agent_id} at {self._url}")
+        used = f"{agent['used']:,} tokens"
+        parts = (one_line(agent["model"]), agent["level"], used, f"{self.agent_id} at {self._url}")
         return theme.paint("dim", cut(f" {theme.signs.dot} ".join(parts), max(0, width - 1), theme.signs.cut))
 
     def became_idle(self, ended: Job) -> None:
         """Show the command that goes on with a plan: the question about it is asked only where the session is."""
         outcome = self.repl.outcome
         answered = ended.kind == "turn" and outcome is not None and outcome.ok and outcome.text.strip()
-        if answered and self._agent["allow"] == PLAN:
+        if answered and self._agent["level"] == PLAN:
             self.repl.show_note(PLAN_IS_OPEN)
 
     # Events

@@ -134,7 +134,7 @@ def test_permission_and_rules_see_the_tool(tmp_path: Path) -> None:
         ("use_tool", {"name": "bash", "arguments": {"command": "rm a"}}),
         ("use_tool", {"name": "fetch", "arguments": {"url": "https://example.org"}}),
     )
-    session = opened(tmp_path, model, person := Person(Deny("no")), allow="read")
+    session = opened(tmp_path, model, person := Person(Deny("no")), allow="ask")
     _, outcome = say(session, "go on")
     assert [question.call.name for question in person.asked] == ["plan"]
     denied = session.result(outcome)["denied"]

@@ -51,7 +51,7 @@ def opened(folder: Path, steps: dict[str, list[tuple[str, dict[str, Any]]]], sum
         return next((calls for words, calls in steps.items() if words in said), "done")
 
     settings = Settings(models={MODEL: {"window": 16_000}})
-    return open_session(Options(folder, MODEL, allow="read"), settings, approver=Person(), provider=Played(script))
+    return open_session(Options(folder, MODEL, allow="ask"), settings, approver=Person(), provider=Played(script))
 
 
 def bash(command: str) -> tuple[str, dict[str, Any]]:
@@ -222,7 +222,7 @@ def test_a_summarizer_that_quotes_no_rule_is_asked_once_more(tmp_path: Path, ans
 
     async def live() -> list[str]:
         settings, heads = Settings(models={MODEL: {"window": 16_000}}), list[str]()
-        session = open_session(Options(tmp_path, MODEL, allow="read"), settings, approver=None, provider=Played(script))
+        session = open_session(Options(tmp_path, MODEL, allow="ask"), settings, approver=None, provider=Played(script))
         try:
             for first in (0, 5):
                 for words in (LONG, *(f"fill {number}" for number in range(first, first + 5)))[bool(first) :]:

@@ -84,7 +84,7 @@ async def opened(folder: Path, said: list[str]) -> AsyncIterator[tuple[Session, 
         return "done " + "so it is " * 700
 
     person, settings = Refuser(), Settings(models={MODEL: {"window": 16_000}})
-    session = open_session(Options(folder, MODEL, allow="read"), settings, approver=person, provider=Played(script))
+    session = open_session(Options(folder, MODEL, allow="ask"), settings, approver=person, provider=Played(script))
     try:
         yield session, person
     finally:

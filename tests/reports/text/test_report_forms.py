@@ -15,6 +15,7 @@ from wcwidth import wcswidth
 
 from nexus_cli.cli.explain_context import brief
 from nexus_cli.commands import discover
+from nexus_cli.core.limits import level_fields
 from nexus_cli.reports.drops import drops_text
 from nexus_cli.reports.forms import MODULES, find_form, forms_of
 from nexus_cli.reports.replay import replay_text
@@ -327,7 +328,7 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         "zone": text,
         "next_at": text,
         "in": text,
-        "allow": "read",
+        **level_fields("ask"),
         "rules": [text] * many,
         "until": text * (many % 2),
         "worktree": bool(many % 2),
@@ -607,10 +608,10 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         "model": model,
         "models": {"models": [model] * many, "chosen": text},
         "permissions": {
-            "level": "read",
+            "level": "ask",
             "bound_by": text,
             "allowed": [text] * many,
-            "levels": [{"name": name, "runs": text} for name in ("read", "edit", "all")],
+            "levels": [{"name": name, "runs": text} for name in ("ask", "edit", "all")],
             "rules": [{"decision": "deny", "rule": text, "from": text}] * many,
             "problems": [text] * many,
             "sandbox": {"backend": "none", "why": text},
@@ -703,7 +704,7 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
             ),
         },
         "tools": {
-            "level": "read",
+            "level": "ask",
             "tools": [{"name": text, "tokens": None, "does": text, "asks": text}] * many,
         },
         "workers": {"workers": [worker] * many},
@@ -830,7 +831,7 @@ def _run_value(text: str, many: int) -> dict[str, Any]:
         "events": many,
         "plan": f"plan-{many}" if many else None,
         "folder": text,
-        "allow": "run",
+        **level_fields("auto"),
         "model": text,
         "last_words": f"{text}\n{text}",
         "refused": [text] * many,

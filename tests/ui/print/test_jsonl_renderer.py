@@ -169,7 +169,7 @@ def test_a_number_that_json_does_not_have_is_null() -> None:
 def refused(*levels: str) -> str:
     kept = Kept()
     why = "not for this run."
-    calls = [{"tool": "bash", "subject": f"c{n}", "why": why, "allow": at} for n, at in enumerate(levels)]
+    calls = [{"tool": "bash", "subject": f"c{n}", "why": why, "level": at} for n, at in enumerate(levels)]
     outcome = e.Outcome(True, 0, "text", "stop", None, 1, Usage(), 0.5, denied=tuple(calls))
     ProgressLines(kept).feed(e.TurnEnd(outcome))
     return kept.text

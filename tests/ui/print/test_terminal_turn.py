@@ -126,7 +126,7 @@ def test_nothing_is_drawn_over_a_question() -> None:
 def test_a_failure_is_told_once_and_by_commands_of_the_shell() -> None:
     stage = Stage()
     error = {"kind": "network", "message": "the request failed: the connection was lost", "hint": "Try again"}
-    denied = ({"id": "c1", "tool": "bash", "subject": "rm x", "why": "no", "allow": "all"},)
+    denied = ({"id": "c1", "tool": "bash", "subject": "rm x", "why": "no", "level": "all"},)
     waits = ToolResult("proposed f1: waits for the person: /memory accept f1")
     stage.feed(e.TurnStart("x"), e.ToolCallEvent(ToolCall("c3", "remember", {}), "that"))
     stage.feed(e.ToolResultEvent(ToolCall("c3", "remember", {}), waits, 5, 0.0))

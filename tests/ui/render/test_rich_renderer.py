@@ -290,7 +290,7 @@ def test_what_comes_between_the_question_and_the_result_names_the_call_again() -
 
 
 def test_what_the_person_refused_is_not_told_again_at_the_end() -> None:
-    row = {"tool": "bash", "subject": "ls", "allow": "", "hint": "you said no", "by": "person"}
+    row = {"tool": "bash", "subject": "ls", "level": "", "hint": "you said no", "by": "person"}
     assert "refused" not in put(e.TurnEnd(replace(DONE, denied=(row,))))
 
 
@@ -625,13 +625,13 @@ def test_a_turn_that_changed_files_ends_with_what_it_changed(
             "✗ it failed: no. Try again.\n",
         ),
         (
-            replace(DONE, denied=({"tool": "bash", "subject": "ls", "allow": "all"},) * 6),
+            replace(DONE, denied=({"tool": "bash", "subject": "ls", "level": "all"},) * 6),
             "· 6 calls were refused: bash ls; bash ls; bash ls; bash ls; bash ls and 1 more.\n"
             "  Only /permissions all lets them run, and everything else too.\n",
         ),
         (
             replace(
-                DONE, denied=({"tool": "bash", "subject": "ls", "allow": "", "by": "person", "hint": "you said no"},)
+                DONE, denied=({"tool": "bash", "subject": "ls", "level": "", "by": "person", "hint": "you said no"},)
             ),
             "",
         ),

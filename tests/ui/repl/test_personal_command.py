@@ -54,7 +54,7 @@ def test_a_command_that_fails_or_does_not_end_is_one_line(
 
 
 def test_the_status_has_the_keys_of_claude_code() -> None:
-    value = json.loads(json.dumps(describe_status(replace(STATUS, used=28_000, allow="run"))))
+    value = json.loads(json.dumps(describe_status(replace(STATUS, used=28_000, allow="auto"))))
     assert value["model"] == {"id": "openai/gpt-5", "display_name": "gpt-5"}
     assert value["workspace"]["current_dir"] == value["cwd"] == "/home/me/src/nexus"
     assert (value["cost"]["total_cost_usd"], value["level"]) == (0.0123, "auto")

@@ -39,7 +39,7 @@ def planned(folder: Path, *answers: str | None) -> Stage:
     return stage
 
 
-@pytest.mark.parametrize(("line", "level"), [("y", "edit"), ("Yes", "edit"), ("a", "run"), ("auto", "run")])
+@pytest.mark.parametrize(("line", "level"), [("y", "edit"), ("Yes", "edit"), ("a", "auto"), ("auto", "auto")])
 def test_an_approved_plan_is_carried_out_at_the_level_that_was_chosen(tmp_path: Path, line: str, level: str) -> None:
     stage = planned(tmp_path, line)
     assert stage.session.status().allow == level and PROCEED in _said(stage.provider)[-1]
@@ -98,7 +98,7 @@ def test_a_command_a_message_and_another_level_take_the_question_away(tmp_path: 
 
     stage.play(scene())
     assert [len(said) for said in stage.provider.seen] and len(stage.provider.seen) == 4
-    assert stage.session.status().allow == "read"
+    assert stage.session.status().allow == "ask"
 
 
 def test_leaving_while_a_title_is_made_says_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

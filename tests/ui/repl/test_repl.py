@@ -1062,7 +1062,7 @@ def test_keys_change_the_level_and_edit_the_last_message_without_a_word(tmp_path
             stage.repl.cycle_level()
             await stage.idle()
             levels.append(stage.session.status().allow)
-        assert levels == ["read", "edit", "run", "plan", "read"] and stage.text == before
+        assert levels == ["ask", "edit", "auto", "plan", "ask"] and stage.text == before
         stage.view.answers = ["1"]
         stage.repl.edit_last()
         await stage.idle()
@@ -1070,7 +1070,7 @@ def test_keys_change_the_level_and_edit_the_last_message_without_a_word(tmp_path
         stage.type("other")
         await stage.idle()
         assert _said(stage.provider) == [words for words in _said(stage.provider) if "other" in words]
-        assert stage.session.status().allow == "read"
+        assert stage.session.status().allow == "ask"
 
     stage.play(scene())
 
@@ -1224,7 +1224,7 @@ def test_a_person_is_asked_for_the_port_of_a_job_and_sees_its_address(tmp_path: 
         port = one.getsockname()[1]
     serve = {"command": f"exec python3 -m http.server {port} --bind 127.0.0.1", "background": True}
     steps: list[Answer] = [[("bash", serve), ("wait_for", {"url": f"tcp://127.0.0.1:{port}"})], "it runs"]
-    stage = Stage(tmp_path, lambda request: steps.pop(0), allow="read")
+    stage = Stage(tmp_path, lambda request: steps.pop(0), allow="ask")
 
     async def scene() -> None:
         stage.view.answers = ["y", "y"]

@@ -1,0 +1,35 @@
+"""Parse the levels in stored options and memos, which former versions wrote by their former names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.core.limits import FORMER_NAMES, parse_level
+from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
+
+_ORIGINS = {f"level {former}": f"level {level}" for level, former in FORMER_NAMES.items()}
+
+
+def read_options(text: str) -> dict[str, Any]:
+    """Return the options of a run, a plan or an agent."""
+    options: dict[str, Any] = json.loads(text)
+    return options | {"allow": parse_level(options["allow"])} if "allow" in options else options
+
+
+def read_memo(kind: str, text: bytes) -> dict[str, Any]:
+    """Return the value of a memo."""
+    value: dict[str, Any] = json.loads(text)
+    if kind == LIMITS_IN_FORCE:
+        value["limits"] = [_read_bound(one) if one["name"] == "allow" else one for one in value["limits"]]
+    elif kind == DECISION:
+        value["level"] = parse_level(value["level"])
+        for one in (value, *value.get("parts", ())):
+            one["from"] = _ORIGINS.get(one["from"], one["from"])
+    return value
+
+
+def _read_bound(bound: Mapping[str, Any]) -> dict[str, Any]:
+    said = {layer: parse_level(level) for layer, level in bound.get("said", {}).items()}
+    return {**bound, "value": parse_level(bound["value"]), "said": said}
