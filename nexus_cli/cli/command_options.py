@@ -78,6 +78,13 @@ def text_option(*names: str, metavar: str, help: str) -> Any:
     return typer.Option(*names, metavar=metavar, help=help, callback=refuse_empty)
 
 
+def session_option(default: str = "the newest of this folder") -> Any:
+    """Declare the option `--session`; `default` says what it is without one."""
+    return Annotated[
+        str, text_option("--session", metavar="ID", help=f"Id, its start or end, or name; default: {default}.")
+    ]
+
+
 Model = Annotated[str, text_option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.")]
 Effort = Annotated[
     str,
@@ -126,11 +133,8 @@ NoPlugins = Annotated[
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print more on stderr.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
+SessionKey = session_option()
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-SessionKey = Annotated[
-    str,
-    text_option("--session", metavar="ID", help="Id, its start or end, or name; default: the newest of this folder."),
-]
 _LONG_NAMES = {"newest": "--continue", "directory": "--cd", "add_dirs": "--add-dir"}
 """Options whose names differ from those of their fields."""
 

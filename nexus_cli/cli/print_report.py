@@ -30,10 +30,15 @@ def print_text(text: str) -> None:
     Stream(1).write(sanitize(text.rstrip("\n") + "\n"))
 
 
-def print_value(text: str) -> None:
-    """Print a value unchanged for a script; sanitize it in a terminal."""
+def print_original(text: str) -> None:
+    """Print a text unchanged for a script; sanitize it in a terminal, where it ends in one newline."""
     stream = Stream(1)
-    stream.write((sanitize(text) if stream.terminal else text) + "\n")
+    stream.write(sanitize(text).removesuffix("\n") + "\n" if stream.terminal else text)
+
+
+def print_value(text: str) -> None:
+    """Print a value on a line of its own, see `print_original`."""
+    print_original(f"{text}\n")
 
 
 def print_json(value: Mapping[str, Any]) -> None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from importlib import import_module
 from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 import typer
 
-from nexus_cli.cli.command_options import Json, SessionKey, check_amount, refuse_empty, whole_number
-from nexus_cli.cli.print_report import print_report
+from nexus_cli.cli.command_options import Json, check_amount, refuse_empty, session_option, whole_number
+from nexus_cli.cli.print_report import print_original, print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
-from nexus_cli.commands.verb import Noun, Source, Verb, VerbParameter
+from nexus_cli.commands.verb import Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.settings import own_settings
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import find_form
@@ -28,9 +30,9 @@ def add_verbs(app: typer.Typer, name: str) -> typer.Typer:
     verbs = noun.list_verbs("shell")
     for verb in verbs:
         if verb.name or len(verbs) == 1:
-            app.command(verb.name or noun.name)(_make_function(verb))
+            app.command(verb.name or noun.name)(_make_function(noun, verb))
         else:
-            app.callback(invoke_without_command=True)(_make_function(verb))
+            app.callback(invoke_without_command=True)(_make_function(noun, verb))
     if len(verbs) == 1 and verbs[0].name:
         app.callback(help=noun.summary)(_do_nothing)  # else typer makes the only verb the command itself
     return app
@@ -40,7 +42,7 @@ def _do_nothing() -> None:
     """Run before the verb of a noun that has one alone."""
 
 
-def _make_function(verb: Verb) -> Any:
+def _make_function(noun: Noun, verb: Verb) -> Any:
     """Build the function of a shell command; typer reads its signature and docstring."""
 
     def run(context: typer.Context, *, session: str = "", json: bool = False, **options: Any) -> int | None:
@@ -48,25 +50,42 @@ def _make_function(verb: Verb) -> Any:
         session, json = context.obj = session or before, json or as_json
         if context.invoked_subcommand:
             return None
-        ledger = Ledger.open(ledger_place()) if verb.opens == "create" else open_ledger(writes=verb.opens == "write")
-        report = verb.run(
-            make_source(ledger, lambda: find_session_id(ledger, session) if verb.of_session else "", bool(session)),
-            **options,
-        )
+        if json and not verb.has_report:
+            raise NexusError("usage", f"{noun.name} --json {verb.name}", "it prints no report", "Omit --json")
+
+        ledger = _open_ledger(verb)
+        source = make_source(ledger, lambda: find_session_id(ledger, session) if verb.of_session else "", bool(session))
+        result = verb.run(replace(source, is_json=json), **options)
         if verb.opens != "read":
             ledger.close()
-        print_report(report.value, find_form(report.form), json=json, whole=report.whole)
-        return int(report.status)
+        return _print(result, json=json)
 
-    given = {one.name: (_declare(one), one.default) for one in verb.parameters}
     every: dict[str, Any] = {"context": (typer.Context, Parameter.empty)}
-    every |= ({"session": (SessionKey, "")} if verb.of_session else {}) | given | {"json": (Json, False)}
+    every |= {"session": (session_option(verb.default_session), "")} if verb.of_session else {}
+    every |= {one.name: (_declare(one), one.default) for one in verb.parameters}
+    every |= {"json": (Json, False)} if verb.has_report else {}
     kind = Parameter.KEYWORD_ONLY
     parameters = [Parameter(name, kind, default=default, annotation=hint) for name, (hint, default) in every.items()]
     run.__doc__ = verb.help
     run.__annotations__ = {name: hint for name, (hint, _) in every.items()}
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return run
+
+
+def _print(result: Report[Any] | str | None, *, json: bool) -> int:
+    """Print what a verb returned; return the exit status."""
+    if isinstance(result, str):
+        print_original(result)
+    if not isinstance(result, Report):
+        return 0
+    print_report(result.value, find_form(result.form), json=json, whole=result.whole)
+    return int(result.status)
+
+
+def _open_ledger(verb: Verb) -> Ledger:
+    if verb.opens == "nothing":
+        return Ledger.open(None)
+    return Ledger.open(ledger_place()) if verb.opens == "create" else open_ledger(writes=verb.opens == "write")
 
 
 def make_source(ledger: Ledger, find_session: Callable[[], str] = str, is_named: bool = False) -> Source:

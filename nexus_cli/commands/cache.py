@@ -1,18 +1,14 @@
-"""`/cache` and `/cost`: cache use of each request; tokens and dollars."""
+"""The cache use of each request, and why one missed."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Annotated
 
-from nexus_cli.commands.arguments import require_ledger, warn_if_stale
-from nexus_cli.commands.command import Command, CommandContext
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.core.json_types.cache_report import CacheReport, MissReport
 from nexus_cli.core.limits import MAX_INT
 from nexus_cli.reports.cache import cache_report, miss_report
-from nexus_cli.reports.cost import cost_report
 
 OFFERED = 20
 """Most requests that completion offers."""
@@ -43,20 +39,9 @@ def _complete_steps(source: Source) -> Sequence[str]:
     return [str(step) for step in range(last, max(0, last - OFFERED), -1)]
 
 
-async def show_cost(context: CommandContext, rest: str) -> None:
-    """Show the tokens and dollars of this session.
-
-    A plot of its requests, then by model, by kind of request, and for each of the last turns. `nexus usage` sums all
-    sessions.
-    """
-    warn_if_stale(context)
-    context.show("cost", await asyncio.to_thread(cost_report, require_ledger(context), context.session.id))
-
-
 NOUN = Noun(
     "cache",
     "context",
     (Verb(build_cache, of_session=True), Verb(build_miss, "why", of_session=True, complete=_complete_steps)),
     "Show the cache use of each request.",
 )
-COMMANDS = (Command("cost", "context", show_cost, aliases=("usage",), is_first=True, authority=Authority.READS),)

@@ -6,7 +6,7 @@ import asyncio
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import Parameter
 from typing import Any, get_args
 
@@ -45,12 +45,18 @@ def make_slash_command(noun: Noun) -> Command:
             return
         if verb.of_session:
             warn_if_stale(context)
-        source = read_source(context)
-        if verb.opens != "read" and not (source.ledger.is_kept and source.ledger.writes):
+        said: list[str] = []
+        source = replace(read_source(context), say=said.append)
+        if verb.opens in ("write", "create") and not (source.ledger.is_kept and source.ledger.writes):
             hint = f"Use nexus {noun.name} in a shell"
             raise NexusError("usage", f"/{noun.name} {verb.name}".rstrip(), "this session is not saved", hint)
-        report = await asyncio.to_thread(verb.run, source, **given)
-        context.show(report.form, report.value)
+        result = await asyncio.to_thread(verb.run, source, **given)
+        for line in said:
+            context.say(line)
+        if isinstance(result, str):
+            context.show("text", {"text": result})
+        elif result is not None:
+            context.show(result.form, result.value)
 
     run.__doc__ = _describe(noun, verbs)
     takes_words = len(verbs) > 1 or bool(verbs[0].parameters)
@@ -76,8 +82,8 @@ def find_verb(noun: Noun, rest: str) -> tuple[Verb, str]:
     named = next((verb for verb in verbs if verb.name and verb.name == word.casefold()), None)
     if named is not None:
         return named, line.strip()
-    first = verbs[0]
-    if rest and first.name and not word.startswith("--"):
+    first = next((verb for verb in verbs if verb.is_fallback), verbs[0]) if rest else verbs[0]
+    if rest and first.name and not first.is_fallback and not word.startswith("--"):
         hint = f"In a shell: nexus {noun.name} {word}" if word.casefold() in noun.in_shell else ""
         raise usage_error(noun.name, rest, f"expected one of {', '.join(verb.name for verb in verbs)}", hint)
     return first, rest
@@ -175,7 +181,9 @@ def _take_words(
     for word in left:
         others = [one for one in verb.parameters if not one.option.is_argument and one.name not in given]
         flag = next((one for one in others if one.kind is bool and one.flag == f"--{word.text.casefold()}"), None)
-        bare = next((one for one in others if one.option.is_bare and _INTEGER.fullmatch(word.text)), None)
+        bare = next(
+            (one for one in others if one.option.is_bare and (one.kind is str or _INTEGER.fullmatch(word.text))), None
+        )
         if flag is None and bare is None:
             hint = f"/{name} {verb.usage}" if verb.usage else ""
             raise usage_error(name, word.rest, "it takes no such argument", hint)

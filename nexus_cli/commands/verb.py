@@ -62,6 +62,8 @@ class Source:
     """The open session; None in a shell."""
     say: Callable[[str], object] = _keep_silent
     """Prints a line beside the report."""
+    is_json: bool = False
+    """True if the value is printed as JSON."""
 
     @property
     def project(self) -> str:
@@ -94,7 +96,7 @@ class Option:
     is_text: bool = False
     """True if it takes the rest of a slash command as it stands, with words that look like options."""
     is_bare: bool = False
-    """True if the number behind a slash command is its value, without its name."""
+    """True if a number behind a slash command, or the next word if it takes a text, is its value without its name."""
 
 
 class VerbParameter(NamedTuple):
@@ -137,21 +139,26 @@ class Verb:
     """Something that can be asked of a noun."""
 
     run: Callable[..., Any]
-    """Takes a `Source` and the options, may block and returns a `Report`. A coroutine function takes the
-    `CommandContext` instead, and is a slash command alone. Raises `NexusError` for errors that the person can fix."""
+    """Takes a `Source` and the options, may block and returns a `Report`, a text that is printed as it is, or None if
+    it says what it did. A coroutine function takes the `CommandContext` instead, and is a slash command alone. Raises
+    `NexusError` for errors that the person can fix."""
     name: str = ""
     """"" for what the noun alone does."""
     authority: Authority = Authority.READS
-    opens: Literal["read", "write", "create"] = "read"
+    opens: Literal["nothing", "read", "write", "create"] = "read"
     """The mode in which the shell command opens the ledger."""
     of_session: bool = False
     """True if it is about one session: the shell command has `--session`."""
+    default_session: str = "the newest of this folder"
+    """What it is about in a shell without `--session`, for the help."""
     complete: Callable[[Source], Sequence[str]] | None = None
     """Returns possible values of its first argument. Must be fast."""
     places: tuple[Place, ...] = ("shell", "slash")
     """Where it is offered: a verb whose other form differs is declared for one."""
     is_local: bool = False
     """True if it opens another session, or needs the files or the terminal of the person: it works in no client."""
+    is_fallback: bool = False
+    """True if words behind the noun that name no verb are its arguments."""
 
     @property
     def is_live(self) -> bool:
@@ -168,6 +175,11 @@ class Verb:
         """The type of the JSON value that its report has; `Any` if it is not declared."""
         returned = get_type_hints(self.run).get("return")
         return next(iter(get_args(returned)), Any)
+
+    @property
+    def has_report(self) -> bool:
+        """True if it returns a report."""
+        return self.run.__annotations__["return"] not in ("None", "str")
 
     @property
     def help(self) -> str:
@@ -203,7 +215,7 @@ class Noun:
     """True if the slash command waits until no turn runs."""
 
     def __post_init__(self) -> None:
-        wrong = [verb.name for verb in self.verbs if verb.opens != "read" and verb.authority is Authority.READS]
+        wrong = [verb.name for verb in self.verbs if verb.opens in ("write", "create") and verb.authority is Authority.READS]
         if wrong:
             raise ValueError(f"{self.name} {wrong[0]} writes to the ledger: declare what it may change")
 

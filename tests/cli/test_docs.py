@@ -132,7 +132,8 @@ def test_every_command_option_and_setting_that_a_page_names_exists(topic: str) -
     named = re.findall(r"`([a-z]+\.[a-z_]+)`", text)
     assert [key for key in named if key.partition(".")[0] in settings and key not in RULES] == [], mend
     slashes = re.findall(r"`/([a-z]+)[ `]", text)
-    assert [name for name in slashes if name not in discover() and name not in ("rpc", "openrpc")] == [], mend
+    known = {name for one in discover().values() for name in (one.name, *one.aliases)} | {"rpc", "openrpc"}
+    assert [name for name in slashes if name not in known] == [], mend
     pages = re.findall(r"nexus docs ([a-z-]+)", text)
     assert [page for page in pages if page not in TOPICS and not search_pages([page])] == [], mend
 

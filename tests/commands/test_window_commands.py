@@ -355,6 +355,18 @@ def test_cost_is_summed_by_model_kind_and_turn(context: FakeContext) -> None:
     assert "$3.25 for 13 requests" in text and "13. the last [/bold] {}" in text
 
 
+def test_usage_is_that_of_this_session_unless_options_ask_for_all(context: FakeContext) -> None:
+    context.turn("words")
+    context.run("usage").run("usage --by model").run("usage --all").run("usage --since 2020-01-01")
+    (one, own), *others = context.shown
+    assert one == "cost" and own["session"] == context.session.id
+    assert [form for form, _ in others] == ["usage"] * 3
+    assert {value["total"]["requests"] for _, value in context.shown} == {1}
+    for wrong in ("--by colour", "--since yesterday"):
+        with pytest.raises(NexusError, match="wrong value"):
+            context.run(f"usage {wrong}")
+
+
 @pytest.mark.matrix
 def test_reload_reads_instructions_and_settings(context: FakeContext, tmp_path: Path) -> None:
     context.run("reload")

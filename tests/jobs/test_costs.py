@@ -27,6 +27,7 @@ def test_the_parts_of_a_cost_are_the_same_wherever_they_are_told(tmp_path: Path)
         place.environment["NEXUS_MODEL"] = MODEL
         result: dict[str, Any] = place.ask("--no-tools", "--json", "hi").result
         report = place.run("usage", "--json").result
+        own = place.run("usage", "--session", result["session"], "--json").result
         page = place.run("export", result["session"], "--html").text
         texts = [place.run("usage").text, page]
         with sqlite3.connect(place.ledger) as ledger:
@@ -35,7 +36,8 @@ def test_the_parts_of_a_cost_are_the_same_wherever_they_are_told(tmp_path: Path)
             assert ledger.execute("SELECT cost, saved FROM sessions").fetchone() == (SUM, SAVED)
         ledger.close()
     assert kept == (SUM, *PARTS.values(), SAVED)
-    rows = [report["total"], *report["days"], *report["models"], *report["projects"]]
+    assert own["session"] == result["session"] and len(own["turns"]) == 1
+    rows = [own["total"], report["total"], *report["days"], *report["models"], *report["projects"]]
     for told in (result["usage"], *rows):
         assert (told["cost_usd"], told["cost"]) == (SUM, PARTS)
         assert round(sum(told["cost"].values()), 8) == told["cost_usd"]

@@ -33,7 +33,7 @@ from nexus_cli.ui.render.theme import Theme
 
 AT_TERMINAL = {"copy", "editor", "exit", "help"}
 SERVED = {
-    *("agents", "compact", "context", "continue", "cost", "drops", "effort", "goal", "init", "jobs", "model"),
+    *("agents", "compact", "context", "continue", "drops", "effort", "goal", "init", "jobs", "model"),
     *("permissions", "pin", "plan", "rename", "status", "transcript", "uncompact"),
     "hooks",
 }

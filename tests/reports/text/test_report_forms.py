@@ -414,6 +414,7 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         "runs": [{**dict.fromkeys(("agent", "source", "run", "state", "session"), text), "cost_usd": cost}] * many,
     }
     return {
+        "text": {"text": f"> {text}"},
         "context": {
             **CONTEXT,
             "model": text,

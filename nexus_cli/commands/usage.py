@@ -1,0 +1,66 @@
+"""Tokens and dollars, of one session or of all."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, cast, get_args
+
+from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.core.errors import NexusError
+from nexus_cli.reports.cost import cost_report
+from nexus_cli.reports.usage import UsageBy, usage_report
+
+GROUPINGS = get_args(UsageBy)
+
+
+def build_usage(
+    source: Source,
+    since: Annotated[str, Option("DATE", "Start at this day: YYYY-MM-DD.")] = "",
+    by: Annotated[str, Option("KIND", f"Sum by {', '.join(GROUPINGS)}.")] = "",
+    every: Annotated[bool, Option(None, "All sessions.", "--all")] = False,
+) -> Report[Any]:
+    """Show the tokens and dollars of all sessions, by day, model and project.
+
+    Days are local; with --json they are days in UTC, and so is DATE. With --session, and in a session without options,
+    those of one session: a plot of its requests, then by model, by kind of request, and for each of the last turns.
+    """
+    if by and by not in GROUPINGS:
+        raise NexusError("usage", f"wrong value for --by: '{by}'", f"it is one of {', '.join(GROUPINGS)}")
+    if source.is_named and (since or by):
+        why = "they sum all sessions"
+        raise NexusError("usage", "--session and --since or --by", why, "Omit --session, or the others")
+    if not every and (source.is_named or (source.live and not (since or by))):
+        return Report("cost", cost_report(source.ledger, source.session()))
+    is_local = not source.is_json
+    moment = _parse_date(since, local=is_local) if since else None
+    value = usage_report(source.ledger, moment, local=is_local, by=cast("UsageBy | None", by or None))
+    return Report("usage", value, whole=bool(by))
+
+
+def _parse_date(text: str, *, local: bool) -> datetime:
+    """Parse a day, or a time with a zone, as a moment in UTC. Raises `NexusError("usage", ...)` if it is invalid."""
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            moment = moment.astimezone() if local else moment.replace(tzinfo=UTC)
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        what = f"wrong value for --since: '{text}'"
+        raise NexusError("usage", what, "it is not a date", "Write it as YYYY-MM-DD") from error
+
+
+NOUN = Noun(
+    "usage",
+    "context",
+    (
+        Verb(
+            build_usage,
+            of_session=True,
+            default_session="all sessions",
+            complete=lambda source: [f"--by {name}" for name in GROUPINGS],
+        ),
+    ),
+    "Show tokens and dollars: this session, or all.",
+    aliases=("cost",),
+    is_first=True,
+)
