@@ -34,7 +34,6 @@ from nexus_cli.cli.ask_options import (
     WatchStream,
     make_contract,
 )
-from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import (
     AddDir,
     Allow,
@@ -62,6 +61,7 @@ from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.attachment import AttachedFile, Part, Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
+from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.ui.input.piped import Reader
 from nexus_cli.ui.print.stream import write_stderr_line
 

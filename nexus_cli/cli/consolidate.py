@@ -8,13 +8,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.cli import process
-from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
+from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.reports.text.lines import filled, plural
 from nexus_cli.session.acts.memory import SLOTS, Consolidation, check_facts, consolidation
 from nexus_cli.session.factory import open_session

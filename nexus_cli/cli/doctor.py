@@ -24,7 +24,6 @@ from urllib.parse import urlsplit
 import typer
 
 from nexus_cli import __version__
-from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.config.checks import list_checks
@@ -49,6 +48,7 @@ from nexus_cli.core.proxy import ProxyError, open_connection
 from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.provider.available_models import keys_present
+from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.provider.endpoint import find_address, resolve_endpoint
 from nexus_cli.provider.failures import describe_unreachable
 from nexus_cli.provider.key_shapes import LOGIN_NAMES

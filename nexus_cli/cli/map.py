@@ -9,7 +9,6 @@ import typer
 
 from nexus_cli.cli.ask import require_limit
 from nexus_cli.cli.ask_options import Schema
-from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import (
     Allow,
     Directory,
@@ -29,6 +28,7 @@ from nexus_cli.cli.work_folder import open_work_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
+from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.ui.print.stream import write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -20,7 +20,6 @@ from pathlib import Path
 
 from nexus_cli import __version__
 from nexus_cli.cli import process
-from nexus_cli.cli.choose_model import ModelChoice, choose_model
 from nexus_cli.cli.command_options import PICK, SharedOptions
 from nexus_cli.cli.first_run import FirstRun, is_first_run
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
@@ -38,6 +37,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.unsupported import new_unsupported_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.available_models import keys_present
+from nexus_cli.provider.choose_model import ModelChoice, choose_model
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.reports.sessions import short_id
 from nexus_cli.service_list import SERVICES

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import Allow, Directory, Json, Model, SharedOptions, refuse_empty
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.serve_once import serve_once
@@ -16,6 +15,7 @@ from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
+from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.ui.print.stream import write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

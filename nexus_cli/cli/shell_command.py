@@ -16,7 +16,7 @@ from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.commands.verb import Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import working_folder
-from nexus_cli.config.settings import own_settings
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import Ledger
@@ -93,7 +93,7 @@ def make_source(ledger: Ledger, find_session: Callable[[], str] = str, is_named:
     return Source(
         ledger,
         find_session,
-        own_settings,
+        lambda: settings_in(working_folder()),
         _load_tools,
         working_folder,
         "nexus ",

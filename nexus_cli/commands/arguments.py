@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
     from nexus_cli.session.options import Options
 
 LONGEST_NAME = 100
-LONGEST_STEP = 15
-"""Most digits of the number of a request."""
-_RANGE = re.compile(r"(\d{0,12}):(\d{0,12})")
 
 
 def read_source(context: CommandContext) -> Source:
@@ -91,33 +87,6 @@ def _no_ledger() -> NexusError:
     return NexusError("ledger", "this session has no ledger", "it was put together by hand", "Start nexus itself")
 
 
-def parse_drop_range(rest: str, context: CommandContext) -> tuple[str, str, int, int]:
-    """Parse `ID [A:B]`; return the id of a drop, its whole text, start and end of the characters.
-
-    Raises `NexusError("usage", ...)` if the drop or the range does not exist, or is empty.
-    """
-    drop_id, _, span = rest.partition(" ")
-    text = require_record(context).original(drop_id)
-    if text is None:
-        raise usage_error("drops", drop_id, "this session has no such drop", "/drops lists them")
-    match = _RANGE.fullmatch(span.strip() or ":")
-    if match is None:
-        raise usage_error("drops", rest, "a range is A:B in characters", f"For example /drops {drop_id} 0:2000")
-    start, end, _ = slice(*(int(part) if part else None for part in match.groups())).indices(len(text))
-    if span.strip() and start >= end:
-        why = f"the range is empty: {drop_id} has {len(text):,} characters"
-        raise usage_error("drops", rest, why, f"For example /drops {drop_id} 0:2000" if text else "")
-    return drop_id, text, start, end
-
-
-def complete_drop_ids(context: CommandContext) -> Sequence[str]:
-    """Return the ids of the session's drops, newest first."""
-    try:
-        return [drop.id for drop in reversed(require_record(context).drops())]
-    except NexusError:
-        return ()
-
-
 def resume_options(context: CommandContext, **changes: Any) -> Options:
     """Return the options for reopening the current session, with these changes."""
     same: dict[str, Any] = {"resume": context.session.id, "newest": False, "model": context.session.model}
@@ -128,10 +97,3 @@ def has_sent_request(context: CommandContext) -> bool:
     """True if the session has sent a request."""
     ledger = require_ledger(context)
     return ledger.log(context.session.id).step() > 0
-
-
-def read_step(typed: str) -> int | None:
-    """Return the number of a request, None for anything else."""
-    digits = typed.strip()
-    is_number = digits.isascii() and digits.isdigit() and len(digits) <= LONGEST_STEP
-    return (int(digits) or None) if is_number else None

@@ -1,53 +1,83 @@
-"""`/context`: the current window, or the contents of an earlier request."""
+"""What the next request of a session holds, or what one held that was sent."""
 
 from __future__ import annotations
 
-import asyncio
+import os
+from dataclasses import replace
+from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import read_step, require_ledger, warn_if_stale
-from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.commands.verb import Authority
-from nexus_cli.reports.context import sent_request_report
+from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import MAX_INT
+from nexus_cli.provider.choose_model import choose_model
+from nexus_cli.reports.context import context_report, sent_request_report
 from nexus_cli.reports.context_summary import context_summary
 from nexus_cli.reports.request_diff import request_difference
+from nexus_cli.service_list import SERVICES
+from nexus_cli.session.options import Options
 
-OPTIONS = ("all", "--step", "--diff")
 
+def build_context(
+    source: Source,
+    step: Annotated[int | None, Option("N", "Request N, from 1.", least=-MAX_INT, is_bare=True)] = None,
+    model: Annotated[str, Option("NAME", "A litellm model name, or an alias.", "--model -m")] = "",
+    recipe: Annotated[str, Option("NAME", "The recipe of the run: what it may do, and what its context holds.")] = "",
+    difference: Annotated[
+        bool, Option(None, "Compare request N (default: the newest) with the one before.", "--diff")
+    ] = False,
+    whole: Annotated[bool, Option(None, "In a session: every section, tool, drop and limit.", "--all")] = False,
+) -> Report[Any]:
+    """Show what the next request would hold, to the token, without sending it; with --step what request N held.
 
-async def show_context(context: CommandContext, rest: str) -> None:
-    """Show the window: what the next request holds.
-
-    Draws a bar of its parts and lists the largest items, the drops, and the next rewrite of the window. `all` lists
-    each section with its form and the reason, the tools, drops and limits. --step N shows the contents of request N,
-    --diff [N] its changes (or those of the newest) from the one before.
+    In a session a bar of its parts, the largest items, the drops, and the next rewrite of the window.
     """
-    if rest in ("", "all"):
-        warn_if_stale(context)
-        form = "context" if rest else "context_summary"
-        context.show(form, await asyncio.to_thread(context_summary, context.session.state))
-        return
-    option, _, number = rest.partition(" ")
-    step = read_step(number)
-    if option not in OPTIONS[1:] or (not step and (number.strip() or option == "--step")):
-        raise usage_error("context", rest, "expected nothing, all, `--step N`, or `--diff` and the number of a request")
-    ledger, session = require_ledger(context), context.session.id
-    warn_if_stale(context)
-    if option == "--step" and step:
-        held = await asyncio.to_thread(sent_request_report, ledger, session, context.settings, step)
-        context.show("context", held)
-        return
-    context.show("between", await asyncio.to_thread(request_difference, ledger, session, context.settings, step))
+    is_sent = step is not None or difference
+    if is_sent and recipe:
+        why = "a sent request keeps the recipe it was sent with"
+        raise NexusError("usage", f"--recipe {recipe}", why, "Omit it, or --step and --diff")
+    if difference:
+        return Report("between", request_difference(source.ledger, source.session(), source.settings(), step))
+    if step is not None:
+        return Report("context", sent_request_report(source.ledger, source.session(), source.settings(), step))
+    if source.live and not (model or recipe):
+        return Report("context" if whole else "context_summary", context_summary(source.live.state))
+    found, settings = _find_session(source), source.settings()
+    options = _prepare_options(source, settings, found, model)
+    options = replace(options, resume=found, recipe=recipe or options.recipe, save=False, newest=False)
+    return Report("context", context_report(options, settings, found or None, services=SERVICES))
 
 
-COMMANDS = (
-    Command(
-        "context",
-        "context",
-        show_context,
-        "[all | --step N | --diff [N]]",
-        complete=lambda context: OPTIONS,
-        aliases=("tokens",),
-        is_first=True,
-        authority=Authority.READS,
-    ),
+def _find_session(source: Source) -> str:
+    """Return the id of the session, "" for a new one: the folder has none, or none that has sent a request."""
+    if source.live:
+        return source.session() if source.ledger.log(source.session()).step() else ""
+    newest = None if source.is_named else source.ledger.newest_session(str(source.folder()))
+    return source.session() if source.is_named or newest else ""
+
+
+def _prepare_options(source: Source, settings: Settings, session: str, model: str) -> Options:
+    """Return the options with which `nexus` would begin or resume the session here."""
+    live = source.live.state.options if source.live else None
+    try:
+        resumes = bool(session)
+        chosen = choose_model(model, os.environ, settings, resumes=resumes, servers=tuple).model
+    except NexusError as error:
+        if error.what != "no model":
+            raise
+        chosen = ""
+    if live is not None:
+        return replace(live, model=chosen)
+    is_interactive = os.isatty(0)  # plain `nexus` would then be interactive
+    front = "chat" if is_interactive else "ask"
+    return Options(source.folder(), chosen, settings.effort, front=front, interactive=is_interactive)
+
+
+NOUN = Noun(
+    "context",
+    "context",
+    (Verb(build_context, of_session=True),),
+    "Show the window: what the next request holds.",
+    aliases=("tokens",),
+    is_first=True,
 )

@@ -1,74 +1,107 @@
-"""`/drops`: list the content left out of requests, print it, and send it to the model again."""
+"""What was left out of requests: the list, the originals, and sending one to the model again."""
 
 from __future__ import annotations
 
-from nexus_cli.commands.arguments import complete_drop_ids, parse_drop_range, require_record
-from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.commands.verb import Authority
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from nexus_cli.commands.arguments import read_source, require_record
+from nexus_cli.commands.command import CommandContext
+from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextRecall
-from nexus_cli.engine.requests import drop_list as reports
+from nexus_cli.engine.requests.drop_list import session_drops, window_drops
+from nexus_cli.ledger import LaneLog
 
-RECALL = "recall"
 SHOWN, MOST = 4000, 100_000
-"""Characters shown by default, and most characters of a range."""
+"""Characters shown in a session by default, and most characters of a range there."""
+_RANGE = re.compile(r"(-?\d{0,12}):(-?\d{0,12})")
+DropId = Annotated[str, Option("ID", "The drop's id, such as d3.", is_argument=True)]
+Span = Annotated[
+    str, Option("A:B", "Characters A to B (B not included); either may be omitted.", "--range", is_bare=True)
+]
 
 
-async def show_drops(context: CommandContext, rest: str) -> None:
-    """List or print content left out of requests.
+def list_drops(source: Source) -> Report[Any]:
+    """List everything that was left out of a session's requests, and how to get it back.
 
-    A:B are characters; without a range the beginning is shown. recall ID sends it to the model with your next message.
     Drops of an undone compaction do not count: they are in the window again.
     """
-    word, _, wanted = rest.partition(" ")
-    if word.casefold() == RECALL:
-        await _recall(context, wanted.strip())
-        return
-    drops = require_record(context).drops()
-    if not rest:
-        conversation = context.session.context.conversation
-        value = reports.window_drops(
-            context.session.id, drops, conversation.items, conversation.memos, conversation.epoch.sections
+    session = source.session()
+    if source.live:
+        window = source.live.context.conversation
+        return Report(
+            "drops", window_drops(session, _read_log(source).drops(), window.items, window.memos, window.epoch.sections)
         )
-        context.show("drops", value)
-        return
-    drop_id, text, start, end = parse_drop_range(rest, context)
-    end = min(end, start + (MOST if " " in rest else SHOWN))
-    drop = next((one for one in drops if one.id == drop_id), None)
-    known = {"what": drop.what, "tokens": drop.tokens, "cause": str(drop.cause)} if drop else {"what": "left out"}
+    value: Any = session_drops(source.ledger, session)
+    for_people = {} if source.is_json else {"shell": session if source.is_named else ""}
+    return Report("drops", {**value, **for_people}, whole=True)
+
+
+def _read_log(source: Source) -> LaneLog:
+    """Return the log of the session; the open one has its own, also after its ledger has failed."""
+    return (source.live.record if source.live else None) or source.ledger.log(source.session())
+
+
+def show_drop(source: Source, drop: DropId, span: Span = "") -> Report[Any] | str:
+    """Print the original of what was left out, exactly; in a session its beginning, or a range of it."""
+    text, start, end = _read_range(source, drop, span)
+    if not source.live:
+        return text[start:end]
+    end = min(end, start + (MOST if span else SHOWN))
+    known = next((one for one in _read_log(source).drops() if one.id == drop), None)
+    facts = {"what": known.what, "tokens": known.tokens, "cause": str(known.cause)} if known else {"what": "left out"}
     piece = {"text": text[start:end], "start": start, "end": end, "total": len(text)}
-    context.show("drop", {"version": 1, "id": drop_id, **known, **piece})
+    return Report("drop", {"version": 1, "id": drop, **facts, **piece})
 
 
-async def _recall(context: CommandContext, rest: str) -> None:
-    """Send a drop, or a range of its characters, to the model again with the person's next message."""
-    if not rest:
-        raise usage_error("drops", RECALL, "the ID is missing", "/drops lists them")
-    drop_id, text, start, end = parse_drop_range(rest, context)
+def _read_range(source: Source, drop: str, span: str) -> tuple[str, int, int]:
+    """Return the whole text of a drop, and start and end of a range `A:B` of its characters.
+
+    Raises `NexusError("usage", ...)` if the drop or the range does not exist, or is empty.
+    """
+    text = _read_log(source).original(drop)
+    if text is None:
+        why = f"session {source.session()} has no drop with this id"
+        raise NexusError("usage", f"no drop {drop}", why, f"`{source.prefix}drops` lists them")
+    match, example = _RANGE.fullmatch(span or ":"), f"For example {source.prefix}drops show {drop} --range 0:2000"
+    if match is None:
+        raise NexusError("usage", f"wrong value for --range: '{span}'", "expected A:B, in characters", example)
+    start, end, _ = slice(*(int(part) if part else None for part in match.groups())).indices(len(text))
+    if span and text and start >= end:
+        why = f"nothing is there: {drop} has {len(text):,} characters"
+        raise NexusError("usage", f"--range {span}", why, example)
+    return text, start, end
+
+
+async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") -> None:
+    """Send a drop, or a range of its characters, to the model again with your next message."""
+    text, start, end = _read_range(read_source(context), drop, span)
     if start == end:
-        raise usage_error("drops", rest, f"the range is empty: {drop_id} has {len(text):,} characters")
+        raise NexusError("usage", f"drops recall {drop}", "nothing is there to recall", "/drops lists others")
     session = context.session
-    shared = await session.share(text[start:end], f"part of {drop_id}, recalled by the person")
-    block = f'<recalled id="{drop_id}" characters="{start}:{end} of {len(text)}">\n{shared}\n</recalled>'
+    shared = await session.share(text[start:end], f"part of {drop}, recalled by the person")
+    block = f'<recalled id="{drop}" characters="{start}:{end} of {len(text)}">\n{shared}\n</recalled>'
     tokens = session.context.counter.count(block)
-    require_record(context).count_recall(drop_id)
-    session.attached_texts.note_recall(block, drop_id)
-    context.attach(block, f"{drop_id}, {tokens:,} tokens")
-    context.feed(ContextRecall(drop_id, tokens))
+    require_record(context).count_recall(drop)
+    session.attached_texts.note_recall(block, drop)
+    context.attach(block, f"{drop}, {tokens:,} tokens")
+    context.feed(ContextRecall(drop, tokens))
 
 
-def _complete_drops(context: CommandContext) -> list[str]:
-    """Return the ids of the drops, plain and with `recall`."""
-    ids = complete_drop_ids(context)
-    return [*ids, *(f"{RECALL} {one}" for one in ids)]
+def _complete_drops(source: Source) -> Sequence[str]:
+    """Return the ids of the drops, newest first."""
+    return [drop.id for drop in reversed(_read_log(source).drops())]
 
 
-COMMANDS = (
-    Command(
-        "drops",
-        "context",
-        show_drops,
-        "[ID [A:B] | recall ID [A:B]]",
-        complete=_complete_drops,
-        authority=Authority.ACTS,
+NOUN = Noun(
+    "drops",
+    "context",
+    (
+        Verb(list_drops, of_session=True, reads_memory=True),
+        Verb(show_drop, "show", of_session=True, reads_memory=True, complete=_complete_drops, is_fallback=True),
+        Verb(recall_drop, "recall", Authority.ACTS, complete=_complete_drops),
     ),
+    "List what was left out of requests, or print it.",
 )

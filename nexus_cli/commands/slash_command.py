@@ -43,7 +43,7 @@ def make_slash_command(noun: Noun) -> Command:
         if verb.is_live:
             await verb.run(context, **given)
             return
-        if verb.of_session:
+        if verb.of_session and not verb.reads_memory:
             warn_if_stale(context)
         said: list[str] = []
         source = replace(read_source(context), say=said.append)
@@ -170,10 +170,11 @@ def _take_words(
     name: str, verb: Verb, given: dict[str, Any], arguments: Sequence[VerbParameter], left: list[_Word]
 ) -> None:
     """Give the words that are no options to the arguments, then to flags and numbers without a name."""
+    takes_one = any(one.option.is_bare and one.kind is str for one in verb.parameters)
     for number, one in enumerate(arguments, 1):
         if not left:
             break
-        if number == len(arguments) and one.kind in (str, *LISTS):
+        if number == len(arguments) and one.kind in (str, *LISTS) and not takes_one:
             text = left[0].rest if one.option.is_text else " ".join(word.text for word in left)
             _take(name, verb, given, one, left[0].text if len(left) == 1 else text)
             return

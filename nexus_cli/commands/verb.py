@@ -151,6 +151,8 @@ class Verb:
     """True if it is about one session: the shell command has `--session`."""
     default_session: str = "the newest of this folder"
     """What it is about in a shell without `--session`, for the help."""
+    reads_memory: bool = False
+    """True if it shows the open session as it is, also what a ledger that has failed lacks."""
     complete: Callable[[Source], Sequence[str]] | None = None
     """Returns possible values of its first argument. Must be fast."""
     places: tuple[Place, ...] = ("shell", "slash")
@@ -178,8 +180,8 @@ class Verb:
 
     @property
     def has_report(self) -> bool:
-        """True if it returns a report."""
-        return self.run.__annotations__["return"] not in ("None", "str")
+        """True if it always returns a report: the shell command has `--json`."""
+        return not {"None", "str"}.intersection(self.run.__annotations__["return"].split(" | "))
 
     @property
     def help(self) -> str:

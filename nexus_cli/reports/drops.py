@@ -8,13 +8,12 @@ BACK = "back in the window"
 """Note for a drop whose messages are in the window again."""
 
 
-def drops_text(value: Value, width: int, session: str | None = None) -> str:
+def drops_text(value: Value, width: int) -> str:
     """List every drop of a session, with the command that reads it.
 
-    `session` is None inside the session. In a shell, "" means the folder's newest session; any other id must be part of
-    the command.
+    For a shell `shell` is the id that must be part of the command, "" for the folder's newest session.
     """
-    drops = value.get("drops", [])
+    drops, session = value.get("drops", []), value.get("shell")
     if not drops:
         return "\n".join(filled("Nothing was left out.", width))
     rows = [("id", "tokens", "cause", "asked for", "what")]

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from server.play import ScriptedServer
 
-from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.config.paths import Places, defaults_dir
 from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
+from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.provider.local_servers import LocalServer
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]

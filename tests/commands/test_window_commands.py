@@ -66,9 +66,20 @@ def test_context_shows_a_request_that_was_sent_and_what_it_has_more_than_the_one
         assert (form, value["step"], value["before"]) == ("between", 2, 1)
     context.run("context --diff 1")
     assert context.shown[-1][1]["before"] is None
-    for typed in ("--step", "--step 0", "--step x", "--diff x", "--step 9", "1", "--step 1 2", "--step " + "9" * 99):
-        with pytest.raises(NexusError, match=r"expected nothing, |has sent 2 requests"):
+    context.run("context 1")
+    assert (context.shown[-1][0], context.shown[-1][1]["history"]["entries"]) == ("context", 1)
+    for typed in ("--step", "--step 0", "--step x", "--diff x", "--step 9", "--step 1 2", "--step " + "9" * 99):
+        with pytest.raises(NexusError, match=r"missing|whole number|no such argument|has sent 2 requests"):
             context.run(f"context {typed}")
+
+
+def test_context_shows_what_another_model_would_be_sent(context: FakeContext) -> None:
+    for sent in (0, 1):
+        context.run("context --model openai/gpt-4o").run("context all")
+        (form, other), (_, own) = context.shown[-2:]
+        assert (form, other["model"], own["model"]) == ("context", "openai/gpt-4o", MODEL)
+        assert other["pending"] and other["history"]["entries"] == own["history"]["entries"] == 2 * sent
+        context.turn("words")
 
 
 @pytest.mark.matrix
@@ -283,19 +294,20 @@ def test_drops_are_listed_and_printed_by_range(context: FakeContext) -> None:
     context.run("drops")
     assert find_form("drops")(context.shown[-1][1], 80) == "Nothing was left out."
     whole = dropped(context)
-    context.run("drops").run("drops d1").run("drops d1 5:25")
-    listed, beginning, piece = (value for _, value in context.shown[1:])
+    context.run("drops").run("drops d1").run("drops d1 5:25").run("drops show d1 --range 5:25")
+    listed, beginning, piece, same = (value for _, value in context.shown[1:])
+    assert piece == same
     assert [one["id"] for one in listed["drops"]] == ["d1"]
     assert beginning["text"] == whole[: beginning["end"]] and beginning["total"] == len(whole)
     assert piece["text"] == whole[5:25]
     assert f"/drops d1 {beginning['end']}: shows the rest" in find_form("drop")(beginning, 80)
     for wrong, why in (
-        ("d9", "no such drop"),
-        ("nope", "no such drop"),
+        ("d9", "no drop d9"),
+        ("nope", "no drop nope"),
         ("d1 x:y", "A:B"),
-        ("d1 -5:3", "A:B"),
-        ("d1 9:4", "the range is empty: d1 has"),
-        ("d1 999999999:", "the range is empty"),
+        ("d1 -5:3", "nothing is there: d1 has"),
+        ("d1 9:4", "nothing is there: d1 has"),
+        ("d1 999999999:", "nothing is there"),
     ):
         with pytest.raises(NexusError, match=why):
             context.run(f"drops {wrong}")
@@ -303,7 +315,7 @@ def test_drops_are_listed_and_printed_by_range(context: FakeContext) -> None:
 
 @pytest.mark.matrix
 def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeContext) -> None:
-    with pytest.raises(NexusError, match="/drops recall: the ID is missing"):
+    with pytest.raises(NexusError, match="/drops recall: the argument is missing: ID"):
         context.run("drops recall")
     whole = dropped(context)
     context.run("drops recall d1 100:300")
@@ -316,7 +328,7 @@ def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeC
     assert counter.count(block) <= cap + 60 and 'recall("d2"' in block, "as much as one tool result may take"
     with the_ledger() as ledger:
         assert next(drop.recalls for drop in ledger.log(context.session.id).drops()) == 2
-    with pytest.raises(NexusError, match="the range is empty"):
+    with pytest.raises(NexusError, match="nothing is there"):
         context.run("drops recall d1 7:7")
 
 

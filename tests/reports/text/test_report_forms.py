@@ -148,7 +148,7 @@ def test_a_session_is_its_head_and_its_entries() -> None:
 
 def test_drops_and_replay_say_what_to_do() -> None:
     drop = {"id": "d3", "what": "x", "tokens": 5, "cause": "output_cap", "recalls": 2, "uncounted_bytes": 9}
-    text = drops_text({"drops": [drop]}, 80, "")
+    text = drops_text({"drops": [drop], "shell": ""}, 80)
     assert "`nexus drops show d3` prints" in text and "2 x" in text and "9 bytes" in text
     assert "nexus drops" not in find_form("drops")({"drops": [drop]}, 80), "a session reads its own"
     assert find_form("drops")({"drops": [drop]}, 80).endswith("\n/drops d3 prints one.")

@@ -1,0 +1,28 @@
+"""Requests rebuilt from the ledger alone, compared with what was sent."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.core.limits import MAX_INT
+
+
+def replay_session(
+    source: Source,
+    step: Annotated[int | None, Option("N", "Only request N, from 1.", least=-MAX_INT, is_bare=True)] = None,
+) -> Report[Any]:
+    """Rebuild the requests of a session and compare them byte for byte; exit 1 names the first line that differs."""
+    from nexus_cli.session.replay import check  # noqa: PLC0415  (few sessions ask for it)
+
+    found = source.session()
+    value = {"version": 1, "session": found, **check(source.ledger, found, step)}
+    return Report("replay", value, whole=True, status=0 if value["ok"] else 1)
+
+
+NOUN = Noun(
+    "replay",
+    "context",
+    (Verb(replay_session, of_session=True),),
+    "Rebuild what was sent and compare each byte.",
+)
