@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib import import_module
@@ -9,6 +10,7 @@ from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from nexus_cli.cli.command_options import Json, check_amount, refuse_empty, session_option, whole_number
 from nexus_cli.cli.print_report import print_original, print_report
@@ -23,6 +25,8 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import find_form
 from nexus_cli.ui.print.stream import write_stderr_line
 
+NEGATIVE = re.compile(r"-[\d.][\w.]*")
+
 
 def add_verbs(app: typer.Typer, name: str) -> typer.Typer:
     """Add the verbs of the noun that `nexus_cli.commands.NAME` declares to `app`, which may have others; return it."""
@@ -30,7 +34,7 @@ def add_verbs(app: typer.Typer, name: str) -> typer.Typer:
     verbs = noun.list_verbs("shell")
     for verb in verbs:
         if verb.name or len(verbs) == 1:
-            app.command(verb.name or noun.name)(_make_function(noun, verb))
+            app.command(verb.name or noun.name, cls=_choose_class(verb))(_make_function(noun, verb))
         else:
             app.callback(invoke_without_command=True)(_make_function(noun, verb))
     if len(verbs) == 1 and verbs[0].name:
@@ -40,6 +44,22 @@ def add_verbs(app: typer.Typer, name: str) -> typer.Typer:
 
 def _do_nothing() -> None:
     """Run before the verb of a noun that has one alone."""
+
+
+class FlagCommand(TyperCommand):
+    """A command whose options are all flags, so that a negative number is an argument."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """If a word is a negative number, put the flags first and all other words after `--`."""
+        if "--" not in args and any(map(NEGATIVE.fullmatch, args)):
+            flags = [word for word in args if word.startswith("-") and not NEGATIVE.fullmatch(word)]
+            args = [*flags, "--", *(word for word in args if word not in flags)]
+        return super().parse_args(ctx, args)
+
+
+def _choose_class(verb: Verb) -> type[TyperCommand]:
+    has_values = verb.of_session or any(one.flags and one.kind is not bool for one in verb.parameters)
+    return TyperCommand if has_values else FlagCommand
 
 
 def _make_function(noun: Noun, verb: Verb) -> Any:

@@ -22,7 +22,6 @@ _SHELL = "!COMMAND runs a shell command and shares its output, !!COMMAND keeps i
 _MODES = "Type what you want; Shift+Tab sets what runs without asking; /plan is read-only"
 _THEME = "/config ui.theme dark (or light); it applies at the next start"
 _VI = "/config ui.keys vi turns on vi keys; they apply at the next start"
-_SKILLS = "A skill is called by its name behind / or $; nexus skill list in a shell lists them"
 _REPORT = "nexus doctor --json in a shell prints what a bug report needs"
 NEAR = 0.7
 """Least similarity (0 to 1) to a command that counts as misspelt. High, because different names are short and alike."""
@@ -41,7 +40,6 @@ PEER_COMMANDS: Mapping[str, str] = {
     "paste": "Ctrl+V pastes an image",
     **dict.fromkeys(("vim", "vi"), _VI),
     **dict.fromkeys(("todo", "todos"), "The model keeps the list of its steps; /goal sets a goal"),
-    **dict.fromkeys(("skill", "skills"), _SKILLS),
     **dict.fromkeys(("bug", "feedback"), _REPORT),
 }
 """Commands of other agents without a counterpart of the same name, and their replacement here."""

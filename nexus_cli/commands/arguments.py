@@ -27,7 +27,7 @@ def read_source(context: CommandContext) -> Source:
         session.tools,
         lambda: session.folder,
         live=session,
-        say=context.say,
+        say=lambda text: context.say(text[:1].upper() + text[1:]),
     )
 
 

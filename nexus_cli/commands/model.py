@@ -1,15 +1,17 @@
-"""`/model` and `/effort`: continue with another model, or another reasoning effort."""
+"""The models that are usable: list them, show one, continue with another; `/effort` sets how much it thinks."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 from nexus_cli.commands.arguments import parse_choice, resume_options
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
-from nexus_cli.commands.verb import Authority
+from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.settings_file import write_setting
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError
@@ -18,7 +20,7 @@ from nexus_cli.core.price import price_input
 from nexus_cli.provider.available_models import resolve_alias
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.endpoint import resolve_endpoint
-from nexus_cli.provider.model_table import check_model
+from nexus_cli.provider.model_table import check_model, describe_unknown_window, model_info
 from nexus_cli.reports import models as reports
 from nexus_cli.reports.text.lines import dollars
 from nexus_cli.session.draft import prepare_next_request
@@ -27,13 +29,40 @@ WINDOW_CAUSES = (Cause.TRUNCATION, Cause.COMPACTION)
 """Causes of drops for which a window was too small."""
 
 
-async def set_model(context: CommandContext, rest: str) -> None:
-    """Switch to another model, or choose from a list.
+Name = Annotated[str, Option("NAME", "A litellm model name, or an alias.", is_argument=True)]
 
-    NAME is a litellm model name or an alias from the settings; without it, choose from the models usable now. The
-    session continues. Providers cache per model, so the command prints how much of the next request misses the cache.
+
+def list_models(source: Source) -> Report[Any]:
+    """List the chosen model, aliases, the models of the keys there are, and those of local servers."""
+    return Report("models", reports.list_models(source.settings(), os.environ))
+
+
+def show_model(source: Source, name: Name) -> Report[Any]:
+    """Print all that is known of a model: where it goes, its window, its prices."""
+    return Report("model", reports.show_model(replace_surrogates(name), source.settings(), os.environ))
+
+
+def use_model(source: Source, name: Name) -> str:
+    """Use a model when none is named: writes `model` to the personal config.toml."""
+    value = reports.show_model(replace_surrogates(name), source.settings(), os.environ)
+    write_setting(places(), defaults_dir(), "model", replace_surrogates(name).strip())
+    if not value["known"]:
+        source.say(describe_unknown_window(model_info(value["name"]), value["window"]))
+    if named := os.environ.get("NEXUS_MODEL", "").strip():
+        source.say(f"NEXUS_MODEL is set and wins over it: {named}.")
+    return f"{value['name']} is used when no model is named ({places().settings}).\n"
+
+
+async def set_model(
+    context: CommandContext,
+    name: Annotated[str, Option("[NAME]", "A litellm model name, or an alias.", is_argument=True)] = "",
+) -> None:
+    """Continue with another model: NAME, or without it choose from the models usable now.
+
+    The session continues. Providers cache per model, so the command prints how much of the next request misses the
+    cache.
     """
-    name = resolve_alias(replace_surrogates(rest), context.settings) if rest else await _choose_model(context)
+    name = resolve_alias(replace_surrogates(name), context.settings) if name else await _choose_model(context) or ""
     if not name:
         return
     try:
@@ -133,18 +162,25 @@ async def set_effort(context: CommandContext, rest: str) -> None:
     context.say(f"effort {level}. {await describe_cache_miss(context)}".rstrip())
 
 
-COMMANDS = (
-    Command(
-        "model",
-        "model",
-        set_model,
-        "[NAME]",
-        idle=True,
-        complete=lambda context: reports.quick_names(context.settings, os.environ),
-        aliases=("models",),
-        is_first=True,
-        authority=Authority.ACTS,
+def _complete_models(source: Source) -> Sequence[str]:
+    return reports.quick_names(source.settings(), os.environ)
+
+
+NOUN = Noun(
+    "model",
+    "model",
+    (
+        Verb(set_model, "", Authority.ACTS, complete=_complete_models),
+        Verb(list_models, "list", opens="nothing"),
+        Verb(show_model, "show", opens="nothing", complete=_complete_models),
+        Verb(use_model, "use", Authority.PERMITS, "nothing", complete=_complete_models),
     ),
+    "Switch to another model, or list them.",
+    aliases=("models",),
+    is_first=True,
+    is_idle=True,
+)
+COMMANDS = (
     Command(
         "effort", "model", set_effort, "[LEVEL]", idle=True, complete=lambda context: _CHOICES, authority=Authority.ACTS
     ),

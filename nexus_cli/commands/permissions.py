@@ -1,4 +1,4 @@
-"""`/permissions`: the permission level and the rules."""
+"""`/permissions`: the permission level; it also takes the verbs of `/rules`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import asyncio
 from nexus_cli.commands.arguments import parse_choice
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.commands.verb import Authority
-from nexus_cli.core.limits import LEVELS, PLAN, Limits, parse_level
-from nexus_cli.engine.calls.dispatch import Dispatcher
-from nexus_cli.permission.approvals import remove_allowance
+from nexus_cli.core.limits import LEVEL_NAMES, PLAN, Limits, name_level, parse_level
 from nexus_cli.reports.permissions import describe_level, permissions_report
 from nexus_cli.session.session import Session
 
@@ -34,8 +32,7 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
     elif _edits_rules(rest):
         if not rule.strip():
             raise usage_error("permissions", rest, "which rule", "For instance: /permissions allow bash(npm test *)")
-        context.say(await asyncio.to_thread(_edit_rules, session.dispatcher, verb, _unquote(rule.strip())))
-        session.dispatcher.withdraw_questions()
+        await context.commands["rules"].run(context, f"remove {rule.strip()}" if verb == "remove" else f"add {rest}")
     else:
         level = parse_choice("permissions", parse_level(rest), (PLAN, *LEVELS))
         session.set_level(level)
@@ -57,22 +54,6 @@ def _edits_rules(rest: str) -> bool:
     """True if the arguments are an action on a rule; `ask` alone is a level."""
     verb, _, rule = rest.partition(" ")
     return verb in EDITS and bool(rule.strip() or verb not in LEVELS)
-
-
-def _edit_rules(dispatcher: Dispatcher, verb: str, rule: str) -> str:
-    """Change the personal rules or the session's permissions; return a line about the change."""
-    if verb == "remove":
-        if remove_allowance(dispatcher.always, rule, dispatcher.project_root):
-            return f"{rule} is no longer allowed for this session."
-        dispatcher.permission.remove_rule(rule)
-        return f"{rule} was removed from your settings."
-    added = dispatcher.permission.add_rule(f"{verb} {rule}")
-    return f"{verb} {rule} {'was added to' if added else 'is already in'} your settings."
-
-
-def _unquote(rule: str) -> str:
-    """Remove the quotes that a rule has in a shell."""
-    return rule[1:-1] if len(rule) > 1 and rule[0] == rule[-1] and rule[0] in "'\"" else rule
 
 
 COMMANDS = (

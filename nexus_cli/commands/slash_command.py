@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from nexus_cli.commands.arguments import read_source, warn_if_stale
 from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.commands.verb import LISTS, Authority, Noun, Verb, VerbParameter
+from nexus_cli.commands.verb import LISTS, TEXTS, Authority, Noun, Verb, VerbParameter
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MAX_INT
 
@@ -45,20 +45,23 @@ def make_slash_command(noun: Noun) -> Command:
             return
         if verb.of_session and not verb.reads_memory:
             warn_if_stale(context)
-        said: list[str] = []
-        source = replace(read_source(context), say=said.append)
+        source = read_source(context)
         if verb.opens in ("write", "create") and not (source.ledger.is_kept and source.ledger.writes):
             hint = f"Use nexus {noun.name} in a shell"
             raise NexusError("usage", f"/{noun.name} {verb.name}".rstrip(), "this session is not saved", hint)
-        result = await asyncio.to_thread(verb.run, source, **given)
+        said: list[str] = []
+        result = await asyncio.to_thread(verb.run, replace(source, say=said.append), **given)
         for line in said:
-            context.say(line)
+            source.say(line)
         if isinstance(result, str):
             context.show("text", {"text": result})
         elif result is not None:
             context.show(result.form, result.value)
+        if verb.then:
+            await verb.then(context)
 
     run.__doc__ = _describe(noun, verbs)
+    only_permits = {verb.authority for verb in verbs} == {Authority.PERMITS}
     takes_words = len(verbs) > 1 or bool(verbs[0].parameters)
     return Command(
         noun.name,
@@ -66,12 +69,13 @@ def make_slash_command(noun: Noun) -> Command:
         run,
         _usage(verbs),
         idle=noun.is_idle,
+        at_once=tuple(verb.name for verb in verbs if verb.authority is Authority.READS and not verb.is_live),
         complete=(lambda context: _complete(noun, context)) if takes_words else None,
         aliases=noun.aliases,
         is_first=noun.is_first,
         is_local=all(verb.is_local for verb in verbs),
         verbs=verbs,
-        authority=lambda context, rest: _authority(noun, rest),
+        authority=Authority.PERMITS if only_permits else lambda context, rest: _authority(noun, rest),
     )
 
 
@@ -146,7 +150,7 @@ def _take(name: str, verb: Verb, given: dict[str, Any], chosen: VerbParameter, t
     label = chosen.flag
     if not text.strip() and chosen.option.least:
         raise usage_error(name, f"{verb.name} {label}".strip(), "its value is missing", f"/{name} {verb.usage}")
-    if chosen.kind in (str, *LISTS):
+    if chosen.kind in TEXTS:
         given[chosen.name] = [*given.get(chosen.name, ()), text] if chosen.kind in LISTS else text
         return
     kind = next((one for one in get_args(chosen.kind) if one is not type(None)), chosen.kind)
@@ -174,7 +178,7 @@ def _take_words(
     for number, one in enumerate(arguments, 1):
         if not left:
             break
-        if number == len(arguments) and one.kind in (str, *LISTS) and not takes_one:
+        if number == len(arguments) and one.kind in TEXTS and not takes_one:
             text = left[0].rest if one.option.is_text else " ".join(word.text for word in left)
             _take(name, verb, given, one, left[0].text if len(left) == 1 else text)
             return

@@ -8,7 +8,7 @@ first one are the arguments and options (`Annotated` with an `Option`), its docs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -26,6 +26,8 @@ V = TypeVar("V", bound=Mapping[str, Any])
 Place = Literal["shell", "slash"]
 LISTS = (list[str], list[str] | None)
 """Types of a parameter that takes several texts."""
+TEXTS = (str, str | None, *LISTS)
+"""Types of a parameter that takes a text, or several."""
 
 
 class Authority(StrEnum):
@@ -159,6 +161,8 @@ class Verb:
     """Where it is offered: a verb whose other form differs is declared for one."""
     is_local: bool = False
     """True if it opens another session, or needs the files or the terminal of the person: it works in no client."""
+    then: Callable[..., Coroutine[Any, Any, None]] | None = None
+    """Takes the `CommandContext`: what the open session does when the verb has ended, in its event loop."""
     is_fallback: bool = False
     """True if words behind the noun that name no verb are its arguments."""
 

@@ -149,12 +149,13 @@ def decision_text(value: Value, width: int) -> str:
         lines += filled(f"{name}: {text}" if name else text, width, "    ", "  ") if text else []
     if value["parts"]:
         lines += filled("parts:", width, "  ", "  ")
-        lines += [line for part in value["parts"] for line in _part(part, width)]
+        lines += [line for part in value["parts"] for line in part_lines(part, width)]
         lines += [f"    and {more:,} more"] if (more := value.get("more_parts", 0)) else []
     return "\n".join(lines)
 
 
-def _part(part: Value, width: int) -> list[str]:
+def part_lines(part: Value, width: int) -> list[str]:
+    """Describe the decision on one simple command of a line."""
     rule = f"{part['rule']}, " if part["rule"] else ""
     command = one_line(" ".join(part["command"])) or "(an assignment)"
     origin = str(part["from"])

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nexus_cli.config.settings import shown_value
 from nexus_cli.reports.text.lines import Value, filled
 
 
 def settings_text(value: Value, width: int) -> str:
-    """List each setting as TOML, with its origin unless that is the package."""
-    lines = []
-    for setting in value["settings"]:
-        origin = "" if setting["origin"] == "default" else f"  # {setting['origin']}"
-        lines += filled(f"{setting['key']} = {toml_literal(setting['value'])}{origin}", width, "    ", "  ")
-    foot = f"Your file: {value['path']}. /config KEY VALUE changes a setting."
-    return "\n".join([*lines, "", *filled(foot, width)])
+    """List each setting as TOML, with its origin if that is asked for; in a session unless it is the package."""
+    lines, path = [], value["path"]
+    for key, setting in value["settings"].items():
+        is_named = value["shows_origin"] or (path and setting["origin"] != "default")
+        origin = f"  # {setting['origin']}" if is_named else ""
+        lines += filled(f"{key} = {toml_literal(shown_value(key, setting['value']))}{origin}", width, "    ", "")
+    foot = ["", *filled(f"Your file: {path}. /config KEY VALUE changes a setting.", width)] if path else []
+    return "\n".join([*lines, *foot])
 
 
 def toml_literal(value: str | bool | int | float | Sequence[str]) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from nexus_cli.config.unsupported import Unsupported, describe_unsupported
 from nexus_cli.core.limits import ALL
 from nexus_cli.reports.hooks import count_hooks
-from nexus_cli.reports.text.lines import Value, filled, join_names, plural
+from nexus_cli.reports.text.lines import Value, filled, folded, join_names, plural
+from nexus_cli.sections.contributors.capabilities import capability_forms
 
 WIDE = 50
 """Least width at which names have a column of their own."""
@@ -19,6 +20,11 @@ TRUST = {
 }
 FRONTS = ("ask", "chat")
 """Recipes that everybody has: those of `nexus ask` and of sessions."""
+
+
+def capabilities_text(value: Value, width: int) -> str:
+    """Return a line for the model and each category."""
+    return "\n".join(folded(capability_forms(value)[0], width))
 
 
 def status_text(value: Value, width: int) -> str:

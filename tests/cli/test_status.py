@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, say
 
-from nexus_cli.cli.status import session_tools
+from nexus_cli.commands.status import session_tools
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.config.trust import trust

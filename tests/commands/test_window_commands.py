@@ -193,7 +193,7 @@ def test_permissions_are_shown_and_set(context: FakeContext) -> None:
     assert value["allowed"] == ["bash: make", "edits", "read_file of /etc/hosts"]
     assert "bash: make" in find_form("permissions")(value, 80)
     context.run("permissions remove edits").run("permissions remove read_file of /etc/hosts")
-    assert always == {("bash", "run", "make")} and "no longer allowed for this session" in context.said[-1]
+    assert always == {("bash", "run", "make")} and "Revoked for this session: read_file of" in context.said[-1]
     with pytest.raises(NexusError, match="one of plan, ask, edit, auto, all"):
         context.run("permissions everything")
 

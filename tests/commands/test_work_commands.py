@@ -233,7 +233,7 @@ def test_config_writes_a_setting_and_applies_it(context: FakeContext, monkeypatc
             context.run(f"config {wrong}")
     monkeypatch.setenv("NEXUS_MODEL", "openai/other")
     context.run("config model openai/mine")
-    assert context.said[-1] == "Here environment NEXUS_MODEL overrides it: openai/other"
+    assert context.said[-1] == "Here environment NEXUS_MODEL overrides it: openai/other."
     complete = discover()["config"].complete
     assert complete is not None and "ui.theme" in complete(context)
 
@@ -242,7 +242,7 @@ def test_status_names_the_model_of_the_session_and_config_the_settings(context: 
     value = shown(context, "status")
     assert value["model"] == context.session.model and "bash" in value["tools"]
     value = shown(context, "config max_steps")
-    assert [one["key"] for one in value["settings"]] == ["limits.max_steps"]
+    assert list(value["settings"]) == ["limits.max_steps"]
     text = find_form("settings")(value, 80)
     assert "limits.max_steps = 200\n" in text and "/config KEY VALUE" in text and value["path"] in "".join(text.split())
     assert len(shown(context, "config")["settings"]) > 5

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pytest
 from session.played import MODEL, Played
 
-from nexus_cli.cli.status import session_tools
+from nexus_cli.commands.status import session_tools
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.memory import Facts

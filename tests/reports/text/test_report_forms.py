@@ -415,6 +415,17 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
     }
     return {
         "text": {"text": f"> {text}"},
+        "capabilities": {"model": text, "environment": text},
+        "rules": {
+            "rules": [{"decision": "deny", "rule": text, "file": text, "from": text, "folder": text}] * many,
+            "problems": [],
+        },
+        "rule_test": {
+            "decision": "ask",
+            "why": text,
+            "profile": "write",
+            "parts": [{"command": [text], "decision": "ask", "rule": text, "from": text}] * many,
+        },
         "context": {
             **CONTEXT,
             "model": text,
@@ -626,7 +637,8 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         "session": {**session, "entries": [entry] * many, "workers": [worker] * many},
         "sessions": {"sessions": [session] * many},
         "settings": {
-            "settings": [{"key": text, "value": value, "origin": text} for value in (text, many, True, 0.5)],
+            "settings": {text + str(value): {"value": value, "origin": text} for value in (text, many, True, 0.5)},
+            "shows_origin": bool(many),
             "path": text,
         },
         "skills": {

@@ -1,0 +1,155 @@
+"""The settings: where each comes from, and how one is changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from nexus_cli.commands.arguments import read_source, show_report
+from nexus_cli.commands.command import CommandContext
+from nexus_cli.commands.help import apply_settings
+from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.config.paths import defaults_dir, places, project_root, with_tilde
+from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.setting_rules import RULES, TABLES
+from nexus_cli.config.settings import (
+    LoadedSettings,
+    quote_part,
+    rule_for,
+    shown_value,
+    split_key,
+    unknown_key_error,
+)
+from nexus_cli.config.settings_file import write_setting
+from nexus_cli.core.errors import NexusError
+from nexus_cli.reports.settings import toml_literal
+
+Key = Annotated[str, Option("KEY", "A dotted key such as limits.max_steps.", is_argument=True)]
+Name = Annotated[str, Option("[NAME]", "Only settings whose key contains this.", is_argument=True)]
+
+
+def _load(source: Source) -> LoadedSettings:
+    loaded = load_settings_in(project_root(source.folder()), places(), defaults_dir(), os.environ)
+    for notice in () if source.live else loaded.settings.notices:
+        source.say(notice)
+    return loaded
+
+
+def show_settings(
+    source: Source,
+    name: Name = "",
+    origin: Annotated[bool, Option(None, "Also print where each value comes from.")] = False,
+) -> Report[Any]:
+    """Print every setting that has a value; in a session with its origin, unless that is the package."""
+    loaded = _load(source)
+    found = {
+        key: {"value": value, "origin": loaded.origins[key]}
+        for key, value in loaded.values.items()
+        if name.casefold() in key
+    }
+    if not found:
+        raise NexusError(
+            "usage", f"config {name}", "no matching setting has a value", f"{source.prefix}config lists all"
+        )
+    value = {"version": 1, "settings": found}
+    if source.is_json:
+        return Report("settings", value)
+    for one in found.values():
+        one["origin"] = with_tilde(str(one["origin"])) if source.live else one["origin"]
+    path = with_tilde(places().settings) if source.live else ""
+    return Report("settings", {**value, "shows_origin": origin, "path": path}, whole=True)
+
+
+def get_setting(source: Source, key: Key) -> str:
+    """Print the value of one setting."""
+    parts = split_key(key)
+    if len(parts) == 1 and parts[0] in TABLES:
+        keys = [name for name in RULES if name.startswith(f"{parts[0]}.")] or [f"{parts[0]}.NAME"]
+        raise NexusError("config", key, "it is a table, not a single setting", f"Name one: {', '.join(keys)}")
+    if rule_for(parts) is None:
+        raise unknown_key_error(key)
+    value = _load(source).values.get(".".join(map(quote_part, parts)))
+    if value is None:
+        raise NexusError("config", key, "has no value", f"nexus config set {key} VALUE sets one")
+    value = shown_value(key, value)
+    return f"{toml_literal(value) if isinstance(value, bool | tuple) else value}\n"
+
+
+def set_setting(
+    source: Source,
+    key: Key,
+    value: Annotated[str | None, Option("[VALUE]", "The new value.", is_argument=True, is_text=True)] = None,
+    unset: Annotated[bool, Option(None, "Remove the setting, so that its default applies again.")] = False,
+) -> None:
+    """Write one setting into the personal config.toml; its comments stay. In a session it applies at once."""
+    if unset == (value is not None):
+        why = "a value and --unset cannot be combined" if unset else "the value is missing"
+        raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to remove the setting")
+    value = _strip_sign(value) if value and source.live else value
+    write_setting(places(), defaults_dir(), key, value)
+    path, name = str(places().settings), ".".join(map(quote_part, split_key(key)))
+    source.say(f"{'removed' if unset else 'set'} {key} in {with_tilde(path) if source.live else path}.")
+    loaded = _load(source)
+    if (origin := loaded.origins.get(name, path)) not in (path, "default"):
+        source.say(f"here {origin} overrides it: {shown_value(name, loaded.values[name])}.")
+
+
+def _strip_sign(text: str) -> str:
+    """Return a typed value; also accept the form that `/config` prints: `= "dark"`."""
+    value = text.strip().removeprefix("=").strip()
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+    return value[1:-1] if quoted else value
+
+
+def unset_setting(source: Source, key: Key) -> None:
+    """Remove one setting from the personal config.toml, so that its default applies again."""
+    set_setting(source, key, None, unset=True)
+
+
+def print_path(source: Source) -> str:
+    """Print where the personal config.toml lies, whether it is there or not."""
+    return f"{places().settings}\n"
+
+
+async def configure(
+    context: CommandContext,
+    name: Name = "",
+    value: Annotated[str, Option("[VALUE]", "The new value.", is_argument=True, is_text=True)] = "",
+) -> None:
+    """Show the settings, those whose key contains NAME, or write one: KEY VALUE."""
+    source = read_source(context)
+    if not value:
+        show_report(context, show_settings(source, name))
+        return
+    set_setting(source, name, value)
+    await _apply(context)
+
+
+async def _apply(context: CommandContext) -> None:
+    """Apply a changed setting to the open session."""
+    if context.session.engine.control.running:
+        context.say("/reload applies it once the turn has ended.")
+    else:
+        await apply_settings(context)
+
+
+def _complete_keys(source: Source) -> Sequence[str]:
+    return list(RULES)
+
+
+NOUN = Noun(
+    "config",
+    "nexus",
+    (
+        Verb(configure, "", Authority.PERMITS, complete=_complete_keys),
+        Verb(show_settings, "show", Authority.PERMITS, "nothing"),
+        Verb(get_setting, "get", Authority.PERMITS, "nothing"),
+        Verb(set_setting, "set", Authority.PERMITS, "nothing", then=_apply),
+        Verb(unset_setting, "unset", Authority.PERMITS, "nothing", then=_apply),
+        Verb(print_path, "path", Authority.PERMITS, "nothing"),
+    ),
+    "Show the settings, or change one.",
+    in_shell=("edit",),
+    aliases=("settings",),
+)

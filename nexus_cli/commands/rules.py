@@ -1,0 +1,150 @@
+"""The permission rules for tool calls: what runs without asking, what asks, what is refused."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, cast, get_args
+
+from nexus_cli.commands.command import CommandContext
+from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.worktree_record import project_identity
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import LEVEL_NAMES, require_level
+from nexus_cli.permission.approvals import remove_allowance
+from nexus_cli.rules.rule_set import RuleSet
+
+EXIT_STATUS = {"allow": 0, "ask": 1, "deny": 3}
+RuleText = Annotated[
+    list[str], Option("RULE", "allow, ask or deny, then TOOL or TOOL(PATTERN).", is_argument=True, is_text=True)
+]
+
+
+def _read(source: Source) -> RuleSet:
+    """Load the rules in force; in a shell print the notices of the settings."""
+    if source.live:
+        return source.live.dispatcher.permission.rules_in_force()
+    from nexus_cli.rules.rule_set import read_rules  # noqa: PLC0415  (a session loads rules when it needs them)
+    from nexus_cli.tools.registry import rule_tools  # noqa: PLC0415
+
+    for notice in source.settings().notices:
+        source.say(notice)
+    return read_rules(places(), project_root(source.folder()), rule_tools())
+
+
+def _find_problem(source: Source, rules: RuleSet) -> NexusError | None:
+    """Return the error for the first invalid rule; print the others."""
+    for problem in rules.problems[1:]:
+        source.say(problem)
+    if not rules.problems:
+        return None
+    where, _, why = rules.problems[0].partition(": ")
+    return NexusError("config", where, why, "Correct the rule; `nexus config edit` opens the file")
+
+
+def list_rules(source: Source) -> Report[Any]:
+    """Print every rule with its file and line, the strictest first."""
+    rules = _read(source)
+    error = _find_problem(source, rules)
+    if error is not None:
+        source.say(error.line.removeprefix("nexus: "))
+    value = {"version": 1, "rules": [rule.to_json() for rule in rules.listed()], "problems": list(rules.problems)}
+    return Report("rules", value, whole=True, status=error.exit_status if error else 0)
+
+
+def test_command(
+    source: Source,
+    command: Annotated[list[str], Option("COMMAND", "A command line.", is_argument=True, is_text=True)],
+    allow: Annotated[str, Option("|".join(LEVEL_NAMES), "The level.")] = "",
+    network: Annotated[bool, Option(None, "As if the call asked for the network.")] = False,
+    outside: Annotated[str, Option("WHY", "As if it asked to run outside.")] = "",
+) -> Report[Any]:
+    """Show the decision on COMMAND and its reason, without running it. Exit status: 0 allow, 1 ask, 3 deny."""
+    from nexus_cli.rules.decide import Level, decide_command  # noqa: PLC0415  (as above)
+
+    folder, settings, live = source.folder(), source.settings(), source.live
+    level = require_level(allow, "--allow") if allow else ""
+    rules = _read(source)
+    if error := _find_problem(source, rules):
+        raise error
+    if live:
+        level, is_confined = level or live.status().allow, live.dispatcher.permission.has_sandbox()
+    else:
+        from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415  (an open session has probed)
+
+        most = settings.project.allow or settings.allow
+        level = level or min(settings.allow, most, key=get_args(Level).index)
+        probe = find_backend(settings.sandbox.backend, own=places(), project=project_root(folder))
+        is_confined = probe.backend != "none"
+    decision = decide_command(
+        " ".join(command),
+        level=cast(Level, level),
+        rules=rules,
+        cwd=folder,
+        project=project_root(folder),
+        confined=is_confined,
+        network=network,
+        outside=outside,
+    )
+    return Report("rule_test", decision.to_json(), whole=True, status=EXIT_STATUS[decision.decision])
+
+
+def add_rule(
+    source: Source,
+    rule: RuleText,
+    here: Annotated[bool, Option(None, "For this project only, not for all.")] = False,
+) -> None:
+    """Add a rule to the personal config.toml: nexus rules add allow 'bash(npm test *)'."""
+    decision, _, text = " ".join(rule).partition(" ")
+    typed = f"{decision} {_unquote(text)}".rstrip()
+    folder = os.path.realpath(project_identity(source.folder())) if here else ""
+    if source.live:
+        added = source.live.dispatcher.permission.add_rule(typed, folder)
+    else:
+        from nexus_cli.rules import edit_rules  # noqa: PLC0415  (as above)
+        from nexus_cli.tools.registry import rule_tools  # noqa: PLC0415
+
+        added = edit_rules.add_rule(typed, rule_tools(), folder)
+    source.say(f"added {typed} to your settings." if added else f"in your settings already: {typed}.")
+
+
+def remove_rule(source: Source, rule: RuleText) -> None:
+    """Remove a rule from the personal config.toml, as `nexus rules list` prints it; with or without its decision.
+
+    In a session also revoke a permission that was granted for it, by its listed name.
+    """
+    typed = _unquote(" ".join(rule))
+    if source.live and remove_allowance(source.live.dispatcher.always, typed, source.live.dispatcher.project):
+        source.say(f"revoked for this session: {typed}.")
+        return
+    if source.live:
+        source.live.dispatcher.permission.remove_rule(typed)
+    else:
+        from nexus_cli.rules import edit_rules  # noqa: PLC0415  (as above)
+
+        edit_rules.remove_rule(typed, _read(source))
+    source.say(f"removed {typed} from your settings.")
+
+
+def _unquote(rule: str) -> str:
+    """Remove the quotes that a rule has in a shell."""
+    return rule[1:-1] if len(rule) > 1 and rule[0] == rule[-1] and rule[0] in "'\"" else rule
+
+
+async def _withdraw_questions(context: CommandContext) -> None:
+    """Ask no longer what the changed rules decide."""
+    context.session.dispatcher.withdraw_questions()
+
+
+NOUN = Noun(
+    "rules",
+    "model",
+    (
+        Verb(list_rules, "list", opens="nothing"),
+        Verb(test_command, "test", opens="nothing"),
+        Verb(add_rule, "add", Authority.PERMITS, "nothing", then=_withdraw_questions),
+        Verb(remove_rule, "remove", Authority.PERMITS, "nothing", then=_withdraw_questions),
+    ),
+    "Show, test and change the rules for tool calls.",
+    "/permissions shows and sets the level.",
+)

@@ -1,0 +1,58 @@
+"""Guides that are read on demand: skills, and commands of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.core.message import replace_surrogates
+from nexus_cli.reports import skills as reports
+from nexus_cli.sections.skills import find_skills
+
+Name = Annotated[str, Option("NAME", "The skill's name.", is_argument=True)]
+
+
+def list_skills(source: Source) -> Report[Any]:
+    """List the personal skills and commands, and those of a trusted project."""
+    built_in: Collection[str] = ()
+    with suppress(ImportError, OSError):  # in the sandbox a file may be hidden: no guide is marked as overruled then
+        from nexus_cli.commands import discover  # noqa: PLC0415  (imports this file)
+
+        built_in = discover()
+    return Report("skills", reports.list_skills(source.folder(), built_in), whole=True)
+
+
+def use_skill(source: Source, name: Name) -> str:
+    """Print the guide of a skill."""
+    return f"{reports.skill_guide(replace_surrogates(name), source.folder())}\n"
+
+
+def check_skills(
+    source: Source,
+    path: Annotated[str, Option("[PATH]", "A guide, a skill's folder, or a project.", is_argument=True)] = "",
+) -> str:
+    """Say line by line what skills and commands use that nexus does not have. Runs nothing and needs no trust."""
+    from nexus_cli.reports.skill_check import check_guides  # noqa: PLC0415  (for this verb only)
+
+    lines = check_guides(source.folder() / Path(path) if path else source.folder())
+    return "\n".join(lines or ["Everything that they use works here."]) + "\n"
+
+
+def _complete_skills(source: Source) -> Sequence[str]:
+    return [skill.name for skill in find_skills(source.folder()) if not skill.shadowed]
+
+
+NOUN = Noun(
+    "skill",
+    "nexus",
+    (
+        Verb(list_skills, "list", opens="nothing"),
+        Verb(use_skill, "use", opens="nothing", complete=_complete_skills),
+        Verb(check_skills, "check", opens="nothing", is_local=True),
+    ),
+    "List skills, print a guide, or check a folder.",
+    aliases=("skills",),
+)

@@ -1,0 +1,29 @@
+"""Text of the permission rules, and of the decision on a command."""
+
+from __future__ import annotations
+
+from nexus_cli.config.paths import places, with_tilde
+from nexus_cli.reports.decisions import part_lines
+from nexus_cli.reports.text.lines import CONFINED, Value, aligns, filled, table
+
+
+def rules_text(value: Value, width: int) -> str:
+    """List the rules with their places, the strictest first."""
+    rows = [("decision", "rule", "holds", "from")]
+    rows += [(rule["decision"], rule["rule"], _describe_extent(rule), rule["from"]) for rule in value["rules"]]
+    if len(rows) > 1 or value["problems"]:
+        return "\n".join(table(rows, width)[int(aligns(rows, width)) :])
+    return "\n".join(filled("No rules. nexus rules add allow 'bash(npm test *)' adds one.", width))
+
+
+def _describe_extent(rule: Value) -> str:
+    """Describe the scope of a rule: a folder, everywhere, or this project."""
+    if rule["folder"]:
+        return with_tilde(rule["folder"])
+    return "everywhere" if rule["file"] == str(places().settings) else "this project"
+
+
+def rule_test_text(value: Value, width: int) -> str:
+    """Show the decision on a command: a summary line, then a line for each part."""
+    lines = filled(f"{value['decision']}: {value['why']} ({CONFINED[value['profile']]})", width)
+    return "\n".join([*lines, *(line for part in value["parts"] for line in part_lines(part, width))])
