@@ -68,6 +68,7 @@ LAZY = {
     "workers/workers.py": {"nexus_cli"},  # worktrees run git
     "commands/agents.py": {"nexus_cli"},  # worktrees run git
     "commands/runs.py": {"nexus_cli"},  # the runner, where a run is answered
+    "commands/doctor.py": {"nexus_cli"},  # all that is checked
     "commands/replay.py": {"nexus_cli"},  # the check of what was sent
     "commands/rules.py": {"nexus_cli"},  # the rules, which a session loads when it needs them
     "commands/skill.py": {"nexus_cli"},  # the check; the names of all commands

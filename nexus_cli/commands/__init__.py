@@ -34,7 +34,6 @@ PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("theme", "themes"), _THEME),
     **dict.fromkeys(("share", "unshare"), "/export writes the session to a file"),
     "logout": "nexus logout PROVIDER in a shell removes a key",
-    "doctor": "nexus doctor in a shell says what works",
     **dict.fromkeys(("details", "verbose"), "Ctrl+O shows the newest output whole, then the transcript"),
     **dict.fromkeys(("thinking", "think"), "Ctrl+T shows thinking, /effort sets how much"),
     "paste": "Ctrl+V pastes an image",

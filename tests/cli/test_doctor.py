@@ -18,10 +18,10 @@ from programs import need
 from server.firm_proxy import FirmProxy, make_ca
 from server.play import ScriptedServer
 
-from nexus_cli.cli import doctor
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import build_settings, read_values
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports import environment_checks as doctor
 from nexus_cli.sandbox import probe
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -96,13 +96,12 @@ def test_a_missing_sandbox_is_told_with_what_to_do(
     status: str,
     code: int,
     monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
     config: Path,
 ) -> None:
     config.write_text(f'[sandbox]\nbackend = "{setting}"\n')
     monkeypatch.setattr(probe, "_candidates", lambda project, abi: [])
-    assert doctor.doctor(json=True) == code
-    value = json.loads(capfd.readouterr().out)
+    value = doctor.check_environment()
+    assert value["ok"] is (code == 0)
     (found,) = (check for check in value["checks"] if check["name"] == "sandbox")
     assert found["status"] == status and value["sandbox"]["walls"] == [] and found["hint"]
     assert value["sandbox"]["backend"] == "none" and list(value["sandbox"]["profiles"]) == ["none"]

@@ -46,6 +46,7 @@ REFUSED = [
     "config",
     "config permissions.allow all",
     "diff",
+    "doctor",
     "edit",
     "export md stolen.md",
     "fork",

@@ -1,7 +1,7 @@
-"""`nexus doctor`: check the requirements of nexus, and print how to meet the missing ones.
+"""Check the requirements of nexus, and say how to meet the missing ones: the report of `nexus doctor`.
 
 Does not import litellm. Of the network it uses loopback, a ledger's server, and a connection to the provider of the
-model on which nothing is sent. The exit status is 1 only if a check is `broken`; a missing key is a note.
+model on which nothing is sent. Nothing is broken by a missing key.
 """
 
 from __future__ import annotations
@@ -18,14 +18,10 @@ from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-import typer
-
 from nexus_cli import __version__
-from nexus_cli.cli.command_options import Json
-from nexus_cli.cli.print_report import print_report
 from nexus_cli.config.checks import list_checks
 from nexus_cli.config.host_environment import host_environment, own_environment
 from nexus_cli.config.ledger_place import ledger_place, shown_place
@@ -33,7 +29,7 @@ from nexus_cli.config.paths import Places, defaults_dir, exists, places, project
 from nexus_cli.config.programs import ProgramRefused, find_program, own_interpreter
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.config.stored_keys import key_place
-from nexus_cli.conversation.tokens.counter import table
+from nexus_cli.conversation.tokens.counter import TiktokenCounter, table
 from nexus_cli.core.certificates import (
     FILE_VARIABLES,
     HAS_NATIVE_STORE,
@@ -46,24 +42,27 @@ from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.install_hint import install_hint
 from nexus_cli.core.proxy import ProxyError, open_connection
 from nexus_cli.hooks.hook_list import list_hooks
+from nexus_cli.ledger import Ledger
 from nexus_cli.mcp.server_tools import Catalogue
+from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.available_models import keys_present
 from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.provider.endpoint import find_address, resolve_endpoint
 from nexus_cli.provider.failures import describe_unreachable
 from nexus_cli.provider.key_shapes import LOGIN_NAMES
 from nexus_cli.provider.local_servers import local_servers
-from nexus_cli.reports.doctor import doctor_text
+from nexus_cli.provider.model_table import model_info
 from nexus_cli.reports.foreign_gaps import list_gaps
+from nexus_cli.reports.instructions import instructions_report
 from nexus_cli.rules.rule_set import DECISIONS, read_rules
 from nexus_cli.sandbox.inspect_sandbox import inspect_sandbox
 from nexus_cli.sections.instruction_files import instruction_layers
 from nexus_cli.tools.registry import rule_tools
+from nexus_cli.undo.retention import count_used
 
 if TYPE_CHECKING:
+    from nexus_cli.core.json_types.instructions_report import InstructionsReport
     from nexus_cli.core.json_types.report_types import CheckObject, DoctorReport
-
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 NETWORK_VARIABLES = (
     *(name for proxy in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY") for name in (proxy, proxy.lower())),
@@ -146,8 +145,6 @@ def _tiktoken(look: CheckInput) -> Check:
 
 
 def _ledger(look: CheckInput) -> Check:
-    from nexus_cli.ledger import Ledger  # noqa: PLC0415  (for this check only)
-
     path = look.places.ledger
     try:
         place = ledger_place()
@@ -170,8 +167,6 @@ def _ledger(look: CheckInput) -> Check:
 
 def _server(url: str) -> Check:
     """Check a ledger on a server: its version, the rights of this role, latency, durability."""
-    from nexus_cli.ledger import Ledger  # noqa: PLC0415  (as above)
-
     with closing(Ledger.open_for_reading(url)) as ledger:
         version = ledger.db.one("SHOW server_version")
         seconds = []
@@ -214,8 +209,6 @@ def _unwritable(path: Path) -> Check | None:
 
 
 def _undo(look: CheckInput) -> Check:
-    from nexus_cli.undo.retention import count_used  # noqa: PLC0415  (for this check only)
-
     used, most = count_used(look.places.data), look.settings.undo.max_mb
     where = with_tilde(look.places.data / "undo")
     return Check("undo", "ok", f"{used / 1e6:,.0f} of at most {most:,} MB of copies in {where} (setting undo.max_mb)")
@@ -402,8 +395,6 @@ def _load_defaults() -> Settings:
 
 def _is_denied(settings: Settings, folder: Path) -> Callable[[Path], bool]:
     """Return the test of a session for files that a deny rule keeps from its imports."""
-    from nexus_cli.permission.call_permission import CallPermission  # noqa: PLC0415  (as the rules, few need it)
-
     return CallPermission(folder, project_root(folder), sandbox=settings.sandbox).is_denied
 
 
@@ -418,15 +409,8 @@ def _instructions(settings: Settings, folder: Path) -> Check:
     return Check("instructions", "note" if notices else "ok", found, hint)
 
 
-Instructions = Annotated[bool, typer.Option("--instructions", help="Price the instruction files and check their text.")]
-
-
-def _report_instructions(json: bool) -> int:
-    """Print the report on the instruction files of the working folder."""
-    from nexus_cli.conversation.tokens.counter import TiktokenCounter  # noqa: PLC0415  (for this report only)
-    from nexus_cli.provider.model_table import model_info  # noqa: PLC0415  (as above)
-    from nexus_cli.reports.instructions import instructions_report, instructions_text  # noqa: PLC0415  (as above)
-
+def price_instructions() -> InstructionsReport:
+    """Return the report on the instruction files of the working folder."""
     settings = load_settings(places(), defaults_dir(), os.environ).settings
     try:
         info = model_info(choose_model("", os.environ, settings, servers=tuple).model, settings.models)
@@ -434,16 +418,11 @@ def _report_instructions(json: bool) -> int:
         info = None
     count = TiktokenCounter(info.encoding if info else "o200k_base").count
     folder = working_folder()
-    report = instructions_report(folder, info, count, _is_denied(settings, folder))
-    print_report(report, instructions_text, json=json)
-    return 0
+    return instructions_report(folder, info, count, _is_denied(settings, folder))
 
 
-@app.command("doctor")
-def doctor(json: Json = False, instructions: Instructions = False) -> int:
-    """Check everything that nexus needs; exit 1 only if something is broken."""
-    if instructions:
-        return _report_instructions(json)
+def check_environment() -> DoctorReport:
+    """Return the result of every check for work in the current folder."""
     found = places()
     checks: list[Check] = []
     try:
@@ -467,14 +446,10 @@ def doctor(json: Json = False, instructions: Instructions = False) -> int:
         checks.append(Check("checks", "ok", f"after edits: {', '.join(named)}"))
     walls = inspect_sandbox(settings.sandbox, found, project, folder)
     checks += _sandbox_checks(walls, settings.sandbox.backend)
-    ok = all(check.status != "broken" for check in checks)
-    model = next((check.detail for check in checks if check.name == "model" and check.status == "ok"), None)
-    value: DoctorReport = {
+    return {
         "version": 1,
-        "ok": ok,
-        "model": model,
+        "ok": all(check.status != "broken" for check in checks),
+        "model": next((check.detail for check in checks if check.name == "model" and check.status == "ok"), None),
         "sandbox": walls,
         "checks": cast("list[CheckObject]", [asdict(check) for check in checks]),
     }
-    print_report(value, doctor_text, json=json)
-    return 0 if ok else 1

@@ -1,0 +1,28 @@
+"""What works here, what does not, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+
+
+def build_checks(
+    source: Source,
+    instructions: Annotated[bool, Option(None, "Price the instruction files and check their text.")] = False,
+) -> Report[Any]:
+    """Check everything that nexus needs; exit 1 only if something is broken."""
+    from nexus_cli.reports.environment_checks import check_environment, price_instructions  # noqa: PLC0415  (loads all)
+
+    if instructions:
+        return Report("instructions", price_instructions())
+    value = check_environment()
+    return Report("doctor", value, status=0 if value["ok"] else 1)
+
+
+NOUN = Noun(
+    "doctor",
+    "nexus",
+    (Verb(build_checks, opens="nothing", is_local=True),),
+    "Check what works here, and how to fix the rest.",
+)
