@@ -72,7 +72,6 @@ LAZY = {
     "commands/replay.py": {"nexus_cli"},  # the check of what was sent
     "commands/rules.py": {"nexus_cli"},  # the rules, which a session loads when it needs them
     "commands/skill.py": {"nexus_cli"},  # the check; the names of all commands
-    "commands/status.py": {"nexus_cli"},  # the probe, which an open session has made
     "commands/schedule.py": {"nexus_cli"},  # cron and time zones, where something is scheduled
     "commands/export.py": {"nexus_cli", "markdown_it"},  # the diff of a turn; the code blocks of an answer
     "commands/undo.py": {"nexus_cli"},  # the journal of an undo

@@ -78,13 +78,6 @@ def text_option(*names: str, metavar: str, help: str) -> Any:
     return typer.Option(*names, metavar=metavar, help=help, callback=refuse_empty)
 
 
-def session_option(default: str = "the newest of this folder") -> Any:
-    """Declare the option `--session`; `default` says what it is without one."""
-    return Annotated[
-        str, text_option("--session", metavar="ID", help=f"Id, its start or end, or name; default: {default}.")
-    ]
-
-
 Model = Annotated[str, text_option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.")]
 Effort = Annotated[
     str,
@@ -133,7 +126,12 @@ NoPlugins = Annotated[
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print more on stderr.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
-SessionKey = session_option()
+SessionKey = Annotated[
+    str,
+    text_option(
+        "--session", metavar="ID", help="Id, its start or end, or name; default: mostly the newest of this folder."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 _LONG_NAMES = {"newest": "--continue", "directory": "--cd", "add_dirs": "--add-dir"}
 """Options whose names differ from those of their fields."""

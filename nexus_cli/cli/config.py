@@ -13,8 +13,7 @@ from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 
-HELP = "Show and change the settings."
-app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP), "config")
+app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None), "config")
 
 
 @app.command("edit")

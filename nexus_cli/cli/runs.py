@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from nexus_cli.core.approval import Approver
     from nexus_cli.core.event import Event
 
-HELP = "Work that waits, is queued, or was done unattended."
-app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP), "runs")
+app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None), "runs")
 
 
 @app.callback(invoke_without_command=True)

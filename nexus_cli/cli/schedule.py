@@ -11,8 +11,7 @@ from nexus_cli.cli.serve_once import run_plan
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.shell_command import add_verbs
 
-HELP = "Work at a time, or again and again."
-app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP), "schedule")
+app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None), "schedule")
 
 
 @app.command("run")

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from nexus_cli.cli.command_options import Json, check_amount, refuse_empty, session_option, whole_number
+from nexus_cli.cli.command_options import Json, SessionKey, check_amount, refuse_empty, whole_number
 from nexus_cli.cli.print_report import print_original, print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.commands.verb import Noun, Report, Source, Verb, VerbParameter
@@ -32,6 +32,8 @@ def add_verbs(app: typer.Typer, name: str) -> typer.Typer:
     """Add the verbs of the noun that `nexus_cli.commands.NAME` declares to `app`, which may have others; return it."""
     noun: Noun = import_module(f"nexus_cli.commands.{name}").NOUN
     verbs = noun.list_verbs("shell")
+    if all(verb.name for verb in verbs):
+        app.info.help = noun.summary
     for verb in verbs:
         if verb.name or len(verbs) == 1:
             app.command(verb.name or noun.name, cls=_choose_class(verb))(_make_function(noun, verb))
@@ -81,7 +83,7 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
         return _print(result, json=json)
 
     every: dict[str, Any] = {"context": (typer.Context, Parameter.empty)}
-    every |= {"session": (session_option(verb.default_session), "")} if verb.of_session else {}
+    every |= {"session": (SessionKey, "")} if verb.of_session else {}
     every |= {one.name: (_declare(one), one.default) for one in verb.parameters}
     every |= {"json": (Json, False)} if verb.has_report else {}
     kind = Parameter.KEYWORD_ONLY

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Report, Source
+from nexus_cli.config.paths import project_root
 from nexus_cli.core.errors import NexusError
+from nexus_cli.permission.call_permission import CallPermission
 
 if TYPE_CHECKING:
     from nexus_cli.ledger import LaneLog, Ledger
@@ -29,6 +31,14 @@ def read_source(context: CommandContext) -> Source:
         live=session,
         say=lambda text: context.say(text[:1].upper() + text[1:]),
     )
+
+
+def find_permission(source: Source) -> CallPermission:
+    """Return what decides on calls: that of the open session, or that of a session in this folder."""
+    if source.live:
+        return source.live.dispatcher.permission
+    folder = source.folder()
+    return CallPermission(folder, project_root(folder), sandbox=source.settings().sandbox)
 
 
 def show_report(context: CommandContext, report: Report[Any]) -> None:

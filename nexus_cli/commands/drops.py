@@ -56,6 +56,15 @@ def show_drop(source: Source, drop: DropId, span: Span = "") -> Report[Any] | st
     return Report("drop", {"version": 1, "id": drop, **facts, **piece})
 
 
+def list_or_show(
+    source: Source,
+    drop: Annotated[str, Option("[ID]", "The drop's id, such as d3.", is_argument=True)] = "",
+    span: Span = "",
+) -> Report[Any] | str:
+    """List what was left out of requests, or show one: its beginning, or the characters A:B."""
+    return show_drop(source, drop, span) if drop else list_drops(source)
+
+
 def _read_range(source: Source, drop: str, span: str) -> tuple[str, int, int]:
     """Return the whole text of a drop, and start and end of a range `A:B` of its characters.
 
@@ -99,8 +108,9 @@ NOUN = Noun(
     "drops",
     "context",
     (
-        Verb(list_drops, of_session=True, reads_memory=True),
-        Verb(show_drop, "show", of_session=True, reads_memory=True, complete=_complete_drops, is_fallback=True),
+        Verb(list_or_show, places=("slash",), complete=_complete_drops),
+        Verb(list_drops, of_session=True, places=("shell",)),
+        Verb(show_drop, "show", of_session=True, complete=_complete_drops),
         Verb(recall_drop, "recall", Authority.ACTS, complete=_complete_drops),
     ),
     "List what was left out of requests, or print it.",

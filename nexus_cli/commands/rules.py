@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
+from nexus_cli.commands.arguments import find_permission
 from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
-from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVEL_NAMES, require_level
 from nexus_cli.permission.approvals import remove_allowance
-from nexus_cli.rules.rule_set import RuleSet
+
+if TYPE_CHECKING:
+    from nexus_cli.rules.rule_set import RuleSet
 
 EXIT_STATUS = {"allow": 0, "ask": 1, "deny": 3}
 RuleText = Annotated[
@@ -20,32 +23,23 @@ RuleText = Annotated[
 ]
 
 
-def _read(source: Source) -> RuleSet:
-    """Load the rules in force; in a shell print the notices of the settings."""
-    if source.live:
-        return source.live.dispatcher.permission.rules_in_force()
-    from nexus_cli.rules.rule_set import read_rules  # noqa: PLC0415  (a session loads rules when it needs them)
-    from nexus_cli.tools.registry import rule_tools  # noqa: PLC0415
-
-    for notice in source.settings().notices:
+def _read(source: Source) -> tuple[RuleSet, NexusError | None]:
+    """Return the rules in force, and the error for the first invalid one; print the others, and in a shell the notices
+    of the settings."""
+    rules = find_permission(source).rules_in_force()
+    for notice in () if source.live else source.settings().notices:
         source.say(notice)
-    return read_rules(places(), project_root(source.folder()), rule_tools())
-
-
-def _find_problem(source: Source, rules: RuleSet) -> NexusError | None:
-    """Return the error for the first invalid rule; print the others."""
     for problem in rules.problems[1:]:
         source.say(problem)
     if not rules.problems:
-        return None
+        return rules, None
     where, _, why = rules.problems[0].partition(": ")
-    return NexusError("config", where, why, "Correct the rule; `nexus config edit` opens the file")
+    return rules, NexusError("config", where, why, "Correct the rule; `nexus config edit` opens the file")
 
 
 def list_rules(source: Source) -> Report[Any]:
     """Print every rule with its file and line, the strictest first."""
-    rules = _read(source)
-    error = _find_problem(source, rules)
+    rules, error = _read(source)
     if error is not None:
         source.say(error.line.removeprefix("nexus: "))
     value = {"version": 1, "rules": [rule.to_json() for rule in rules.listed()], "problems": list(rules.problems)}
@@ -60,29 +54,22 @@ def test_command(
     outside: Annotated[str, Option("WHY", "As if it asked to run outside.")] = "",
 ) -> Report[Any]:
     """Show the decision on COMMAND and its reason, without running it. Exit status: 0 allow, 1 ask, 3 deny."""
-    from nexus_cli.rules.decide import Level, decide_command  # noqa: PLC0415  (as above)
+    from nexus_cli.rules.decide import Level, decide_command  # noqa: PLC0415  (a session loads rules at the first call)
 
-    folder, settings, live = source.folder(), source.settings(), source.live
-    level = require_level(allow, "--allow") if allow else ""
-    rules = _read(source)
-    if error := _find_problem(source, rules):
+    folder, settings = source.folder(), source.settings()
+    own = source.live.status().allow if source.live else settings.allow
+    levels, most = get_args(Level), settings.project.allow or settings.allow
+    usual = min(own if own in levels else levels[0], most, key=levels.index)
+    rules, error = _read(source)
+    if error is not None:
         raise error
-    if live:
-        level, is_confined = level or live.status().allow, live.dispatcher.permission.has_sandbox()
-    else:
-        from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415  (an open session has probed)
-
-        most = settings.project.allow or settings.allow
-        level = level or min(settings.allow, most, key=get_args(Level).index)
-        probe = find_backend(settings.sandbox.backend, own=places(), project=project_root(folder))
-        is_confined = probe.backend != "none"
     decision = decide_command(
         " ".join(command),
-        level=cast(Level, level),
+        level=cast(Level, require_level(allow, "--allow") if allow else usual),
         rules=rules,
         cwd=folder,
         project=project_root(folder),
-        confined=is_confined,
+        confined=find_permission(source).has_sandbox(),
         network=network,
         outside=outside,
     )
@@ -98,13 +85,7 @@ def add_rule(
     decision, _, text = " ".join(rule).partition(" ")
     typed = f"{decision} {_unquote(text)}".rstrip()
     folder = os.path.realpath(project_identity(source.folder())) if here else ""
-    if source.live:
-        added = source.live.dispatcher.permission.add_rule(typed, folder)
-    else:
-        from nexus_cli.rules import edit_rules  # noqa: PLC0415  (as above)
-        from nexus_cli.tools.registry import rule_tools  # noqa: PLC0415
-
-        added = edit_rules.add_rule(typed, rule_tools(), folder)
+    added = find_permission(source).add_rule(typed, folder)
     source.say(f"added {typed} to your settings." if added else f"in your settings already: {typed}.")
 
 
@@ -117,12 +98,7 @@ def remove_rule(source: Source, rule: RuleText) -> None:
     if source.live and remove_allowance(source.live.dispatcher.always, typed, source.live.dispatcher.project):
         source.say(f"revoked for this session: {typed}.")
         return
-    if source.live:
-        source.live.dispatcher.permission.remove_rule(typed)
-    else:
-        from nexus_cli.rules import edit_rules  # noqa: PLC0415  (as above)
-
-        edit_rules.remove_rule(typed, _read(source))
+    find_permission(source).remove_rule(typed)
     source.say(f"removed {typed} from your settings.")
 
 

@@ -43,7 +43,7 @@ def make_slash_command(noun: Noun) -> Command:
         if verb.is_live:
             await verb.run(context, **given)
             return
-        if verb.of_session and not verb.reads_memory:
+        if verb.of_session:
             warn_if_stale(context)
         source = read_source(context)
         if verb.opens in ("write", "create") and not (source.ledger.is_kept and source.ledger.writes):
@@ -86,8 +86,8 @@ def find_verb(noun: Noun, rest: str) -> tuple[Verb, str]:
     named = next((verb for verb in verbs if verb.name and verb.name == word.casefold()), None)
     if named is not None:
         return named, line.strip()
-    first = next((verb for verb in verbs if verb.is_fallback), verbs[0]) if rest else verbs[0]
-    if rest and first.name and not first.is_fallback and not word.startswith("--"):
+    first = verbs[0]
+    if rest and first.name and not word.startswith("--"):
         hint = f"In a shell: nexus {noun.name} {word}" if word.casefold() in noun.in_shell else ""
         raise usage_error(noun.name, rest, f"expected one of {', '.join(verb.name for verb in verbs)}", hint)
     return first, rest

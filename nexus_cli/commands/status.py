@@ -6,9 +6,10 @@ import os
 from contextlib import closing, suppress
 from typing import Annotated, Any
 
+from nexus_cli.commands.arguments import find_permission
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
-from nexus_cli.config.paths import places, project_root, working_folder
+from nexus_cli.config.paths import working_folder
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import name_level
@@ -37,18 +38,14 @@ def build_status(
         return Report("capabilities", {"version": 1, **taken}, whole=True)
     value = reports.status(folder, settings, os.environ, ())
     value["hooks"] = hooks_report(folder, settings.hook)
-    if live:
-        value["model"], level = live.model, live.status().allow
-        probe = live.dispatcher.permission.probe_backend()
-    else:
-        from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415  (an open session has probed)
-
-        level = settings.allow
-        probe = find_backend(settings.sandbox.backend, own=places(), project=project_root(folder))
+    permission, level = find_permission(source), live.status().allow if live else settings.allow
+    probe = permission.probe_backend()
     if probe is not None:
         value |= {"sandbox": probe.to_json(), "allow": level, "level": name_level(level)}
-    if live and (added := live.dispatcher.permission.added):
-        value["added"] = list(map(str, added))
+    if permission.added:
+        value["added"] = list(map(str, permission.added))
+    if live:
+        value["model"] = live.model
     value["tools"] = _list_tools(source)  # last, because it sets a damaged ledger aside
     return Report("status", value)
 

@@ -21,15 +21,12 @@ def build_usage(
 ) -> Report[Any]:
     """Show the tokens and dollars of all sessions, by day, model and project.
 
-    Days are local; with --json they are days in UTC, and so is DATE. With --session, and in a session without options,
-    those of one session: a plot of its requests, then by model, by kind of request, and for each of the last turns.
+    Days are local; with --json they are days in UTC, and so is DATE. With --session alone, and in a session without
+    options, those of one session: a plot of its requests, by model, by kind of request, and for each of the last turns.
     """
     if by and by not in GROUPINGS:
         raise NexusError("usage", f"wrong value for --by: '{by}'", f"it is one of {', '.join(GROUPINGS)}")
-    if source.is_named and (since or by):
-        why = "they sum all sessions"
-        raise NexusError("usage", "--session and --since or --by", why, "Omit --session, or the others")
-    if not every and (source.is_named or (source.live and not (since or by))):
+    if not (every or since or by) and (source.live or source.is_named):
         return Report("cost", cost_report(source.ledger, source.session()))
     is_local = not source.is_json
     moment = _parse_date(since, local=is_local) if since else None
@@ -56,7 +53,6 @@ NOUN = Noun(
         Verb(
             build_usage,
             of_session=True,
-            default_session="all sessions",
             complete=lambda source: [f"--by {name}" for name in GROUPINGS],
         ),
     ),

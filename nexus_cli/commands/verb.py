@@ -151,10 +151,6 @@ class Verb:
     """The mode in which the shell command opens the ledger."""
     of_session: bool = False
     """True if it is about one session: the shell command has `--session`."""
-    default_session: str = "the newest of this folder"
-    """What it is about in a shell without `--session`, for the help."""
-    reads_memory: bool = False
-    """True if it shows the open session as it is, also what a ledger that has failed lacks."""
     complete: Callable[[Source], Sequence[str]] | None = None
     """Returns possible values of its first argument. Must be fast."""
     places: tuple[Place, ...] = ("shell", "slash")
@@ -163,8 +159,6 @@ class Verb:
     """True if it opens another session, or needs the files or the terminal of the person: it works in no client."""
     then: Callable[..., Coroutine[Any, Any, None]] | None = None
     """Takes the `CommandContext`: what the open session does when the verb has ended, in its event loop."""
-    is_fallback: bool = False
-    """True if words behind the noun that name no verb are its arguments."""
 
     @property
     def is_live(self) -> bool:
