@@ -479,7 +479,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "spaces": (10_465, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (2_233, 0, None),
-    "tools": (55_436, 27_172, 48),
+    "tools": (55_406, 27_172, 48),
     "tree undo worktrees": (66_580, 0, 53),
     "ui": (101_151, 0, 47),
     "workers": (9_485, 0, 1),

@@ -27,8 +27,8 @@ from nexus_cli.commands import discover
 from nexus_cli.commands.command import Command
 from nexus_cli.commands.own_guides import own_commands
 from nexus_cli.config.added_folders import check_folders
-from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.paths import project_root
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.elide import one_line
@@ -291,7 +291,7 @@ class EditorAgent:
         self, folder: Path, added: Sequence[str], resume: str, servers: tuple[ServerEntry, ...]
     ) -> EditorSession:
         project = project_root(folder)
-        settings = load_settings_in(project, places(), defaults_dir(), os.environ).settings
+        settings = settings_in(project)
         model = resolve_alias(self._options.model, settings) if self._options.model else ""
         model = model or ("" if resume else unnamed_model(os.environ, settings))
         if not model and not resume:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +9,7 @@ from nexus_cli.commands import find
 from nexus_cli.commands.arguments import has_sent_request, resume_options
 from nexus_cli.commands.command import GROUPS, Command, CommandContext, usage_error
 from nexus_cli.commands.model import describe_cache_miss
-from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.reports.help import KEYS
 
 ALL = "all"
@@ -73,7 +71,7 @@ def _complete_help(context: CommandContext) -> Sequence[str]:
 
 async def apply_settings(context: CommandContext) -> bool:
     """Read the settings again and apply them; return False if they are the same."""
-    settings = load_settings_in(project_root(context.session.folder), places(), defaults_dir(), os.environ).settings
+    settings = settings_in(context.session.folder)
     if settings == context.settings:
         return False
     for line in filter(lambda line: line not in context.settings.notices, settings.notices):

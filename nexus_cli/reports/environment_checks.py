@@ -25,9 +25,9 @@ from nexus_cli import __version__
 from nexus_cli.config.checks import list_checks
 from nexus_cli.config.host_environment import host_environment, own_environment
 from nexus_cli.config.ledger_place import ledger_place, shown_place
-from nexus_cli.config.paths import Places, defaults_dir, exists, places, project_root, with_tilde, working_folder
+from nexus_cli.config.paths import defaults_dir, exists, places, project_root, with_tilde, working_folder
 from nexus_cli.config.programs import ProgramRefused, find_program, own_interpreter
-from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
+from nexus_cli.config.settings import Settings, build_settings, own_settings, read_values
 from nexus_cli.config.stored_keys import key_place
 from nexus_cli.conversation.tokens.counter import TiktokenCounter, table
 from nexus_cli.core.certificates import (
@@ -89,16 +89,7 @@ class Check:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckInput:
-    """The configuration that the checks inspect."""
-
-    places: Places
-    settings: Settings
-    environ: Mapping[str, str]
-
-
-def _python(look: CheckInput) -> Check:
+def _python(settings: Settings) -> Check:
     version = ".".join(map(str, sys.version_info[:3]))
     with suppress(ProgramRefused):
         if own_interpreter() == sys.executable:
@@ -107,19 +98,19 @@ def _python(look: CheckInput) -> Check:
     return Check("python", "note", f"{version} at {sys.executable}, in the project", hint)
 
 
-def _nexus(look: CheckInput) -> Check:
+def _nexus(settings: Settings) -> Check:
     folder = defaults_dir()
     if not (folder / "config.toml").is_file():
         return Check("nexus", "broken", f"{__version__}, but its defaults are missing at {folder}", "Reinstall nexus")
     return Check("nexus", "ok", f"{__version__}, defaults at {folder}")
 
 
-def _path(look: CheckInput) -> Check:
-    left = host_environment(look.environ)
-    entries, others = (one.get("PATH", "").split(os.pathsep) for one in (look.environ, left))
+def _path(settings: Settings) -> Check:
+    left = host_environment(os.environ)
+    entries, others = (one.get("PATH", "").split(os.pathsep) for one in (os.environ, left))
     ours = dict.fromkeys(entry for entry in entries if entry not in others)
     leads = [f"PATH has {', '.join(ours)}"] if ours else []
-    if "VIRTUAL_ENV" in look.environ.keys() - left.keys():
+    if "VIRTUAL_ENV" in os.environ.keys() - left.keys():
         leads.append("VIRTUAL_ENV names it")
     if not leads:
         return Check("path", "ok", "commands have your own programs")
@@ -129,14 +120,14 @@ def _path(look: CheckInput) -> Check:
     return Check("path", "note", f"{'; '.join(leads)}: nexus's own Python, which commands run without", hint)
 
 
-def _litellm(look: CheckInput) -> Check:
+def _litellm(settings: Settings) -> Check:
     try:
         return Check("litellm", "ok", metadata.version("litellm"))
     except metadata.PackageNotFoundError:
         return Check("litellm", "broken", "is not installed", "Reinstall nexus with its dependencies")
 
 
-def _tiktoken(look: CheckInput) -> Check:
+def _tiktoken(settings: Settings) -> Check:
     missing = [name for name in ("cl100k_base", "o200k_base") if table(name) is None]
     if missing or find_spec("tiktoken") is None:
         what = f"tables are missing: {', '.join(missing)}" if missing else "tiktoken is not installed"
@@ -144,8 +135,8 @@ def _tiktoken(look: CheckInput) -> Check:
     return Check("token tables", "ok", "offline")
 
 
-def _ledger(look: CheckInput) -> Check:
-    path = look.places.ledger
+def _ledger(settings: Settings) -> Check:
+    path = places().ledger
     try:
         place = ledger_place()
         if not isinstance(place, Path):
@@ -208,47 +199,46 @@ def _unwritable(path: Path) -> Check | None:
     return None
 
 
-def _undo(look: CheckInput) -> Check:
-    used, most = count_used(look.places.data), look.settings.undo.max_mb
-    where = with_tilde(look.places.data / "undo")
+def _undo(settings: Settings) -> Check:
+    used, most = count_used(places().data), settings.undo.max_mb
+    where = with_tilde(places().data / "undo")
     return Check("undo", "ok", f"{used / 1e6:,.0f} of at most {most:,} MB of copies in {where} (setting undo.max_mb)")
 
 
-def _config(look: CheckInput) -> Check:
-    path = look.places.settings
-    if look.settings.notices:
-        return Check("settings", "note", "; ".join(look.settings.notices))
+def _config(settings: Settings) -> Check:
+    path = places().settings
+    if settings.notices:
+        return Check("settings", "note", "; ".join(settings.notices))
     return Check("settings", "ok", str(path) if path.exists() else f"defaults; your own would be in {path}")
 
 
-def _keys(look: CheckInput) -> Check:
-    present = keys_present(look.environ, look.settings)
+def _keys(settings: Settings) -> Check:
+    present = keys_present(os.environ, settings)
     if present:
-        environ = look.environ
-        rows = [name if environ.get(name, "").strip() else f"{name} (in {key_place(name)})" for name in present]
+        rows = [name if os.environ.get(name, "").strip() else f"{name} (in {key_place(name)})" for name in present]
         return Check("keys", "ok", ", ".join(rows))
-    names = ", ".join(look.settings.default_models)
+    names = ", ".join(settings.default_models)
     hint = f"`nexus login PROVIDER` stores one ({', '.join(LOGIN_NAMES)}); or set one of these variables: {names}"
     return Check("keys", "note", "none", hint)
 
 
-def _model(look: CheckInput) -> Check:
+def _model(settings: Settings) -> Check:
     try:
-        chosen = choose_model("", look.environ, look.settings)
+        chosen = choose_model("", os.environ, settings)
     except NexusError as error:
         return Check("model", "note", error.why, error.hint)
     return Check("model", "ok", chosen.model)
 
 
-def _local(look: CheckInput) -> Check:
+def _local(settings: Settings) -> Check:
     found = [f"{server.name} at {server.url}" for server in local_servers()]
     return Check("model servers", "ok", f"reached: {', '.join(found)}" if found else "none was reached")
 
 
-def _network(look: CheckInput) -> Check:
+def _network(settings: Settings) -> Check:
     """List the variables of proxies and certificates, and try the way to the provider of the model."""
-    url = _provider_address(look)
-    named = [f"{name}={_without_login(look.environ[name])}" for name in NETWORK_VARIABLES if look.environ.get(name)]
+    url = _provider_address(settings)
+    named = [f"{name}={_without_login(os.environ[name])}" for name in NETWORK_VARIABLES if os.environ.get(name)]
     store = certificate_file() or ("the system" if HAS_NATIVE_STORE else "the list of Python's certifi")
     detail = f"{', '.join(named) or 'no proxy'}; certificates: {store}"
     tried = _try_connection(url) if url else Check("network", "ok", "nothing to connect to")
@@ -258,11 +248,11 @@ def _network(look: CheckInput) -> Check:
     return replace(tried, detail=f"{detail}; {tried.detail}")
 
 
-def _provider_address(look: CheckInput) -> str:
+def _provider_address(settings: Settings) -> str:
     """Return the address to which requests to the chosen model go; "" if none is chosen, or none is known here."""
     try:
-        where = resolve_endpoint(choose_model("", look.environ, look.settings, servers=tuple).model, look.environ)
-        return find_address(where, look.environ)
+        where = resolve_endpoint(choose_model("", os.environ, settings, servers=tuple).model, os.environ)
+        return find_address(where, os.environ)
     except NexusError:
         return ""
 
@@ -283,9 +273,9 @@ def _without_login(value: str) -> str:
     return re.sub(r"^(\w+://)?.*@", r"\1", value)
 
 
-def _rules(look: CheckInput) -> Check:
+def _rules(settings: Settings) -> Check:
     try:
-        found = read_rules(look.places, project_root(working_folder()), rule_tools())
+        found = read_rules(places(), project_root(working_folder()), rule_tools())
     except NexusError as error:
         return Check("rules", "broken", error.message, error.hint)
     if found.problems:
@@ -296,7 +286,7 @@ def _rules(look: CheckInput) -> Check:
     return Check("rules", "ok", named or "none; `nexus rules add` adds one")
 
 
-def _mcp(look: CheckInput) -> Check:
+def _mcp(settings: Settings) -> Check:
     catalogue = Catalogue.read(working_folder())
     names, missing = ", ".join(catalogue.entries), find_spec("mcp") is None
     if catalogue.files.problems:
@@ -357,13 +347,13 @@ def _sandbox_hint(setting: str) -> str:
     return f"{install}, or boot a kernel with Landlock: 5.13 or newer, with landlock in its list of lsm="
 
 
-def _terminal(look: CheckInput) -> Check:
+def _terminal(settings: Settings) -> Check:
     kinds = [name for number, name in enumerate(("stdin", "stdout", "stderr")) if os.isatty(number)]
-    term = look.environ.get("TERM", "")
+    term = os.environ.get("TERM", "")
     return Check("terminal", "ok", f"{term or 'TERM is not set'}; {', '.join(kinds) or 'none of the streams'} on it")
 
 
-CHECKS: tuple[Callable[[CheckInput], Check], ...] = (
+CHECKS: tuple[Callable[[Settings], Check], ...] = (
     _python,
     _nexus,
     _path,
@@ -411,7 +401,7 @@ def _instructions(settings: Settings, folder: Path) -> Check:
 
 def price_instructions() -> InstructionsReport:
     """Return the report on the instruction files of the working folder."""
-    settings = load_settings(places(), defaults_dir(), os.environ).settings
+    settings = own_settings()
     try:
         info = model_info(choose_model("", os.environ, settings, servers=tuple).model, settings.models)
     except NexusError:
@@ -426,13 +416,12 @@ def check_environment() -> DoctorReport:
     found = places()
     checks: list[Check] = []
     try:
-        settings = load_settings(found, defaults_dir(), os.environ).settings
+        settings = own_settings()
     except NexusError as error:
         settings = _load_defaults()
         checks.append(Check("settings", "broken", error.message, error.hint))
-    look = CheckInput(found, settings, os.environ)
     left_out = _config if checks else None
-    checks += [check(look) for check in CHECKS if check is not left_out]
+    checks += [check(settings) for check in CHECKS if check is not left_out]
     for name, without in PROGRAMS.items():
         path = find_program(name)
         checks.append(Check(name, "ok", path) if path else Check(name, "note", "is not on the PATH", without))

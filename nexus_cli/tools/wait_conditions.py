@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.core.bounded_call import shut_down_at
 from nexus_cli.core.errors import NexusError
@@ -257,10 +256,10 @@ def host_headers(url: str) -> dict[str, str]:
 
     A key is sent over TLS, or within this machine. Raises `NexusError` if it does not exist.
     """
-    from nexus_cli.config.settings import load_settings  # noqa: PLC0415  (few waits are for addresses)
+    from nexus_cli.config.settings import own_settings  # noqa: PLC0415  (few waits are for addresses)
 
     parts = urlsplit(url)
-    hosts = load_settings(places(), defaults_dir(), os.environ).settings.hosts
+    hosts = own_settings().hosts
     named = next((one for host, one in hosts.items() if host.lower() == parts.netloc.lower()), {})
     if not (name := named.get("key")):
         return {}

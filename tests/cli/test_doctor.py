@@ -60,19 +60,19 @@ def test_its_own_environment_on_the_path_is_a_note_and_none_of_it_is_none(nexus:
 
 
 def test_an_environment_in_the_project_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    look = doctor.CheckInput(places(), build_settings(read_values(defaults_dir() / "config.toml")), {})
+    settings = build_settings(read_values(defaults_dir() / "config.toml"))
     monkeypatch.chdir(tmp_path)
-    assert doctor._python(look).status == "ok"
+    assert doctor._python(settings).status == "ok"
     monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv/bin/python"))
-    found = doctor._python(look)
+    found = doctor._python(settings)
     assert found.status == "note" and "in the project" in found.detail and "uv tool install" in found.hint
 
 
 def test_a_token_table_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    look = doctor.CheckInput(places(), build_settings(read_values(defaults_dir() / "config.toml")), {})
-    assert doctor._tiktoken(look).status == "ok"
+    settings = build_settings(read_values(defaults_dir() / "config.toml"))
+    assert doctor._tiktoken(settings).status == "ok"
     monkeypatch.setattr(doctor, "table", lambda name: None if name == "o200k_base" else Path(name))
-    found = doctor._tiktoken(look)
+    found = doctor._tiktoken(settings)
     assert found.status == "note" and found.detail == "tables are missing: o200k_base"
 
 

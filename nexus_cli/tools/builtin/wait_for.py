@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.config.settings import load_settings
+from nexus_cli.config.settings import own_settings
 from nexus_cli.core.duration import format_duration, parse_duration
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import is_condition
@@ -199,7 +198,7 @@ def _wait_for_url(url: str, status: str, match: list[str]) -> Wait:
 
 
 def _wait_for_service(name: str, match: list[str]) -> Wait:
-    known = load_settings(places(), defaults_dir(), os.environ).settings.services
+    known = own_settings().services
     if name not in known:
         named = f"the services are {', '.join(sorted(known))}" if known else "the person's settings have no service"
         raise ToolError(f"there is no service {name[:80]!r}; {named}")
