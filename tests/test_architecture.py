@@ -450,12 +450,12 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (144, 0, 0),
-    "acp": (7_455, 0, 1),
+    "acp": (7_438, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (65_139, 0, 5),
+    "cli": (57_308, 0, 5),
     "client": (2_407, 0, 2),
-    "commands": (25_653, 0, 17),
-    "config": (32_256, 0, None),
+    "commands": (31_773, 0, 21),
+    "config": (32_372, 0, None),
     "context": (9_863, 0, 23),
     "conversation": (39_571, 0, 164),
     "core": (43_728, 0, None),
@@ -467,9 +467,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (17_167, 0, 18),
     "permission": (10_480, 0, 41),
     "plugins": (6_199, 0, 22),
-    "provider": (32_658, 0, 57),
-    "reports": (76_584, 8_414, None),
-    "rpc": (16_361, 0, 15),
+    "provider": (33_036, 0, 59),
+    "reports": (80_479, 8_414, None),
+    "rpc": (16_366, 0, 15),
     "rules": (29_582, 0, 16),
     "runs": (23_759, 0, 46),
     "sandbox": (39_824, 0, 26),
@@ -481,7 +481,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (2_233, 0, None),
     "tools": (55_406, 27_172, 48),
     "tree undo worktrees": (66_580, 0, 53),
-    "ui": (101_151, 0, 47),
+    "ui": (101_150, 0, 47),
     "workers": (9_485, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -495,7 +495,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (950_295, 67_619)
+SUM = (952_930, 67_619)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of

@@ -17,7 +17,6 @@ from nexus_cli.config.settings import (
     LoadedSettings,
     quote_part,
     rule_for,
-    shown_value,
     split_key,
     unknown_key_error,
 )
@@ -72,7 +71,6 @@ def get_setting(source: Source, key: Key) -> str:
     value = _load(source).values.get(".".join(map(quote_part, parts)))
     if value is None:
         raise NexusError("config", key, "has no value", f"nexus config set {key} VALUE sets one")
-    value = shown_value(key, value)
     return f"{toml_literal(value) if isinstance(value, bool | tuple) else value}\n"
 
 
@@ -92,7 +90,7 @@ def set_setting(
     source.say(f"{'removed' if unset else 'set'} {key} in {with_tilde(path) if source.live else path}.")
     loaded = _load(source)
     if (origin := loaded.origins.get(name, path)) not in (path, "default"):
-        source.say(f"here {origin} overrides it: {shown_value(name, loaded.values[name])}.")
+        source.say(f"here {origin} overrides it: {loaded.values[name]}.")
 
 
 def _strip_sign(text: str) -> str:

@@ -7,7 +7,7 @@ import asyncio
 from nexus_cli.commands.arguments import parse_choice
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.commands.verb import Authority
-from nexus_cli.core.limits import LEVEL_NAMES, PLAN, Limits, name_level, parse_level
+from nexus_cli.core.limits import LEVELS, PLAN, Limits, parse_level
 from nexus_cli.reports.permissions import describe_level, permissions_report
 from nexus_cli.session.session import Session
 

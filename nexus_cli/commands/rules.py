@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.arguments import find_permission
 from nexus_cli.commands.command import CommandContext
@@ -11,7 +11,7 @@ from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Ver
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVEL_NAMES, require_level
+from nexus_cli.core.limits import LEVELS, PLAN, require_level
 from nexus_cli.permission.approvals import remove_allowance
 
 if TYPE_CHECKING:
@@ -49,23 +49,22 @@ def list_rules(source: Source) -> Report[Any]:
 def test_command(
     source: Source,
     command: Annotated[list[str], Option("COMMAND", "A command line.", is_argument=True, is_text=True)],
-    allow: Annotated[str, Option("|".join(LEVEL_NAMES), "The level.")] = "",
+    allow: Annotated[str, Option("|".join(LEVELS), "The level.")] = "",
     network: Annotated[bool, Option(None, "As if the call asked for the network.")] = False,
     outside: Annotated[str, Option("WHY", "As if it asked to run outside.")] = "",
 ) -> Report[Any]:
     """Show the decision on COMMAND and its reason, without running it. Exit status: 0 allow, 1 ask, 3 deny."""
-    from nexus_cli.rules.decide import Level, decide_command  # noqa: PLC0415  (a session loads rules at the first call)
+    from nexus_cli.rules.decide import decide_command  # noqa: PLC0415  (a session loads rules at the first call)
 
     folder, settings = source.folder(), source.settings()
-    own = source.live.status().allow if source.live else settings.allow
-    levels, most = get_args(Level), settings.project.allow or settings.allow
-    usual = min(own if own in levels else levels[0], most, key=levels.index)
+    own, most = source.live.status().allow if source.live else settings.allow, settings.project.allow or settings.allow
+    usual = LEVELS[0] if own == PLAN else min(own, most, key=LEVELS.index)
     rules, error = _read(source)
     if error is not None:
         raise error
     decision = decide_command(
         " ".join(command),
-        level=cast(Level, require_level(allow, "--allow") if allow else usual),
+        level=require_level(allow, "--allow") if allow else usual,
         rules=rules,
         cwd=folder,
         project=project_root(folder),
@@ -95,7 +94,7 @@ def remove_rule(source: Source, rule: RuleText) -> None:
     In a session also revoke a permission that was granted for it, by its listed name.
     """
     typed = _unquote(" ".join(rule))
-    if source.live and remove_allowance(source.live.dispatcher.always, typed, source.live.dispatcher.project):
+    if source.live and remove_allowance(source.live.dispatcher.always, typed, source.live.dispatcher.project_root):
         source.say(f"revoked for this session: {typed}.")
         return
     find_permission(source).remove_rule(typed)

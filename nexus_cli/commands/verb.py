@@ -215,7 +215,8 @@ class Noun:
     """True if the slash command waits until no turn runs."""
 
     def __post_init__(self) -> None:
-        wrong = [verb.name for verb in self.verbs if verb.opens in ("write", "create") and verb.authority is Authority.READS]
+        writes = [verb for verb in self.verbs if verb.opens in ("write", "create")]
+        wrong = [verb.name for verb in writes if verb.authority is Authority.READS]
         if wrong:
             raise ValueError(f"{self.name} {wrong[0]} writes to the ledger: declare what it may change")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nexus_cli.config.settings import shown_value
 from nexus_cli.reports.text.lines import Value, filled
 
 
@@ -14,7 +13,7 @@ def settings_text(value: Value, width: int) -> str:
     for key, setting in value["settings"].items():
         is_named = value["shows_origin"] or (path and setting["origin"] != "default")
         origin = f"  # {setting['origin']}" if is_named else ""
-        lines += filled(f"{key} = {toml_literal(shown_value(key, setting['value']))}{origin}", width, "    ", "")
+        lines += filled(f"{key} = {toml_literal(setting['value'])}{origin}", width, "    ", "")
     foot = ["", *filled(f"Your file: {path}. /config KEY VALUE changes a setting.", width)] if path else []
     return "\n".join([*lines, *foot])
 
