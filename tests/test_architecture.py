@@ -454,7 +454,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (719, 1_037, 0),
     "cli": (57_308, 0, 5),
     "client": (2_407, 0, 2),
-    "commands": (31_773, 0, 21),
+    "commands": (31_787, 0, 21),
     "config": (32_372, 0, None),
     "context": (9_863, 0, 23),
     "conversation": (39_571, 0, 164),
@@ -495,7 +495,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (952_930, 67_619)
+SUM = (952_944, 67_619)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of

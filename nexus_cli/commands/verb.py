@@ -179,7 +179,8 @@ class Verb:
     @property
     def has_report(self) -> bool:
         """True if it always returns a report: the shell command has `--json`."""
-        return not {"None", "str"}.intersection(self.run.__annotations__["return"].split(" | "))
+        returned = get_type_hints(self.run).get("return")
+        return not {str, type(None)} & {returned, *get_args(returned)}
 
     @property
     def help(self) -> str:

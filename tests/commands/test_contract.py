@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from importlib import import_module
-from inspect import Parameter
 from pathlib import Path
 
 import pytest
@@ -14,10 +12,8 @@ from commands.conftest import FakeContext
 from search import sample
 
 from nexus_cli import commands
-from nexus_cli.cli.app import load_command
 from nexus_cli.commands import PEER_COMMANDS, SHARED, discover, find, parse
 from nexus_cli.commands.command import GROUPS, Command
-from nexus_cli.commands.verb import Authority, Verb
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.help import KEYS
@@ -242,33 +238,3 @@ def test_without_a_ledger_commands_that_need_it_say_so(context: FakeContext, mon
 )
 def test_a_line_is_a_command_or_words(line: str, meant: tuple[str, str] | None) -> None:
     assert parse(line) == meant
-
-
-def is_shown_twice(verb: Verb) -> bool:
-    """True for a report that may be asked for in a shell and behind the slash, and changes nothing."""
-    is_complete = all(one.default is not Parameter.empty for one in verb.parameters)
-    reads = verb.authority is Authority.READS and not verb.is_live and verb.has_report
-    return reads and is_complete and set(verb.places) == {"shell", "slash"}
-
-
-def test_a_report_is_the_same_in_a_shell_and_behind_the_slash(
-    context: FakeContext, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What only people read may be added; the window of the open session is drafted anew, and has more."""
-    monkeypatch.chdir(context.session.folder)
-    context.turn("words")
-    shown = []
-    for command in discover().values():
-        for verb in filter(is_shown_twice, command.verbs):
-            context.run(f"{command.name} {verb.name}".strip())
-            live = json.loads(json.dumps(context.shown[-1][1], default=list))
-            session = ["--session", context.session.id] if verb.of_session else []
-            arguments = [*filter(None, [verb.name]), *session, "--json"]
-            load_command(command.name).main(arguments, standalone_mode=False)
-            stored = json.loads(capfd.readouterr().out)
-            if command.name in ("context", "doctor", "model", "status"):  # of the session and its settings, or measured
-                assert stored.keys() <= live.keys(), command.name
-            else:
-                assert stored == {key: live[key] for key in stored}, f"{command.name} {verb.name}"
-            shown.append(command.name)
-    assert {"cache", "context", "replay", "rules", "skill", "status", "timeline", "usage", "why"} <= set(shown)
