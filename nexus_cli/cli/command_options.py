@@ -128,9 +128,7 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print more on st
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
 SessionKey = Annotated[
     str,
-    text_option(
-        "--session", metavar="ID", help="Id, its start or end, or name; default: mostly the newest of this folder."
-    ),
+    text_option("--session", metavar="ID", help="Id, its start or end, or name; default: the newest of this folder."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 _LONG_NAMES = {"newest": "--continue", "directory": "--cd", "add_dirs": "--add-dir"}

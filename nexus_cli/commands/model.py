@@ -175,7 +175,7 @@ NOUN = Noun(
         Verb(show_model, "show", opens="nothing", complete=_complete_models),
         Verb(use_model, "use", Authority.PERMITS, "nothing", complete=_complete_models),
     ),
-    "Switch to another model, or list them.",
+    "List the models, or continue with another.",
     aliases=("models",),
     is_first=True,
     is_idle=True,

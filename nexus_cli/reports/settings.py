@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nexus_cli.reports.text.lines import Value, filled
+from nexus_cli.text.cells import cells
 
 
 def settings_text(value: Value, width: int) -> str:
@@ -12,8 +13,9 @@ def settings_text(value: Value, width: int) -> str:
     lines, path = [], value["path"]
     for key, setting in value["settings"].items():
         is_named = value["shows_origin"] or (path and setting["origin"] != "default")
-        origin = f"  # {setting['origin']}" if is_named else ""
-        lines += filled(f"{key} = {toml_literal(setting['value'])}{origin}", width, "    ", "")
+        text = f"{key} = {toml_literal(setting['value'])}"
+        line = f"{text:<58}  # {setting['origin']}" if is_named else text
+        lines += [line] if cells(line) <= width else filled(line, width, "    ", "")
     foot = ["", *filled(f"Your file: {path}. /config KEY VALUE changes a setting.", width)] if path else []
     return "\n".join([*lines, *foot])
 

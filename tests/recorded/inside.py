@@ -119,15 +119,14 @@ def slash_blocks() -> Iterator[tuple[str, str]]:
     settings = load_settings_in(Path.cwd(), places(), defaults_dir(), os.environ).settings
     forms: dict[str, list[str]] = {}
     for line in filter(None, SLASH.splitlines()):
-        forms.setdefault(line.partition(" ")[0], []).append(line)
-    unknown = forms.keys() - discover().keys()
-    assert not unknown, f"no slash commands: {unknown}"
+        forms.setdefault(find(line.partition(" ")[0], discover()).name, []).append(line)
     session = SESSION
     for name in discover():
         context = Transcript(settings, session)
         session = context.session.id  # its name is changed by a command
         try:
-            for line in (f"help {name}", name, *forms.get(name, ())):
+            alone = () if name == "doctor" else (name,)  # it speaks of the machine
+            for line in (f"help {name}", *alone, *forms.get(name, ())):
                 yield f"/{line}", context.type(line)
             if complete := find(name, discover()).complete:
                 yield f"/{name} completed by Tab", "\n".join(complete(context))
