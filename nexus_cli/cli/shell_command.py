@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from nexus_cli.cli.command_options import Json, SessionKey, check_amount, refuse_empty, whole_number
+from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.commands.verb import Noun, Source, Verb, VerbParameter
@@ -19,7 +20,8 @@ from nexus_cli.config.settings import own_settings
 from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import find_form
-from nexus_cli.ui.print.stream import write_stderr_line
+from nexus_cli.ui.print.progress_bar import progress_bar
+from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 
 def add_verbs(app: typer.Typer, name: str) -> typer.Typer:
@@ -42,25 +44,35 @@ def _make_function(verb: Verb) -> Any:
         session, json = context.obj = session or before, json or as_json
         if context.invoked_subcommand:
             return None
-        ledger = Ledger.open(ledger_place()) if verb.opens == "create" else open_ledger(writes=verb.opens == "write")
-        report = verb.run(
-            make_source(ledger, lambda: find_session_id(ledger, session) if verb.of_session else "", bool(session)),
-            **options,
-        )
+        ledger = _open_ledger(verb)
+        source = make_source(ledger, lambda: find_session_id(ledger, session) if verb.of_session else "", bool(session))
+        with progress_bar(verb.busy):
+            report = verb.run(source, **options)
         if verb.opens != "read":
             ledger.close()
+        if report is None:
+            return 0
         print_report(report.value, find_form(report.form), json=json, whole=report.whole)
+        if report.note and not (json or Stream(1).terminal):
+            source.say(report.note)
         return int(report.status)
 
     given = {one.name: (_declare(one), one.default) for one in verb.parameters}
     every: dict[str, Any] = {"context": (typer.Context, Parameter.empty)}
-    every |= ({"session": (SessionKey, "")} if verb.of_session else {}) | given | {"json": (Json, False)}
+    every |= ({"session": (SessionKey, "")} if verb.of_session else {}) | given
+    every |= {"json": (Json, False)} if verb.has_report else {}
     kind = Parameter.KEYWORD_ONLY
     parameters = [Parameter(name, kind, default=default, annotation=hint) for name, (hint, default) in every.items()]
     run.__doc__ = verb.help
     run.__annotations__ = {name: hint for name, (hint, _) in every.items()}
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return run
+
+
+def _open_ledger(verb: Verb) -> Ledger:
+    if verb.opens == "nothing":
+        return Ledger.open(None)
+    return Ledger.open(ledger_place()) if verb.opens == "create" else open_ledger(writes=verb.opens == "write")
 
 
 def make_source(ledger: Ledger, find_session: Callable[[], str] = str, is_named: bool = False) -> Source:
@@ -74,6 +86,7 @@ def make_source(ledger: Ledger, find_session: Callable[[], str] = str, is_named:
         "nexus ",
         is_named,
         say=lambda text: write_stderr_line(f"nexus: {text}"),
+        confirm=confirm if can_confirm() else None,
     )
 
 

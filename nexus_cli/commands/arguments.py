@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Report, Source
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from nexus_cli.ledger import LaneLog, Ledger
     from nexus_cli.session.options import Options
 
-LONGEST_NAME = 100
+T = TypeVar("T")
 LONGEST_STEP = 15
 """Most digits of the number of a request."""
 _RANGE = re.compile(r"(\d{0,12}):(\d{0,12})")
@@ -31,13 +32,24 @@ def read_source(context: CommandContext) -> Source:
         session.tools,
         lambda: session.folder,
         live=session,
-        say=context.say,
+        say=lambda text: context.say(text[:1].upper() + text[1:]),
     )
 
 
 def show_report(context: CommandContext, report: Report[Any]) -> None:
     """Show the report of a verb."""
     context.show(report.form, report.value)
+
+
+async def wait_settled(work: Coroutine[Any, Any, T], stopped: Callable[[], object] = lambda: None) -> T:
+    """Return the result of `work`, which runs in a thread. If the command is stopped, call `stopped` and wait for the
+    result all the same: what was begun is completed, and shown."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        stopped()
+        return await asyncio.shield(task)
 
 
 def split_act(rest: str) -> tuple[str, str]:
@@ -51,13 +63,6 @@ def parse_choice(name: str, rest: str, known: Sequence[str]) -> str:
     if rest.casefold() not in known:
         raise usage_error(name, rest, f"it must be one of {', '.join(known)}")
     return rest.casefold()
-
-
-def parse_session_name(name: str, rest: str) -> str:
-    """Return `rest` as the name of a session."""
-    if len(rest) > LONGEST_NAME:
-        raise usage_error(name, rest, f"a name has at most {LONGEST_NAME} characters")
-    return rest
 
 
 def require_ledger(context: CommandContext) -> Ledger:

@@ -6,13 +6,14 @@ import asyncio
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from inspect import Parameter
 from typing import Any, get_args
 
-from nexus_cli.commands.arguments import read_source, warn_if_stale
-from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.commands.verb import LISTS, Authority, Noun, Verb, VerbParameter
+from nexus_cli.commands.arguments import read_source, show_report, wait_settled, warn_if_stale
+from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
+from nexus_cli.commands.verb import LISTS, Authority, Noun, Source, Verb, VerbParameter
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MAX_INT
 
@@ -45,12 +46,10 @@ def make_slash_command(noun: Noun) -> Command:
             return
         if verb.of_session:
             warn_if_stale(context)
-        source = read_source(context)
-        if verb.opens != "read" and not (source.ledger.is_kept and source.ledger.writes):
-            hint = f"Use nexus {noun.name} in a shell"
-            raise NexusError("usage", f"/{noun.name} {verb.name}".rstrip(), "this session is not saved", hint)
-        report = await asyncio.to_thread(verb.run, source, **given)
-        context.show(report.form, report.value)
+        source, what = read_source(context), f"/{noun.name} {verb.name}".rstrip()
+        if verb.opens in ("write", "create") and not (source.ledger.is_kept and source.ledger.writes):
+            raise NexusError("usage", what, "this session is not saved", f"Use nexus {noun.name} in a shell")
+        await _run_verb(context, source, what, verb, given)
 
     run.__doc__ = _describe(noun, verbs)
     takes_words = len(verbs) > 1 or bool(verbs[0].parameters)
@@ -60,12 +59,39 @@ def make_slash_command(noun: Noun) -> Command:
         run,
         _usage(verbs),
         idle=noun.is_idle,
+        at_once=tuple(verb.name for verb in verbs if verb.authority is Authority.READS and not verb.is_live),
         complete=(lambda context: _complete(noun, context)) if takes_words else None,
         aliases=noun.aliases,
         is_first=noun.is_first,
         is_local=all(verb.is_local for verb in verbs),
         authority=lambda context, rest: _authority(noun, rest),
     )
+
+
+async def _run_verb(context: CommandContext, source: Source, what: str, verb: Verb, given: dict[str, Any]) -> None:
+    """Run a verb in a thread, which may ask the person, and show its report."""
+    loop, asked = asyncio.get_running_loop(), list[Future[bool]]()
+
+    async def choose(question: str) -> bool:
+        chosen = await context.choose(question, [Choice("", "no"), Choice("yes", "yes")])
+        if chosen is None:
+            raise NexusError("usage", what, "cancelled", "Nothing was changed")
+        return bool(chosen)
+
+    def confirm(question: str) -> bool:
+        asked.append(asyncio.run_coroutine_threadsafe(choose(question), loop))
+        return asked[-1].result()
+
+    def end_questions() -> None:
+        for question in asked:
+            question.cancel()
+
+    async def work() -> None:
+        running = asyncio.to_thread(verb.run, replace(source, confirm=confirm), **given)
+        if (report := await wait_settled(running, end_questions)) is not None:
+            show_report(context, report)
+
+    await (context.busy(verb.busy, work()) if verb.busy else work())
 
 
 def find_verb(noun: Noun, rest: str) -> tuple[Verb, str]:
@@ -185,7 +211,7 @@ def _usage(verbs: Sequence[Verb]) -> str:
     named = [verb for verb in verbs if verb.name]
     if not named:
         return verbs[0].usage
-    forms = [verb.usage for verb in verbs if not verb.name and verb.usage]
+    forms = [one.usage for verb in verbs if not verb.name for one in verb.parameters if one.option.is_argument]
     words = "|".join(verb.name for verb in named)
     return f"[{' | '.join([*forms, words if len(named) > 1 or forms else named[0].usage])}]"
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
 
-from nexus_cli.commands.arguments import require_record
+from nexus_cli.commands.arguments import require_record, wait_settled
 from nexus_cli.commands.command import Choice, Command, CommandContext
 
-T = TypeVar("T")
 _NUMBERED = re.compile(r"#?0*([1-9][0-9]{0,8})(?:\s+(.+))?")
 """`N [PATH]`."""
 
@@ -65,17 +63,6 @@ async def _restore(context: CommandContext, turn: int | None, paths: Sequence[st
         context.show("undo", await wait_settled(asyncio.to_thread(restore_files, record, request, redo=redo)))
 
     await context.busy("redoing" if redo else "undoing", work())
-
-
-async def wait_settled(work: Coroutine[Any, Any, T], stopped: Callable[[], object] = lambda: None) -> T:
-    """Return the result of `work`, which runs in a thread. If the command is stopped, call `stopped` and wait for the
-    result all the same: what was begun is completed, and shown."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        stopped()
-        return await asyncio.shield(task)
 
 
 COMMANDS = (

@@ -61,7 +61,9 @@ class Source:
     live: Session | None = None
     """The open session; None in a shell."""
     say: Callable[[str], object] = _keep_silent
-    """Prints a line beside the report."""
+    """Prints a sentence beside the report. Its first word is in lower case and no name."""
+    confirm: Callable[[str], bool] | None = None
+    """Asks the person a question that is answered with yes or no; None if nobody can be asked."""
 
     @property
     def project(self) -> str:
@@ -78,6 +80,8 @@ class Report(NamedTuple, Generic[V]):
     """True if lines are not cut in a pipe."""
     status: int = 0
     """The exit status of the shell command."""
+    note: str = ""
+    """A sentence that the text has in a terminal alone: in a pipe stderr gets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +138,16 @@ class Verb:
     """Something that can be asked of a noun."""
 
     run: Callable[..., Any]
-    """Takes a `Source` and the options, may block and returns a `Report`. A coroutine function takes the
-    `CommandContext` instead, and is a slash command alone. Raises `NexusError` for errors that the person can fix."""
+    """Takes a `Source` and the options, may block and returns a `Report`, or None (then the shell command has no
+    `--json`). A coroutine function takes the `CommandContext` instead, and is a slash command alone. Raises
+    `NexusError` for errors that the person can fix."""
     name: str = ""
     """"" for what the noun alone does."""
     authority: Authority = Authority.READS
-    opens: Literal["read", "write", "create"] = "read"
+    opens: Literal["nothing", "read", "write", "create"] = "read"
     """The mode in which the shell command opens the ledger."""
+    busy: str = ""
+    """What is shown while it runs, such as `undoing`, if that takes long; what it has begun is completed."""
     of_session: bool = False
     """True if it is about one session: the shell command has `--session`."""
     complete: Callable[[Source], Sequence[str]] | None = None
@@ -154,6 +161,11 @@ class Verb:
     def is_live(self) -> bool:
         """True if it acts on the open session, through the context of a slash command."""
         return iscoroutinefunction(self.run)
+
+    @property
+    def has_report(self) -> bool:
+        """True if it returns a report."""
+        return bool(self.run.__annotations__["return"] != "None")
 
     @property
     def parameters(self) -> tuple[VerbParameter, ...]:

@@ -79,8 +79,7 @@ def test_help_lists_what_a_first_day_needs_and_help_all_the_rest(context: FakeCo
     assert everything["keys"] == KEYS
     assert f"/help all lists {len(all_names) - len(names)} more commands" in find_form("help")(first, 200)
     assert len(find_form("help")(first, 80).splitlines()) <= 24 - 4, "one screen, with what was typed and the prompt"
-    assert not {"recall", "unpin", "tools", "sessions"} & set(all_names), "other commands do these"
-    assert find("sessions", discover()).name == "resume"
+    assert not {"recall", "unpin", "tools"} & set(all_names), "other commands do these"
 
 
 def test_help_lists_every_command_and_tells_all_of_each(context: FakeContext) -> None:

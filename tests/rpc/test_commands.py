@@ -29,7 +29,7 @@ AT_TERMINAL = {"copy", "editor", "exit", "help"}
 SERVED = {
     *("agents", "cache", "compact", "context", "continue", "cost", "drops", "effort", "goal", "init", "jobs", "model"),
     *("permissions", "pin", "plan", "rename", "status", "timeline", "transcript", "uncompact"),
-    *("why", "hooks", "memory", "runs", "schedule"),
+    *("why", "hooks", "memory", "runs", "schedule", "sessions"),
 }
 REFUSED = [
     "add-dir ..",
@@ -51,6 +51,9 @@ REFUSED = [
     "resume --all",
     "review --output=stolen.md",
     "runs cancel run-1",
+    "sessions",
+    "sessions delete x --yes",
+    "sessions stop run-1",
     "schedule add say hello --in '1 hour' --allow all",
     "space post everybody hello",
     "permissions allow bash(*)",
