@@ -69,7 +69,9 @@ LAZY = {
     "commands/agents.py": {"nexus_cli"},  # worktrees run git
     "commands/runs.py": {"nexus_cli"},  # the runner, where a run is answered
     "commands/schedule.py": {"nexus_cli"},  # cron and time zones, where something is scheduled
-    "commands/export.py": {"nexus_cli", "markdown_it"},  # the diff of a turn; the code blocks of an answer
+    "commands/export.py": {"nexus_cli", "markdown_it"},  # the page of a session; the code blocks of an answer
+    "commands/diff.py": {"nexus_cli"},  # the diff of a turn
+    "commands/worktree.py": {"nexus_cli"},  # worktrees run git
     "commands/undo.py": {"nexus_cli"},  # the journal of an undo
     "commands/rewind.py": {"nexus_cli"},  # the journal of an undo
     "commands/sessions.py": {"nexus_cli"},  # the journal of an undo, which a fork copies

@@ -11,7 +11,7 @@ import typer
 
 from nexus_cli.cli.command_options import Json, SessionKey, check_amount, refuse_empty, whole_number
 from nexus_cli.cli.confirm import can_confirm, confirm
-from nexus_cli.cli.print_report import print_report
+from nexus_cli.cli.print_report import print_diff, print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.commands.verb import Noun, Source, Verb, VerbParameter
 from nexus_cli.config.ledger_place import ledger_place
@@ -45,22 +45,25 @@ def _make_function(verb: Verb) -> Any:
         if context.invoked_subcommand:
             return None
         ledger = _open_ledger(verb)
-        source = make_source(ledger, lambda: find_session_id(ledger, session) if verb.of_session else "", bool(session))
+        source = make_source(ledger, lambda: find_session_id(ledger, session) if verb.of_session else "", session)
         with progress_bar(verb.busy):
             report = verb.run(source, **options)
         if verb.opens != "read":
             ledger.close()
         if report is None:
             return 0
-        print_report(report.value, find_form(report.form), json=json, whole=report.whole)
-        if report.note and not (json or Stream(1).terminal):
+        if report.form == "diff":
+            print_diff(report.value)
+        else:
+            print_report(report.value, find_form(report.form), json=json, whole=report.whole)
+        if report.note and not json:
             source.say(report.note)
         return int(report.status)
 
     given = {one.name: (_declare(one), one.default) for one in verb.parameters}
     every: dict[str, Any] = {"context": (typer.Context, Parameter.empty)}
     every |= ({"session": (SessionKey, "")} if verb.of_session else {}) | given
-    every |= {"json": (Json, False)} if verb.has_report else {}
+    every |= {"json": (Json, False)} if verb.has_json else {}
     kind = Parameter.KEYWORD_ONLY
     parameters = [Parameter(name, kind, default=default, annotation=hint) for name, (hint, default) in every.items()]
     run.__doc__ = verb.help
@@ -75,7 +78,7 @@ def _open_ledger(verb: Verb) -> Ledger:
     return Ledger.open(ledger_place()) if verb.opens == "create" else open_ledger(writes=verb.opens == "write")
 
 
-def make_source(ledger: Ledger, find_session: Callable[[], str] = str, is_named: bool = False) -> Source:
+def make_source(ledger: Ledger, find_session: Callable[[], str] = str, named: str = "") -> Source:
     """Return the source of a report of a shell command; `find_session` returns the id of its session."""
     return Source(
         ledger,
@@ -84,8 +87,9 @@ def make_source(ledger: Ledger, find_session: Callable[[], str] = str, is_named:
         _load_tools,
         working_folder,
         "nexus ",
-        is_named,
+        named,
         say=lambda text: write_stderr_line(f"nexus: {text}"),
+        is_piped=not Stream(1).terminal,
         confirm=confirm if can_confirm() else None,
     )
 
@@ -108,8 +112,7 @@ def _declare(one: VerbParameter) -> Any:
     callback = whole_number(option.least) if kind in (int, int | None) else callback
     callback = check_amount if kind == float | None else callback
     if not option.is_argument:
-        names = option.name.split()
-        return Annotated[kind, typer.Option(*names, metavar=option.metavar, help=option.help, callback=callback)]
+        return Annotated[kind, typer.Option(*one.flags, metavar=option.metavar, help=option.help, callback=callback)]
     shown = not (option.metavar or "").startswith("[")
     argument = typer.Argument(metavar=option.metavar, help=option.help, callback=callback, show_default=shown)
     return Annotated[kind, argument]

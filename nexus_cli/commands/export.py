@@ -7,14 +7,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from nexus_cli.commands.arguments import require_ledger, require_record
+from nexus_cli.commands.arguments import require_ledger
 from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.commands.undo import parse_turn
 from nexus_cli.commands.verb import Authority
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.elide import plural
 from nexus_cli.ledger import Ledger, SessionInfo
-from nexus_cli.reports.diff import folder_diff
 from nexus_cli.reports.export import FORMATS, HTML, default_file_name, format_of_file, save_export, session_pieces
 from nexus_cli.reports.transcript import session_transcript
 
@@ -106,30 +104,8 @@ async def copy_answer(context: CommandContext, rest: str) -> None:
     context.say(await context.copy(blocks[int(rest) - 1].removesuffix("\n")))
 
 
-async def show_diff(context: CommandContext, rest: str) -> None:
-    """Show changes since the last commit, or of a turn.
-
-    Shows the diff of the working folder, including untracked files. Without git, lists the files that this session
-    changed. N is the number of a message: shows what its turn changed, of PATH alone if given.
-    """
-    session = context.session
-    if rest:
-        from nexus_cli.reports.undo import turn_diff  # noqa: PLC0415
-        from nexus_cli.session.undo_files import undo_request  # noqa: PLC0415
-
-        turn, paths = parse_turn(rest)
-        request = undo_request(require_record(context), session.folder, turn=turn, paths=paths)
-        value = await asyncio.to_thread(turn_diff, request)
-        if not value["text"] and not value["unread"]:
-            raise usage_error("diff", rest, "no turn changed that", "/diff N [PATH] shows what turn N changed")
-        context.show("diff", value)
-        return
-    context.show("diff", await folder_diff(session.folder, session.ledger, session.id))
-
-
 COMMANDS = (
     Command("transcript", "session", show_transcript, authority=Authority.READS),
     Command("export", "session", export_session, "[md|jsonl|html|claude] [FILE]", complete=lambda context: FORMATS),
     Command("copy", "work", copy_answer, "[N]", at_terminal=True),
-    Command("diff", "work", show_diff, "[N] [PATH]", is_first=True),
 )

@@ -53,7 +53,7 @@ def build_list(
         value = reports.list_in_worktree(ledger, None if everywhere else source.project, worktree, limit)
     else:
         value = reports.list_sessions(ledger, None if everywhere else str(source.folder()), limit)
-    more = reports.describe_more_sessions(value) if limit == LISTED else ""
+    more = reports.describe_more_sessions(value) if limit == LISTED and source.is_piped else ""
     return Report("sessions", value, whole=True, note=more)
 
 
@@ -375,7 +375,7 @@ async def rename_session(context: CommandContext, rest: str) -> None:
     context.say(f'Renamed to "{require_ledger(context).session(context.session.id).name}".')
 
 
-RESUME = Verb(resume_session, authority=Authority.PERMITS, complete=_complete_sessions, is_local=True)
+RESUME = Verb(resume_session, authority=Authority.PERMITS, complete=_complete_sessions)
 NOUN = Noun(
     "sessions",
     "session",
@@ -384,10 +384,10 @@ NOUN = Noun(
         Verb(build_list, "list"),
         Verb(build_session, "show", complete=_complete_sessions),
         Verb(build_search, "search"),
-        Verb(stop_session, "stop", Authority.PERMITS, "write"),
-        Verb(fork, "fork", Authority.PERMITS, "write", complete=_complete_sessions),
-        Verb(rename, "rename", Authority.PERMITS, "write", complete=_complete_sessions),
-        Verb(delete_session, "delete", Authority.PERMITS, "write", complete=_complete_sessions),
+        Verb(stop_session, "stop", Authority.PERMITS, "write", has_json=False),
+        Verb(fork, "fork", Authority.PERMITS, "write", has_json=False, complete=_complete_sessions),
+        Verb(rename, "rename", Authority.PERMITS, "write", has_json=False, complete=_complete_sessions),
+        Verb(delete_session, "delete", Authority.PERMITS, "write", has_json=False, complete=_complete_sessions),
     ),
     "Resume, list, read, stop or delete sessions.",
     in_shell=("export",),

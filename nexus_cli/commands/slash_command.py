@@ -18,7 +18,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MAX_INT
 
 _WORD = re.compile(r"""\s*("[^"]*"(?=\s|$)|'[^']*'(?=\s|$)|\S+)""")
-_INTEGER = re.compile(r"-?[0-9]{1,15}")
+_INTEGER = re.compile(r"[#-]?[0-9]{1,15}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ def make_slash_command(noun: Noun) -> Command:
         if verb.of_session:
             warn_if_stale(context)
         source, what = read_source(context), f"/{noun.name} {verb.name}".rstrip()
-        if verb.opens in ("write", "create") and not (source.ledger.is_kept and source.ledger.writes):
+        writes_more = verb.opens in ("write", "create") and not verb.of_session
+        if writes_more and not (source.ledger.is_kept and source.ledger.writes):
             raise NexusError("usage", what, "this session is not saved", f"Use nexus {noun.name} in a shell")
         await _run_verb(context, source, what, verb, given)
 
@@ -63,7 +64,7 @@ def make_slash_command(noun: Noun) -> Command:
         complete=(lambda context: _complete(noun, context)) if takes_words else None,
         aliases=noun.aliases,
         is_first=noun.is_first,
-        is_local=all(verb.is_local for verb in verbs),
+        is_local=all(verb.is_local or verb.authority is Authority.PERMITS for verb in verbs),
         authority=lambda context, rest: _authority(noun, rest),
     )
 
@@ -73,7 +74,10 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
     loop, asked = asyncio.get_running_loop(), list[Future[bool]]()
 
     async def choose(question: str) -> bool:
-        chosen = await context.choose(question, [Choice("", "no"), Choice("yes", "yes")])
+        about, _, asks = question.rpartition(". ")
+        if about:
+            context.say(f"{about}.")
+        chosen = await context.choose(asks, [Choice("", "no"), Choice("yes", "yes")])
         if chosen is None:
             raise NexusError("usage", what, "cancelled", "Nothing was changed")
         return bool(chosen)
@@ -169,8 +173,9 @@ def _take(name: str, verb: Verb, given: dict[str, Any], chosen: VerbParameter, t
         given[chosen.name] = [*given.get(chosen.name, ()), text] if chosen.kind in LISTS else text
         return
     kind = next((one for one in get_args(chosen.kind) if one is not type(None)), chosen.kind)
+    is_number, text = _INTEGER.fullmatch(text), text.removeprefix("#")
     least = chosen.option.least
-    is_whole = kind is int and _INTEGER.fullmatch(text) and least <= int(text) <= MAX_INT
+    is_whole = kind is int and is_number and least <= int(text) <= MAX_INT
     if not (is_whole or (kind is float and _is_amount(text))):
         bound = f" from {least} on" if least >= 0 else ""
         what = f"a whole number{bound}" if kind is int else "a number above 0"
@@ -188,7 +193,10 @@ def _is_amount(text: str) -> bool:
 def _take_words(
     name: str, verb: Verb, given: dict[str, Any], arguments: Sequence[VerbParameter], left: list[_Word]
 ) -> None:
-    """Give the words that are no options to the arguments, then to flags and numbers without a name."""
+    """Give the words that are no options to a number without a name, then to the arguments, then to flags."""
+    bare = next((one for one in verb.parameters if one.option.is_bare and one.name not in given), None)
+    if bare and left and _INTEGER.fullmatch(left[0].text):
+        _take(name, verb, given, bare, left.pop(0).text)
     for number, one in enumerate(arguments, 1):
         if not left:
             break
@@ -200,10 +208,9 @@ def _take_words(
     for word in left:
         others = [one for one in verb.parameters if not one.option.is_argument and one.name not in given]
         flag = next((one for one in others if one.kind is bool and one.flag == f"--{word.text.casefold()}"), None)
-        bare = next((one for one in others if one.option.is_bare and _INTEGER.fullmatch(word.text)), None)
-        if flag is None and bare is None:
+        if flag is None:
             raise usage_error(name, word.rest, "it takes no such argument", f"/{name} {verb.usage}".rstrip())
-        _take(name, verb, given, flag or bare or others[0], word.text)
+        _take(name, verb, given, flag, word.text)
 
 
 def _usage(verbs: Sequence[Verb]) -> str:

@@ -56,12 +56,14 @@ class Source:
     folder: Callable[[], Path]
     prefix: str = "/"
     """The text before the name of a command: `/` or `nexus `."""
-    is_named: bool = False
-    """True if the person named the session."""
+    named: str = ""
+    """What the person named as the session."""
     live: Session | None = None
     """The open session; None in a shell."""
     say: Callable[[str], object] = _keep_silent
     """Prints a sentence beside the report. Its first word is in lower case and no name."""
+    is_piped: bool = False
+    """True if a program reads what a shell command prints."""
     confirm: Callable[[str], bool] | None = None
     """Asks the person a question that is answered with yes or no; None if nobody can be asked."""
 
@@ -81,7 +83,7 @@ class Report(NamedTuple, Generic[V]):
     status: int = 0
     """The exit status of the shell command."""
     note: str = ""
-    """A sentence that the text has in a terminal alone: in a pipe stderr gets it."""
+    """A sentence that a shell command prints on stderr, where its text lacks it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Option:
     is_text: bool = False
     """True if it takes the rest of a slash command as it stands, with words that look like options."""
     is_bare: bool = False
-    """True if the number behind a slash command is its value, without its name."""
+    """True if a number that is the first word behind a slash command is its value: `7` or `#7`."""
 
 
 class VerbParameter(NamedTuple):
@@ -138,14 +140,15 @@ class Verb:
     """Something that can be asked of a noun."""
 
     run: Callable[..., Any]
-    """Takes a `Source` and the options, may block and returns a `Report`, or None (then the shell command has no
-    `--json`). A coroutine function takes the `CommandContext` instead, and is a slash command alone. Raises
-    `NexusError` for errors that the person can fix."""
+    """Takes a `Source` and the options, may block and returns a `Report`, or None. A coroutine function takes the
+    `CommandContext` instead, and is a slash command alone. Raises `NexusError` for errors that the person can fix."""
     name: str = ""
     """"" for what the noun alone does."""
     authority: Authority = Authority.READS
     opens: Literal["nothing", "read", "write", "create"] = "read"
     """The mode in which the shell command opens the ledger."""
+    has_json: bool = True
+    """True if the shell command has `--json`."""
     busy: str = ""
     """What is shown while it runs, such as `undoing`, if that takes long; what it has begun is completed."""
     of_session: bool = False
@@ -161,11 +164,6 @@ class Verb:
     def is_live(self) -> bool:
         """True if it acts on the open session, through the context of a slash command."""
         return iscoroutinefunction(self.run)
-
-    @property
-    def has_report(self) -> bool:
-        """True if it returns a report."""
-        return bool(self.run.__annotations__["return"] != "None")
 
     @property
     def parameters(self) -> tuple[VerbParameter, ...]:

@@ -29,7 +29,7 @@ AT_TERMINAL = {"copy", "editor", "exit", "help"}
 SERVED = {
     *("agents", "cache", "compact", "context", "continue", "cost", "drops", "effort", "goal", "init", "jobs", "model"),
     *("permissions", "pin", "plan", "rename", "status", "timeline", "transcript", "uncompact"),
-    *("why", "hooks", "memory", "runs", "schedule", "sessions"),
+    *("why", "hooks", "memory", "runs", "schedule", "sessions", "worktree"),
 }
 REFUSED = [
     "add-dir ..",
@@ -52,6 +52,9 @@ REFUSED = [
     "review --output=stolen.md",
     "runs cancel run-1",
     "sessions",
+    "worktree apply w",
+    "worktree diff w",
+    "worktree remove w --force",
     "sessions delete x --yes",
     "sessions stop run-1",
     "schedule add say hello --in '1 hour' --allow all",
