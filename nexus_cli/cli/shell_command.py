@@ -13,13 +13,14 @@ from nexus_cli.cli.command_options import Json, SessionKey, check_amount, refuse
 from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.print_report import print_diff, print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
-from nexus_cli.commands.verb import Noun, Source, Verb, VerbParameter
+from nexus_cli.commands.verb import Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.settings import own_settings
 from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import find_form
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.progress_bar import progress_bar
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
@@ -50,7 +51,9 @@ def _make_function(verb: Verb) -> Any:
             report = verb.run(source, **options)
         if verb.opens != "read":
             ledger.close()
-        if report is None:
+        if not isinstance(report, Report):
+            for piece in report or ():
+                Stream(1).write(piece if source.is_piped else sanitize(piece))
             return 0
         if report.form == "diff":
             print_diff(report.value)
@@ -83,6 +86,7 @@ def make_source(ledger: Ledger, find_session: Callable[[], str] = str, named: st
     return Source(
         ledger,
         find_session,
+        lambda key: find_session_id(ledger, key),
         own_settings,
         _load_tools,
         working_folder,
@@ -98,11 +102,6 @@ def _load_tools() -> Iterable[Tool]:
     from nexus_cli.tools.registry import discover_tools  # noqa: PLC0415  (few reports name arguments of tools)
 
     return discover_tools().values()
-
-
-def load_subjects() -> dict[str, str]:
-    """Return the names of the tools' main arguments, by tool."""
-    return {tool.name: tool.subject for tool in _load_tools()}
 
 
 def _declare(one: VerbParameter) -> Any:

@@ -24,10 +24,11 @@ _RANGE = re.compile(r"(\d{0,12}):(\d{0,12})")
 
 def read_source(context: CommandContext) -> Source:
     """Return the source of reports on the open session; raise `NexusError("ledger", ...)` without a ledger."""
-    session = context.session
+    session, ledger = context.session, require_ledger(context)
     return Source(
-        require_ledger(context),
+        ledger,
         lambda: session.id,
+        lambda key: ledger.find_session(key).id if key else session.id,
         lambda: context.settings,
         session.tools,
         lambda: session.folder,

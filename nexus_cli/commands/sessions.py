@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Annotated, Any
 
 from nexus_cli.commands.arguments import read_source, require_ledger, require_record, resume_options, show_report
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
+from nexus_cli.commands.export import Form, Output, Page, Raw, write_export
 from nexus_cli.commands.runs import cancel_run
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.paths import places
@@ -22,6 +23,7 @@ from nexus_cli.engine.requests.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.reports import sessions as reports
 from nexus_cli.reports.conversation import shown_text
+from nexus_cli.reports.export import HTML
 
 MOST = 200
 """Most sessions that are offered; a search reaches the others."""
@@ -59,7 +61,7 @@ def build_list(
 
 def build_session(source: Source, key: Key) -> Report[Any]:
     """Print what happened in a session."""
-    return Report("session", reports.show_session(source.ledger, source.ledger.find_session(key).id), whole=True)
+    return Report("session", reports.show_session(source.ledger, source.find(key)), whole=True)
 
 
 def build_search(
@@ -89,7 +91,7 @@ def stop_session(
         cancel_run(source, key)
         source.say(f"the run {key} is cancelled. {KEPT}")
         return
-    session = ledger.find_session(key).id
+    session = source.find(key)
     _refuse_open(source, session)
     owner = stop_running(ledger, session)
     named = " ".join(filter(None, (f"nexus {owner.command}".rstrip(), owner.terminal)))
@@ -108,7 +110,7 @@ def fork(
     """Copy a session as it is now into a new one, and print its id."""
     from nexus_cli.session import undo_files  # noqa: PLC0415  (imports the undo)
 
-    made = undo_files.fork_session(source.ledger, source.ledger.find_session(key).id, name=name)
+    made = undo_files.fork_session(source.ledger, source.find(key), name=name)
     return Report("session_id", {"version": 1, **reports.session_value(made)})
 
 
@@ -116,7 +118,7 @@ def rename(
     source: Source, key: Key, name: Annotated[str, Option("NAME", "The new name.", is_argument=True, least=0)]
 ) -> None:
     """Name a session; --resume finds it by that name."""
-    source.ledger.rename_session(source.ledger.find_session(key).id, name)
+    source.ledger.rename_session(source.find(key), name)
 
 
 def delete_session(
@@ -144,6 +146,14 @@ def _refuse_open(source: Source, session: str) -> None:
     """Raise `NexusError("usage", ...)` if the session is the one in which the command was typed."""
     if source.live and session == source.session():
         raise NexusError("usage", "This session is open here", "you type in it", "/exit leaves it")
+
+
+def export(
+    source: Source, key: Key, form: Form = "", html: Page = False, raw: Raw = False, output: Output = ""
+) -> Iterator[str] | None:
+    """Write a whole session as Markdown, as JSON Lines, as a page, or as Claude Code keeps it. See nexus export."""
+    given = output or ("." if source.live else "")
+    return write_export(source, key, HTML if html and not form else form, given, raw=raw)
 
 
 async def resume_session(
@@ -384,13 +394,13 @@ NOUN = Noun(
         Verb(build_list, "list"),
         Verb(build_session, "show", complete=_complete_sessions),
         Verb(build_search, "search"),
+        Verb(export, "export", Authority.PERMITS, has_json=False, complete=_complete_sessions),
         Verb(stop_session, "stop", Authority.PERMITS, "write", has_json=False),
         Verb(fork, "fork", Authority.PERMITS, "write", has_json=False, complete=_complete_sessions),
         Verb(rename, "rename", Authority.PERMITS, "write", has_json=False, complete=_complete_sessions),
         Verb(delete_session, "delete", Authority.PERMITS, "write", has_json=False, complete=_complete_sessions),
     ),
     "Resume, list, read, stop or delete sessions.",
-    in_shell=("export",),
     is_idle=True,
 )
 COMMANDS = (

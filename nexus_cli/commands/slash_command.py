@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from nexus_cli.commands.arguments import read_source, show_report, wait_settled, warn_if_stale
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
-from nexus_cli.commands.verb import LISTS, Authority, Noun, Source, Verb, VerbParameter
+from nexus_cli.commands.verb import LISTS, Authority, Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MAX_INT
 
@@ -92,7 +92,7 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
 
     async def work() -> None:
         running = asyncio.to_thread(verb.run, replace(source, confirm=confirm), **given)
-        if (report := await wait_settled(running, end_questions)) is not None:
+        if isinstance(report := await wait_settled(running, end_questions), Report):
             show_report(context, report)
 
     await (context.busy(verb.busy, work()) if verb.busy else work())

@@ -51,6 +51,8 @@ class Source:
     ledger: Ledger
     session: Callable[[], str]
     """Returns the id of the session; "" for a shell command without one."""
+    find: Callable[[str], str]
+    """Returns the id of the session that a person names; of "" the open one, or the newest of the folder."""
     settings: Callable[[], Settings]
     tools: Callable[[], Iterable[Tool]]
     folder: Callable[[], Path]
@@ -140,8 +142,9 @@ class Verb:
     """Something that can be asked of a noun."""
 
     run: Callable[..., Any]
-    """Takes a `Source` and the options, may block and returns a `Report`, or None. A coroutine function takes the
-    `CommandContext` instead, and is a slash command alone. Raises `NexusError` for errors that the person can fix."""
+    """Takes a `Source` and the options, may block and returns a `Report`, pieces of text for stdout, or None. A
+    coroutine function takes the `CommandContext` instead, and is a slash command alone. Raises `NexusError` for errors
+    that the person can fix."""
     name: str = ""
     """"" for what the noun alone does."""
     authority: Authority = Authority.READS

@@ -57,6 +57,7 @@ REFUSED = [
     "worktree remove w --force",
     "sessions delete x --yes",
     "sessions stop run-1",
+    "sessions export x",
     "schedule add say hello --in '1 hour' --allow all",
     "space post everybody hello",
     "permissions allow bash(*)",
