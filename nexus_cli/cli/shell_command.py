@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from inspect import Parameter, Signature
@@ -17,10 +18,12 @@ from nexus_cli.commands.verb import Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.settings import own_settings
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import find_form
 from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.ui.input.piped import Reader
 from nexus_cli.ui.print.progress_bar import progress_bar
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
@@ -94,8 +97,15 @@ def make_source(ledger: Ledger, find_session: Callable[[], str] = str, named: st
         named,
         say=lambda text: write_stderr_line(f"nexus: {text}"),
         is_piped=not Stream(1).terminal,
+        read_stdin=_read_stdin,
         confirm=confirm if can_confirm() else None,
     )
+
+
+def _read_stdin() -> str:
+    if os.isatty(0):
+        raise NexusError("usage", "there is no message", "TEXT and stdin are empty", "Give a TEXT")
+    return Reader(0, "stdin").read().text.rstrip("\n")
 
 
 def _load_tools() -> Iterable[Tool]:

@@ -62,10 +62,12 @@ class Source:
     """What the person named as the session."""
     live: Session | None = None
     """The open session; None in a shell."""
-    say: Callable[[str], object] = _keep_silent
+    say: Callable[[str], None] = _keep_silent
     """Prints a sentence beside the report. Its first word is in lower case and no name."""
     is_piped: bool = False
     """True if a program reads what a shell command prints."""
+    read_stdin: Callable[[], str] = str
+    """Returns what a program pipes into a shell command."""
     confirm: Callable[[str], bool] | None = None
     """Asks the person a question that is answered with yes or no; None if nobody can be asked."""
 

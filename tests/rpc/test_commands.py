@@ -29,7 +29,7 @@ AT_TERMINAL = {"copy", "editor", "exit", "help"}
 SERVED = {
     *("agents", "cache", "compact", "context", "continue", "cost", "drops", "effort", "goal", "init", "jobs", "model"),
     *("permissions", "pin", "plan", "rename", "status", "timeline", "transcript", "uncompact"),
-    *("why", "hooks", "memory", "runs", "schedule", "sessions", "worktree"),
+    *("why", "hooks", "memory", "runs", "schedule", "sessions", "space", "worktree"),
 }
 REFUSED = [
     "add-dir ..",
@@ -59,7 +59,9 @@ REFUSED = [
     "sessions stop run-1",
     "sessions export x",
     "schedule add say hello --in '1 hour' --allow all",
+    "space create x",
     "space post everybody hello",
+    "space read everybody",
     "permissions allow bash(*)",
     "permissions ask bash(*)",
     "permissions deny bash(*)",
