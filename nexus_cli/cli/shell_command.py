@@ -12,7 +12,7 @@ import typer
 
 from nexus_cli.cli.command_options import Json, SessionKey, check_amount, refuse_empty, whole_number
 from nexus_cli.cli.confirm import can_confirm, confirm
-from nexus_cli.cli.print_report import print_diff, print_report
+from nexus_cli.cli.print_report import print_diff, print_json, print_text, text_width
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.commands.verb import Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.config.ledger_place import ledger_place
@@ -58,10 +58,7 @@ def _make_function(verb: Verb) -> Any:
             for piece in report or ():
                 Stream(1).write(piece if source.is_piped else sanitize(piece))
             return 0
-        if report.form == "diff":
-            print_diff(report.value)
-        else:
-            print_report(report.value, find_form(report.form), json=json, whole=report.whole)
+        _print(report, json)
         if report.note and not json:
             source.say(report.note)
         return int(report.status)
@@ -76,6 +73,15 @@ def _make_function(verb: Verb) -> Any:
     run.__annotations__ = {name: hint for name, (hint, _) in every.items()}
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return run
+
+
+def _print(report: Report[Any], json: bool) -> None:
+    if json:
+        print_json(report.value)
+    elif report.form == "diff":
+        print_diff(report.value)
+    else:
+        print_text(report.line or find_form(report.form)(report.value, text_width(whole=report.whole)))
 
 
 def _open_ledger(verb: Verb) -> Ledger:

@@ -39,7 +39,10 @@ def read_source(context: CommandContext) -> Source:
 
 def show_report(context: CommandContext, report: Report[Any]) -> None:
     """Show the report of a verb."""
-    context.show(report.form, report.value)
+    if report.line:
+        context.say(report.line)
+    else:
+        context.show(report.form, report.value)
 
 
 async def wait_settled(work: Coroutine[Any, Any, T], stopped: Callable[[], object] = lambda: None) -> T:

@@ -111,7 +111,7 @@ def fork(
     from nexus_cli.session import undo_files  # noqa: PLC0415  (imports the undo)
 
     made = undo_files.fork_session(source.ledger, source.find(key), name=name)
-    return Report("session_id", {"version": 1, **reports.session_value(made)})
+    return Report("", {"id": made.id}, line=made.id)
 
 
 def rename(

@@ -70,7 +70,7 @@ def create(
     people += [make_member(ledger, settings, one, folder, {}) for one in member or () if one not in agents]
     people += [make_member(ledger, settings, one, folder, given, agent=True) for one in agents]
     made = ledger.spaces.create(name, format_utc(local_now()), project=ledger.project_of(folder), members=people)
-    return Report("space_id", {"version": 1, "space": space_json(made)})
+    return Report("", {"version": 1, "space": space_json(made)}, line=made.id)
 
 
 def join(
@@ -169,7 +169,7 @@ def post(
         lines[-1] += "; nexus serve, or nexus space open, lets it work"
     for line in lines:
         source.say(line)
-    return Report("posted", posted_json(posted))
+    return Report("", posted_json(posted), line=posted.message.id)
 
 
 def post_words(

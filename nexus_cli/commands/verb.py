@@ -81,6 +81,7 @@ class Report(NamedTuple, Generic[V]):
     """A value, and the name of its text form."""
 
     form: str
+    """"" if it has a line."""
     value: V
     whole: bool = False
     """True if lines are not cut in a pipe."""
@@ -88,6 +89,8 @@ class Report(NamedTuple, Generic[V]):
     """The exit status of the shell command."""
     note: str = ""
     """A sentence that a shell command prints on stderr, where its text lacks it."""
+    line: str = ""
+    """All of its text, such as the id of what was made."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,11 +228,6 @@ def sessions_text(value: Value, width: int) -> str:
     return "\n".join([*table(rows, width, right=(2,)), *(["", *filled(left, width)] if left and width < WIDE else ())])
 
 
-def session_id_text(value: Value, width: int) -> str:
-    """Return the id alone, for scripts."""
-    return str(value["id"])
-
-
 def describe_more_sessions(value: Value) -> str:
     """Return the number of older sessions that a list leaves out, with the command that lists them; "" for none."""
     total = int(value.get("total", 0))

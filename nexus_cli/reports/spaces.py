@@ -31,16 +31,6 @@ def spaces_text(value: Value, width: int) -> str:
     return "\n".join(table(rows, width, right=(2,)))
 
 
-def space_id_text(value: Value, width: int) -> str:
-    """Return the id alone, for scripts."""
-    return str(value["space"]["id"])
-
-
-def posted_text(value: Value, width: int) -> str:
-    """Return the id of a message alone, for scripts."""
-    return str(value["message"]["id"])
-
-
 def space_messages_text(value: Value, width: int) -> str:
     """List the messages of a space below its name, with a line where the new ones begin."""
     space, messages = value["space"], value["messages"]

@@ -144,7 +144,7 @@ def test_sessions_are_listed_read_searched_copied_and_named_by_verbs(context: Fa
     assert context.run(f"sessions show {first}").shown[-1][1]["entries"][0]["text"] == "a first thing"
     hits = context.run("sessions search marzipan").shown[-1][1]["hits"]
     assert {one["session"] for one in hits} == {context.session.id}
-    made = context.run(f"sessions fork {first} --name copy").shown[-1][1]["id"]
+    made = context.run(f"sessions fork {first} --name copy").said[-1]
     context.run(f"sessions rename {made} 'another name'")
     with the_ledger() as ledger:
         assert ledger.session(made).name == "another name" and ledger.session(made).parent == first

@@ -52,18 +52,15 @@ def test_spaces_are_listed_read_and_posted_to(husam: FakeContext, ledger: Ledger
     form, value = husam.run("space").shown[-1]
     assert form == "spaces" and [one["name"] for one in value["spaces"]] == ["Project", "Project Alpha"]
     husam.run("space post project alpha @Ana look at it").run('space post "Project" to the shorter one')
-    assert [(form, value["message"]["id"]) for form, value in husam.shown[-2:]] == [
-        ("posted", "msg-1"),
-        ("posted", "msg-2"),
-    ]
-    assert husam.said[-1] == "Agent Ana was triggered: run-1; nexus serve, or nexus space open, lets it work"
+    told = "Agent Ana was triggered: run-1; nexus serve, or nexus space open, lets it work"
+    assert husam.said[-3:] == [told, "msg-1", "msg-2"]
     assert [one.text for one in ledger.spaces.read(ledger.spaces.find("Project"))] == ["to the shorter one"]
     form, value = husam.run("space read space-1").shown[-1]
     assert form == "space_messages" and [one["text"] for one in value["messages"]] == ["@Ana look at it"]
 
 
 def test_a_space_is_made_joined_and_left_behind_a_slash(husam: FakeContext, ledger: Ledger) -> None:
-    assert husam.run("space create Beta --member Sarah").shown[-1][1]["space"]["id"] == "space-3"
+    assert husam.run("space create Beta --member Sarah").said[-1] == "space-3"
     husam.run("space join Beta --as Ana").run("space mute Beta Ana").run("space goal Ana add keep it green")
     assert husam.said[-2:] == ["Member Ana (agent) is in Beta.", "Agent Ana is muted in Beta."]
     assert [one["text"] for one in husam.shown[-1][1]["goals"]] == ["keep it green"]
