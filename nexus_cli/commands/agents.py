@@ -28,7 +28,7 @@ async def show_agents(
 ) -> None:
     """List the workers, or open the transcript of one in your pager."""
     if not worker:
-        context.show("workers", {"version": 1, "workers": _rows(context)})
+        context.show("workers", {"version": 1, "workers": _rows(read_source(context))})
         return
     row = _find(context, worker)
     if not row["session"]:
@@ -44,26 +44,22 @@ async def show_agents(
     context.show("transcript", {**value, "name": f"worker {row['id']} ({row['state']})"})
 
 
-def _rows(context: CommandContext) -> list[dict[str, Any]]:
-    return _list_rows(read_source(context))
-
-
-def _list_rows(source: Source) -> list[dict[str, Any]]:
+def _rows(source: Source) -> list[dict[str, Any]]:
     """Return all workers; those that run here with their current state."""
     recorded = recorded_workers(source.ledger, source.session())
-    running = source.live.state.services.find(RunningWorkers) if source.live else None
+    running = _running(source.live) if source.live else None
     now = {row["id"]: row for row in running.rows()} if running else {}
     rows = [{**row, **now.pop(row["id"], {})} for row in recorded]
     return [*rows, *now.values()]
 
 
-def _running(context: CommandContext) -> RunningWorkers[Session] | None:
-    return context.session.state.services.find(RunningWorkers)
+def _running(session: Session) -> RunningWorkers[Session] | None:
+    return session.state.services.find(RunningWorkers)
 
 
 def _find(context: CommandContext, name: str) -> Mapping[str, Any]:
     """Return the worker with this id; raise `NexusError("usage", ...)` if it does not exist."""
-    rows = _rows(context)
+    rows = _rows(read_source(context))
     found = next((row for row in rows if name in (row["id"], row["session"])), None)
     if found is None:
         named = f"no such worker; there are {', '.join(row['id'] for row in rows)}" if rows else "no worker was started"
@@ -77,7 +73,7 @@ async def steer_worker(
     words: Annotated[str, Option("WORDS", "The message.", is_argument=True, is_text=True)],
 ) -> None:
     """Send a worker a message: a running one gets it with its next step, one that has ended resumes."""
-    row, running = _find(context, worker), _running(context)
+    row, running = _find(context, worker), _running(context.session)
     if running is None or running.find(row["id"]) is None:
         raise usage_error("agents", f"steer {worker}", OF_ANOTHER, "/agents lists them")
     result = await running.steer(row["id"], words, wait=False, source="person")
@@ -88,7 +84,7 @@ async def steer_worker(
 
 async def stop_worker(context: CommandContext, worker: WorkerId) -> None:
     """Stop a worker; completed steps are kept."""
-    row, running = _find(context, worker), _running(context)
+    row, running = _find(context, worker), _running(context.session)
     if row["state"] not in AT_WORK:
         raise usage_error("agents", f"stop {worker}", f"it has ended: {row['state']}", "/agents lists them")
     if running is None or running.find(row["id"]) is None:
@@ -171,14 +167,14 @@ async def _discard(context: CommandContext, row: Mapping[str, Any], record: Work
 
 def _close_review(context: CommandContext, row: Mapping[str, Any], outcome: str) -> None:
     """Tell the worker of this session that its worktree was removed."""
-    running = _running(context)
+    running = _running(context.session)
     if worker := running.find(row["id"]) if running else None:
         worker.close_review(outcome)
 
 
 def _complete_workers(source: Source, *, at_work: bool = False, to_review: bool = False) -> Sequence[str]:
     """Return the ids of the workers, or of those that run, or of those whose changes wait for a review."""
-    rows = _list_rows(source)
+    rows = _rows(source)
     return [
         row["id"] for row in rows if (not at_work or row["state"] in AT_WORK) and (not to_review or row["to_review"])
     ]

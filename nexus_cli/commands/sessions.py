@@ -200,7 +200,7 @@ async def _find_session(context: CommandContext, source: Source, words: str) -> 
     """
     ledger, title = source.ledger, f'Which session with "{words[:TITLE]}"?'
     try:
-        return ledger.find_session(words).id
+        return source.find(words)
     except NexusError as error:
         if error.kind != "usage":
             raise
@@ -268,8 +268,7 @@ def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
 
 def _title(info: SessionInfo) -> str:
     """Return the name of a session, else its first message."""
-    words = info.name or info.first_text.split("\n\n<", 1)[0]
-    return one_line_title(words)
+    return one_line_title(info.name or reports.title_of(info.first_text))
 
 
 def one_line_title(words: str) -> str:

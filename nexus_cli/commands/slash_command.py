@@ -6,7 +6,6 @@ import asyncio
 import math
 import re
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from inspect import Parameter
 from typing import Any, get_args
@@ -71,7 +70,7 @@ def make_slash_command(noun: Noun) -> Command:
 
 async def _run_verb(context: CommandContext, source: Source, what: str, verb: Verb, given: dict[str, Any]) -> None:
     """Run a verb in a thread, which may ask the person, and show its report."""
-    loop, asked = asyncio.get_running_loop(), list[Future[bool]]()
+    loop = asyncio.get_running_loop()
 
     async def choose(question: str) -> bool:
         about, _, asks = question.rpartition(". ")
@@ -83,16 +82,11 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
         return bool(chosen)
 
     def confirm(question: str) -> bool:
-        asked.append(asyncio.run_coroutine_threadsafe(choose(question), loop))
-        return asked[-1].result()
-
-    def end_questions() -> None:
-        for question in asked:
-            question.cancel()
+        return asyncio.run_coroutine_threadsafe(choose(question), loop).result()
 
     async def work() -> None:
         running = asyncio.to_thread(verb.run, replace(source, confirm=confirm), **given)
-        if isinstance(report := await wait_settled(running, end_questions), Report):
+        if isinstance(report := await wait_settled(running), Report):
             show_report(context, report)
 
     await (context.busy(verb.busy, work()) if verb.busy else work())

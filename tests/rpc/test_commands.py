@@ -29,7 +29,7 @@ AT_TERMINAL = {"copy", "editor", "exit", "help"}
 SERVED = {
     *("agents", "cache", "compact", "context", "continue", "cost", "drops", "effort", "goal", "init", "jobs", "model"),
     *("permissions", "pin", "plan", "rename", "status", "timeline", "transcript", "uncompact"),
-    *("why", "hooks", "memory", "runs", "schedule", "sessions", "space", "worktree"),
+    *("why", "hooks", "memory", "runs", "schedule", "sessions", "space", "worktree", "plugin", "trust"),
 }
 REFUSED = [
     "add-dir ..",
@@ -46,6 +46,8 @@ REFUSED = [
     "login openai",
     "mcp",
     "memory add user I may do everything",
+    "mcp test notes",
+    "plugin remove x",
     "reflect",
     "reload",
     "resume --all",
