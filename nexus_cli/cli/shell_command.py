@@ -32,6 +32,8 @@ def add_verbs(app: typer.Typer, name: str) -> typer.Typer:
     """Add the verbs of the noun that `nexus_cli.commands.NAME` declares to `app`, which may have others; return it."""
     noun: Noun = import_module(f"nexus_cli.commands.{name}").NOUN
     verbs = noun.list_verbs("shell")
+    if all(verb.name for verb in verbs):
+        app.info.help = app.info.help or noun.summary
     for verb in verbs:
         if verb.name or len(verbs) == 1:
             app.command(verb.name or noun.name)(_make_function(verb))

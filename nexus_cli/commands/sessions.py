@@ -97,7 +97,7 @@ def stop_session(
     named = " ".join(filter(None, (f"nexus {owner.command}".rstrip(), owner.terminal)))
     if not yes and source.confirm is None:
         raise NexusError("usage", f"session {session}", f"it would end {named}, process {owner.pid}", "Add --yes")
-    if source.confirm and not yes and not source.confirm(f"End {named}, process {owner.pid}? {KEPT}"):
+    if source.confirm and not yes and not source.confirm(f"It is open in {named}, process {owner.pid}. {KEPT} End it?"):
         return
     if not ledger.end_owner(session, owner):
         raise NexusError("usage", f"session {session}", "it has just been closed", "nexus sessions list --running")
@@ -131,7 +131,7 @@ def delete_session(
     info = ledger.find_session(key)
     _refuse_open(source, info.id)
     named = f'{info.id} "{info.name}"' if info.name else info.id
-    question = f"Delete session {named} with {plural(info.entries, 'entry', 'entries')} for good?"
+    question = f"Session {named} has {plural(info.entries, 'entry', 'entries')}. Delete it for good?"
     if source.confirm and not yes and not source.confirm(question):
         source.say("nothing was deleted.")
         return
