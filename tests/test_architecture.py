@@ -72,6 +72,7 @@ LAZY = {
     "commands/export.py": {"nexus_cli", "markdown_it"},  # the page of a session; the code blocks of an answer
     "commands/diff.py": {"nexus_cli"},  # the diff of a turn
     "commands/worktree.py": {"nexus_cli"},  # worktrees run git
+    "commands/trust.py": {"nexus_cli"},  # rules, once somebody asks
     "commands/plugin.py": {"nexus_cli"},  # the files of plugins, which few people have
     "commands/undo.py": {"nexus_cli"},  # the journal of an undo
     "commands/rewind.py": {"nexus_cli"},  # the journal of an undo

@@ -11,7 +11,6 @@ from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.settings import load_settings
 from nexus_cli.config.trust import Configuration, read_configuration
-from nexus_cli.reports.trust import trust_report
 
 
 def build_trust(source: Source) -> Report[Any]:
@@ -24,6 +23,8 @@ def build_trust(source: Source) -> Report[Any]:
 
 def read_trust(folder: Path) -> tuple[Configuration, Report[Any]]:
     """Return the configuration of a project, and the report of its effects."""
+    from nexus_cli.reports.trust import trust_report  # noqa: PLC0415  (rules, once somebody asks)
+
     found = read_configuration(folder, KINDS)
     return found, Report("trust", trust_report(folder, found, load_settings(places(), defaults_dir(), os.environ)))
 
