@@ -19,7 +19,6 @@ from nexus_cli.session.running_workers import AT_WORK, RunningWorkers
 from nexus_cli.session.session import Session
 
 APPLY, DISCARD, REMOVE, LATER = "apply", "discard", "remove", "later"
-OF_ANOTHER = "it belongs to another worker, or has ended"
 WorkerId = Annotated[str, Option("ID", "The worker's id, such as w1.", is_argument=True)]
 
 
@@ -67,15 +66,21 @@ def _find(context: CommandContext, name: str) -> Mapping[str, Any]:
     return found
 
 
+def _require_running(context: CommandContext, name: str) -> tuple[Mapping[str, Any], RunningWorkers[Session]]:
+    """Return a worker of this session, and those that run here."""
+    row, running = _find(context, name), _running(context.session)
+    if running is None or running.find(row["id"]) is None:
+        raise usage_error("agents", name, "it belongs to another worker, or has ended", "/agents lists them")
+    return row, running
+
+
 async def steer_worker(
     context: CommandContext,
     worker: WorkerId,
     words: Annotated[str, Option("WORDS", "The message.", is_argument=True, is_text=True)],
 ) -> None:
     """Send a worker a message: a running one gets it with its next step, one that has ended resumes."""
-    row, running = _find(context, worker), _running(context.session)
-    if running is None or running.find(row["id"]) is None:
-        raise usage_error("agents", f"steer {worker}", OF_ANOTHER, "/agents lists them")
+    row, running = _require_running(context, worker)
     result = await running.steer(row["id"], words, wait=False, source="person")
     if result.error:
         raise usage_error("agents", f"steer {worker}", result.error.rstrip("."))
@@ -84,11 +89,9 @@ async def steer_worker(
 
 async def stop_worker(context: CommandContext, worker: WorkerId) -> None:
     """Stop a worker; completed steps are kept."""
-    row, running = _find(context, worker), _running(context.session)
+    row, running = _require_running(context, worker)
     if row["state"] not in AT_WORK:
         raise usage_error("agents", f"stop {worker}", f"it has ended: {row['state']}", "/agents lists them")
-    if running is None or running.find(row["id"]) is None:
-        raise usage_error("agents", f"stop {worker}", OF_ANOTHER, "Stop that one")
     await running.manage("stop", row["id"], "")
     context.say(f"{row['id']} is stopped. Completed steps are kept.")
 

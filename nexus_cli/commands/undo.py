@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.config.paths import places, project_root
 
 if TYPE_CHECKING:
     from nexus_cli.ledger import LaneLog
     from nexus_cli.undo.undo_turn import UndoRequest
 
+_APPLIED, _RUN = re.compile(r"worktree-[A-Za-z0-9_.-]+"), re.compile(r"run-[0-9]+")
 Paths = Annotated[list[str] | None, Option("[PATH]...", "Only these files and folders.", is_argument=True)]
 Turn = Annotated[int | None, Option("N", "Number of the message; default: the newest with changes.", is_bare=True)]
 DryRun = Annotated[bool, Option(None, "Change nothing; show what would be done.")]
@@ -46,16 +50,27 @@ def undo_files(
 def open_undo(
     source: Source, paths: Sequence[str] | None, turn: int | None = None, *, dry_run: bool = False
 ) -> tuple[LaneLog | None, UndoRequest]:
-    """Return the record and the request for the session, run or worktree of the source; first settle its project."""
-    from nexus_cli.session import undo_files as session_undo  # noqa: PLC0415
-    from nexus_cli.session.settle_projects import settle_projects  # noqa: PLC0415
-    from nexus_cli.undo.journal import disk_errors  # noqa: PLC0415
+    """Return the record and the request for what the person names: a session, a run (`run-7`), or a worktree that was
+    applied outside of any session (`worktree-NAME`; without a record).
 
-    key, folder = source.named or source.session(), source.folder()
+    First settles its project. Raises `NexusError("usage", ...)` if there is none.
+    """
+    from nexus_cli.session.settle_projects import settle_projects  # noqa: PLC0415
+    from nexus_cli.session.undo_files import undo_request  # noqa: PLC0415
+    from nexus_cli.undo.journal import disk_errors  # noqa: PLC0415
+    from nexus_cli.undo.undo_turn import UndoRequest  # noqa: PLC0415
+
+    key, folder, data, log = source.named, source.folder(), places().data, None
     if source.live:
         with disk_errors("nothing was undone: the last changes are not written down yet"):
             source.live.dispatcher.call_changes.journal.save_waiting()
-    log, request = session_undo.open_undo(source.ledger, key, folder, turn=turn, paths=paths or (), dry_run=dry_run)
+    if _APPLIED.fullmatch(key) and (data / "undo" / f"{key}.jsonl").exists():
+        project = os.path.realpath(project_root(folder))
+        request = UndoRequest(data, key, 0, str(folder), project, turn, paths or (), dry_run)
+    else:
+        session = source.ledger.runs.find(key).session if _RUN.fullmatch(key) else key
+        log = source.ledger.log(source.ledger.find_session(session).id if key else source.session())
+        request = undo_request(log, folder, turn=turn, paths=paths or (), dry_run=dry_run)
     for line in () if source.live else settle_projects([Path(request.project)]):
         source.say(line)
     return log, request
