@@ -24,6 +24,7 @@ from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.reports import sessions as reports
 from nexus_cli.reports.conversation import shown_text
 from nexus_cli.reports.export import HTML
+from nexus_cli.reports.text.lines import known_dollars
 
 MOST = 200
 """Most sessions that are offered; a search reaches the others."""
@@ -255,32 +256,21 @@ def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
         return []
     now = local_now()
     ends = ledger.short_ids([one.id for one in sessions])
+    costs = [known_dollars(one.cost_usd, one.known_usd) or "$?" for one in sessions]
+    titles = [one_line_title(one.name or reports.title_of(one.first_text)) for one in sessions]
     rows = [
-        (format_age(one.updated, now), plural(one.turns, "turn"), _cost(one), end)
-        for one, end in zip(sessions, ends, strict=True)
+        (format_age(one.updated, now), plural(one.turns, "turn"), cost, end)
+        for one, cost, end in zip(sessions, costs, ends, strict=True)
     ]
     sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
-        Choice(info.id, _title(info), "  ".join(cell.rjust(size) for cell, size in zip(row, sizes, strict=True)))
-        for info, row in zip(sessions, rows, strict=True)
+        Choice(info.id, title, "  ".join(cell.rjust(size) for cell, size in zip(row, sizes, strict=True)))
+        for info, title, row in zip(sessions, titles, rows, strict=True)
     ]
-
-
-def _title(info: SessionInfo) -> str:
-    """Return the name of a session, else its first message."""
-    return one_line_title(info.name or reports.title_of(info.first_text))
 
 
 def one_line_title(words: str) -> str:
     return clip_text(" ".join(words[: 4 * TITLE].split()), TITLE) or "(no words)"
-
-
-def _cost(info: SessionInfo) -> str:
-    """Format dollars, with `+` if a part has no known price."""
-    more, known = "+" * (info.cost_usd is None), info.known_usd
-    if not known:
-        return "$?" if more else "$0.00"
-    return f"${known:.2f}{more}" if known >= 0.005 else f"<$0.01{more}"
 
 
 def _complete_sessions(source: Source) -> Sequence[str]:
