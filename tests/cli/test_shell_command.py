@@ -33,3 +33,4 @@ def test_a_verb_is_a_shell_command_with_the_help_and_options_of_its_function(nou
         session = ["session"] if verb.of_session else []
         own = [one.name for one in verb.parameters]
         assert [one.name for one in command.params] == [*session, *own, *(["json"] if verb.has_json else [])]
+        assert not any(one.secondary_opts for one in command.params), "no --no-NAME"
