@@ -73,7 +73,11 @@ LAZY = {
     "commands/rules.py": {"nexus_cli"},  # the rules, which a session loads when it needs them
     "commands/skill.py": {"nexus_cli"},  # the check; the names of all commands
     "commands/schedule.py": {"nexus_cli"},  # cron and time zones, where something is scheduled
-    "commands/export.py": {"nexus_cli", "markdown_it"},  # the diff of a turn; the code blocks of an answer
+    "commands/export.py": {"nexus_cli", "markdown_it"},  # the page of a session; the code blocks of an answer
+    "commands/diff.py": {"nexus_cli"},  # the diff of a turn
+    "commands/worktree.py": {"nexus_cli"},  # worktrees run git
+    "commands/trust.py": {"nexus_cli"},  # rules, once somebody asks
+    "commands/plugin.py": {"nexus_cli"},  # the files of plugins, which few people have
     "commands/undo.py": {"nexus_cli"},  # the journal of an undo
     "commands/rewind.py": {"nexus_cli"},  # the journal of an undo
     "commands/sessions.py": {"nexus_cli"},  # the journal of an undo, which a fork copies
@@ -452,9 +456,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_438, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (57_308, 0, 5),
+    "cli": (51_602, 0, 5),
     "client": (2_407, 0, 2),
-    "commands": (31_787, 0, 21),
+    "commands": (37_305, 0, 23),
     "config": (32_372, 0, None),
     "context": (9_863, 0, 23),
     "conversation": (39_571, 0, 164),
@@ -464,23 +468,23 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "hooks": (6_557, 0, 17),
     "imports": (13_752, 0, 8),
     "ledger": (50_510, 0, 28),
-    "mcp": (17_167, 0, 18),
+    "mcp": (17_167, 0, 17),
     "permission": (10_480, 0, 41),
     "plugins": (6_199, 0, 22),
     "provider": (33_036, 0, 59),
-    "reports": (80_503, 8_414, None),
+    "reports": (80_624, 8_414, None),
     "rpc": (16_366, 0, 15),
     "rules": (29_582, 0, 16),
     "runs": (23_759, 0, 46),
     "sandbox": (39_824, 0, 26),
     "sections": (37_404, 0, 63),
     "service_list": (303, 0, 2),
-    "session": (54_052, 0, 88),
+    "session": (53_848, 0, 86),
     "spaces": (10_465, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (2_233, 0, None),
     "tools": (55_406, 27_172, 48),
-    "tree undo worktrees": (66_580, 0, 53),
+    "tree undo worktrees": (66_580, 0, 54),
     "ui": (101_150, 0, 47),
     "workers": (9_485, 0, 1),
 }
@@ -495,7 +499,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (952_968, 67_619)
+SUM = (952_697, 67_619)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of

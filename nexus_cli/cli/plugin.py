@@ -1,4 +1,4 @@
-"""`nexus plugin add | list | remove | update`: skills, commands, hooks and servers that others made."""
+"""`nexus plugin add | update`: what others made is accepted item by item; the other verbs are those of the noun."""
 
 from __future__ import annotations
 
@@ -13,39 +13,26 @@ import typer
 from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.print_report import print_report, print_text, text_width
-from nexus_cli.commands.own_guides import admit_plugins
+from nexus_cli.cli.shell_command import add_verbs
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState, PluginSource, find_plugin, installed_plugins
 from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
 from nexus_cli.plugins.plugin_source import open_source, parse_source
-from nexus_cli.plugins.python_plugins import python_plugins
-from nexus_cli.plugins.store_plugin import remove_plugin, store_plugin
-from nexus_cli.reports.plugins import compare_files, installed_object, plugin_object, plugins_text, python_object
+from nexus_cli.plugins.store_plugin import store_plugin
+from nexus_cli.reports.plugins import compare_files, installed_object, plugin_object, plugins_text
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 
 HELP = "Skills, commands, hooks and servers that others made."
-app = typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP)
+app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP), "plugin")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The plugin's name.", show_default=False)]
 All = Annotated[bool, typer.Option("--all", help="Accept every item without a question.")]
 Yes = Annotated[
     list[str] | None,
     typer.Option("--yes", metavar="ITEM", help="Accept items whose kind and name begin so; repeatable."),
 ]
-
-
-@app.command("list")
-def list_plugins(json: Json = False) -> int:
-    """List plugin folders with their items and what of them is in effect, and Python plugins."""
-    admit_plugins()
-    value = {
-        "version": 1,
-        "plugins": [installed_object(one) for one in installed_plugins()],
-        "python": [python_object(one) for one in python_plugins()],
-    }
-    return print_report(value, plugins_text, json=json)
 
 
 @app.command("add")
@@ -96,15 +83,6 @@ def update(
             why = f"the plugin there is called {plugin.name}"
             raise NexusError("usage", f"plugin {name}", why, f"nexus plugin add {one_line(chosen.shown)}")
         return _accept(plugin, chosen, installed, accept_all, yes or (), json)
-
-
-@app.command("remove")
-def remove(name: Name) -> int:
-    """Remove a plugin and all that was accepted of it."""
-    find_plugin(name)
-    remove_plugin(name)
-    write_stderr_line(f"nexus: {name} was removed.")
-    return 0
 
 
 def _accept(

@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from nexus_cli.core.elide import plural
 from nexus_cli.core.wire import json_text
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.print.stream import Stream
+from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 ENDLESS = 2**30
 """A width at which nothing is cut or wrapped."""
@@ -23,6 +24,24 @@ def print_report(
     else:
         print_text(form(value, text_width(whole=whole)))
     return 0
+
+
+def print_diff(value: Mapping[str, Any]) -> None:
+    """Print a diff: drawn in a terminal with colours, in a pipe as it stands; on stderr the files that it lacks."""
+    stream, text = Stream(1), value["text"]
+    if stream.colour:
+        from nexus_cli.ui.render.theme import choose_theme  # noqa: PLC0415  (in a terminal only)
+        from nexus_cli.ui.render.unified_diff import diff_lines  # noqa: PLC0415
+
+        theme = choose_theme("auto", os.environ, stream.colour)
+        text = "".join(f"{line}\n" for line in diff_lines(text, stream.width, theme, names=True))
+        stream.write(text)
+    elif stream.terminal:
+        stream.write(sanitize(text))
+    else:
+        stream.write_bytes(text.encode("utf-8", "surrogateescape"))
+    if unread := value["unread"]:
+        write_stderr_line(f"nexus: {plural(len(unread), 'file')} not shown, large or not text: {', '.join(unread)}")
 
 
 def print_text(text: str) -> None:

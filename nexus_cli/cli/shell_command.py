@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -13,7 +14,8 @@ import typer
 from typer.core import TyperCommand
 
 from nexus_cli.cli.command_options import Json, SessionKey, check_amount, refuse_empty, whole_number
-from nexus_cli.cli.print_report import print_original, print_report
+from nexus_cli.cli.confirm import can_confirm, confirm
+from nexus_cli.cli.print_report import print_diff, print_json, print_original, print_text, text_width
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.commands.verb import Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.config.ledger_place import ledger_place
@@ -23,7 +25,9 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import find_form
-from nexus_cli.ui.print.stream import write_stderr_line
+from nexus_cli.ui.input.piped import Reader
+from nexus_cli.ui.print.progress_bar import progress_bar
+from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 NEGATIVE = re.compile(r"-[\d.][\w.]*")
 
@@ -33,7 +37,7 @@ def add_verbs(app: typer.Typer, name: str) -> typer.Typer:
     noun: Noun = import_module(f"nexus_cli.commands.{name}").NOUN
     verbs = noun.list_verbs("shell")
     if all(verb.name for verb in verbs):
-        app.info.help = noun.summary
+        app.info.help = app.info.help or noun.summary
     for verb in verbs:
         if verb.name or len(verbs) == 1:
             app.command(verb.name or noun.name, cls=_choose_class(verb))(_make_function(noun, verb))
@@ -76,11 +80,12 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
             raise NexusError("usage", f"{noun.name} --json {verb.name}", "it prints no report", "Omit --json")
 
         ledger = _open_ledger(verb)
-        source = make_source(ledger, lambda: find_session_id(ledger, session) if verb.of_session else "", bool(session))
-        result = verb.run(replace(source, is_json=json), **options)
+        source = make_source(ledger, lambda: find_session_id(ledger, session) if verb.of_session else "", session)
+        with progress_bar(verb.busy):
+            result = verb.run(replace(source, is_json=json), **options)
         if verb.opens != "read":
             ledger.close()
-        return _print(result, json=json)
+        return _print(source, result, json=json)
 
     every: dict[str, Any] = {"context": (typer.Context, Parameter.empty)}
     every |= {"session": (SessionKey, "")} if verb.of_session else {}
@@ -94,13 +99,21 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
     return run
 
 
-def _print(result: Report[Any] | str | None, *, json: bool) -> int:
+def _print(source: Source, result: Report[Any] | Iterable[str] | None, *, json: bool) -> int:
     """Print what a verb returned; return the exit status."""
-    if isinstance(result, str):
-        print_original(result)
     if not isinstance(result, Report):
+        for piece in (result,) if isinstance(result, str) else result or ():
+            print_original(piece)
         return 0
-    print_report(result.value, find_form(result.form), json=json, whole=result.whole)
+    if json:
+        print_json(result.value)
+    elif result.form == "diff":
+        print_diff(result.value)
+    else:
+        text = result.line or find_form(result.form)(result.value, text_width(whole=result.whole))
+        print_text(text)
+    if result.note and not json:
+        source.say(result.note)
     return int(result.status)
 
 
@@ -110,29 +123,34 @@ def _open_ledger(verb: Verb) -> Ledger:
     return Ledger.open(ledger_place()) if verb.opens == "create" else open_ledger(writes=verb.opens == "write")
 
 
-def make_source(ledger: Ledger, find_session: Callable[[], str] = str, is_named: bool = False) -> Source:
+def make_source(ledger: Ledger, find_session: Callable[[], str] = str, named: str = "") -> Source:
     """Return the source of a report of a shell command; `find_session` returns the id of its session."""
     return Source(
         ledger,
         find_session,
+        lambda key: find_session_id(ledger, key),
         lambda: settings_in(working_folder()),
         _load_tools,
         working_folder,
         "nexus ",
-        is_named,
+        named,
         say=lambda text: write_stderr_line(f"nexus: {text}"),
+        is_piped=not Stream(1).terminal,
+        read_stdin=_read_stdin,
+        confirm=confirm if can_confirm() else None,
     )
+
+
+def _read_stdin() -> str:
+    if os.isatty(0):
+        raise NexusError("usage", "there is no message", "TEXT and stdin are empty", "Give a TEXT")
+    return Reader(0, "stdin").read().text.rstrip("\n")
 
 
 def _load_tools() -> Iterable[Tool]:
     from nexus_cli.tools.registry import discover_tools  # noqa: PLC0415  (few reports name arguments of tools)
 
     return discover_tools().values()
-
-
-def load_subjects() -> dict[str, str]:
-    """Return the names of the tools' main arguments, by tool."""
-    return {tool.name: tool.subject for tool in _load_tools()}
 
 
 def _declare(one: VerbParameter) -> Any:
@@ -142,8 +160,7 @@ def _declare(one: VerbParameter) -> Any:
     callback = whole_number(option.least) if kind in (int, int | None) else callback
     callback = check_amount if kind == float | None else callback
     if not option.is_argument:
-        names = one.flags if kind is bool or option.name else ()
-        return Annotated[kind, typer.Option(*names, metavar=option.metavar, help=option.help, callback=callback)]
+        return Annotated[kind, typer.Option(*one.flags, metavar=option.metavar, help=option.help, callback=callback)]
     shown = not (option.metavar or "").startswith("[")
     argument = typer.Argument(metavar=option.metavar, help=option.help, callback=callback, show_default=shown)
     return Annotated[kind, argument]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,13 +11,13 @@ import typer
 from nexus_cli.cli.command_options import Json, refuse_empty
 from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.print_report import print_json, print_report, print_text, text_width
+from nexus_cli.commands.trust import read_trust
 from nexus_cli.config import trust as record
 from nexus_cli.config.foreign_items import KINDS
-from nexus_cli.config.paths import defaults_dir, places, project_root, working_folder
+from nexus_cli.config.paths import project_root, working_folder
 from nexus_cli.config.project_items import project_folders
-from nexus_cli.config.settings import load_settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.trust import trust_report, trust_text
+from nexus_cli.reports.trust import trust_text
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 
@@ -50,8 +49,8 @@ def trust(
 
 
 def _trust_folder(folder: Path, json: bool) -> None:
-    found = record.read_configuration(folder, KINDS)
-    value = trust_report(folder, found, load_settings(places(), defaults_dir(), os.environ))
+    found, report = read_trust(folder)
+    value = report.value
     is_removed = any(one["state"] == "removed" for one in value["items"])
     if (value["state"] == "nothing" and not is_removed) or found.problem:
         _show(value, json)

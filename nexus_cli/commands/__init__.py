@@ -10,6 +10,7 @@ from importlib import import_module
 
 from nexus_cli.commands.command import GROUPS, Command
 from nexus_cli.commands.slash_command import make_slash_command
+from nexus_cli.commands.verb import Noun
 from nexus_cli.core.errors import NexusError, nearest_name
 
 _LINE = re.compile(r"/+([\w-]*(?::[\w-]+)*)/?(?:[ \t]+(.*))?")
@@ -52,8 +53,9 @@ def discover() -> dict[str, Command]:
         if module.name in SHARED:
             continue
         declared = import_module(f"{__name__}.{module.name}")
-        noun = getattr(declared, "NOUN", None)
-        for command in (*getattr(declared, "COMMANDS", ()), *((make_slash_command(noun),) if noun else ())):
+        nouns = (declared.NOUN,) if hasattr(declared, "NOUN") else ()
+        for one in (*getattr(declared, "COMMANDS", ()), *nouns):
+            command = make_slash_command(one) if isinstance(one, Noun) else one
             taken = {name for other in found.values() for name in (other.name, *other.aliases)}
             for name in taken.intersection((command.name, *command.aliases)):
                 raise ValueError(f"two commands are called /{name}")

@@ -5,71 +5,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import require_ledger
-from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
-from nexus_cli.commands.verb import Authority
+from nexus_cli.commands.arguments import read_source, require_ledger
+from nexus_cli.commands.command import Choice, CommandContext, usage_error
+from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
+from nexus_cli.commands.worktree import diff_value, follow_apply_in
 from nexus_cli.config.worktree_record import WorktreeRecord
-from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.transcript import transcript_of
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.running_workers import AT_WORK, RunningWorkers
 from nexus_cli.session.session import Session
 
-STEER, STOP, REVIEW = "steer", "stop", "review"
 APPLY, DISCARD, REMOVE, LATER = "apply", "discard", "remove", "later"
-MOST = 512 * 1024
-"""Most bytes of a diff."""
+WorkerId = Annotated[str, Option("ID", "The worker's id, such as w1.", is_argument=True)]
 
 
-async def show_agents(context: CommandContext, rest: str) -> None:
-    """List the workers; open, steer or stop one.
-
-    ID opens a worker's transcript in your pager. `steer ID WORDS` sends it a message: a running worker gets it with its
-    next step, one that has ended resumes in the background. `stop ID` stops it; completed steps are kept. `review ID`
-    shows the changes in its worktree, then asks if you want to apply or discard them.
-    """
-    word, _, more = rest.partition(" ")
-    if not rest:
-        context.show("workers", {"version": 1, "workers": _rows(context)})
-    elif word == STEER:
-        name, _, words = more.strip().partition(" ")
-        await _steer(context, rest, name, words.strip())
-    elif word == STOP:
-        await _stop(context, rest, more.strip())
-    elif word == REVIEW:
-        await _review(context, rest, more.strip())
-    else:
-        await _open(context, rest)
-
-
-def _rows(context: CommandContext) -> list[dict[str, Any]]:
-    """Return all workers; those that run here with their current state."""
-    recorded = recorded_workers(require_ledger(context), context.session.id)
-    running = _running(context)
-    now = {row["id"]: row for row in running.rows()} if running else {}
-    rows = [{**row, **now.pop(row["id"], {})} for row in recorded]
-    return [*rows, *now.values()]
-
-
-def _running(context: CommandContext) -> RunningWorkers[Session] | None:
-    return context.session.state.services.find(RunningWorkers)
-
-
-def _find(context: CommandContext, rest: str, name: str) -> Mapping[str, Any]:
-    """Return the worker with this id; raise `NexusError("usage", ...)` if it does not exist."""
-    rows = _rows(context)
-    found = next((row for row in rows if name and name in (row["id"], row["session"])), None)
-    if found is None:
-        named = f"no such worker; there are {', '.join(row['id'] for row in rows)}" if rows else "no worker was started"
-        raise usage_error("agents", rest, named, "/agents lists them")
-    return found
-
-
-async def _open(context: CommandContext, rest: str) -> None:
-    row = _find(context, rest, rest)
+async def show_agents(
+    context: CommandContext, worker: Annotated[str, Option("[ID]", "", is_argument=True)] = ""
+) -> None:
+    """List the workers, or open the transcript of one in your pager."""
+    if not worker:
+        context.show("workers", {"version": 1, "workers": _rows(read_source(context))})
+        return
+    row = _find(context, worker)
     if not row["session"]:
         context.say(f"{row['id']} has not begun yet.")
         return
@@ -79,37 +39,69 @@ async def _open(context: CommandContext, rest: str) -> None:
         info = ledger.session(row["session"])
         value = await asyncio.to_thread(transcript_of, ledger.log(info.id), info, subjects)
     except NexusError as error:
-        raise usage_error("agents", rest, f"its session cannot be read: {error.message}") from error
+        raise usage_error("agents", worker, f"its session cannot be read: {error.message}") from error
     context.show("transcript", {**value, "name": f"worker {row['id']} ({row['state']})"})
 
 
-async def _steer(context: CommandContext, rest: str, name: str, words: str) -> None:
-    row, running = _find(context, rest, name), _running(context)
-    if not words:
-        raise usage_error("agents", rest, "the message is missing", "/agents steer ID WORDS")
+def _rows(source: Source) -> list[dict[str, Any]]:
+    """Return all workers; those that run here with their current state."""
+    recorded = recorded_workers(source.ledger, source.session())
+    running = _running(source.live) if source.live else None
+    now = {row["id"]: row for row in running.rows()} if running else {}
+    rows = [{**row, **now.pop(row["id"], {})} for row in recorded]
+    return [*rows, *now.values()]
+
+
+def _running(session: Session) -> RunningWorkers[Session] | None:
+    return session.state.services.find(RunningWorkers)
+
+
+def _find(context: CommandContext, name: str) -> Mapping[str, Any]:
+    """Return the worker with this id; raise `NexusError("usage", ...)` if it does not exist."""
+    rows = _rows(read_source(context))
+    found = next((row for row in rows if name in (row["id"], row["session"])), None)
+    if found is None:
+        named = f"no such worker; there are {', '.join(row['id'] for row in rows)}" if rows else "no worker was started"
+        raise usage_error("agents", name, named, "/agents lists them")
+    return found
+
+
+def _require_running(context: CommandContext, name: str) -> tuple[Mapping[str, Any], RunningWorkers[Session]]:
+    """Return a worker of this session, and those that run here."""
+    row, running = _find(context, name), _running(context.session)
     if running is None or running.find(row["id"]) is None:
-        raise usage_error("agents", rest, "it belongs to another worker, or has ended", "/agents lists them")
+        raise usage_error("agents", name, "it belongs to another worker, or has ended", "/agents lists them")
+    return row, running
+
+
+async def steer_worker(
+    context: CommandContext,
+    worker: WorkerId,
+    words: Annotated[str, Option("WORDS", "The message.", is_argument=True, is_text=True)],
+) -> None:
+    """Send a worker a message: a running one gets it with its next step, one that has ended resumes."""
+    row, running = _require_running(context, worker)
     result = await running.steer(row["id"], words, wait=False, source="person")
     if result.error:
-        raise usage_error("agents", rest, result.error.rstrip("."))
+        raise usage_error("agents", f"steer {worker}", result.error.rstrip("."))
     context.say(result.output)
 
 
-async def _stop(context: CommandContext, rest: str, name: str) -> None:
-    row, running = _find(context, rest, name), _running(context)
+async def stop_worker(context: CommandContext, worker: WorkerId) -> None:
+    """Stop a worker; completed steps are kept."""
+    row, running = _require_running(context, worker)
     if row["state"] not in AT_WORK:
-        raise usage_error("agents", rest, f"it has ended: {row['state']}", "/agents lists them")
-    if running is None or running.find(row["id"]) is None:
-        raise usage_error("agents", rest, "it belongs to another worker", "Stop that one")
-    await running.manage(STOP, row["id"], "")
+        raise usage_error("agents", f"stop {worker}", f"it has ended: {row['state']}", "/agents lists them")
+    await running.manage("stop", row["id"], "")
     context.say(f"{row['id']} is stopped. Completed steps are kept.")
 
 
-async def _review(context: CommandContext, rest: str, name: str) -> None:
+async def review_worker(context: CommandContext, worker: WorkerId) -> None:
+    """Show the changes in the worktree of a worker, then ask if you want to apply or discard them."""
     from nexus_cli.worktrees.inspect_worktree import inspect_worktree  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of  # noqa: PLC0415
 
-    row = _find(context, rest, name)
+    row, rest = _find(context, worker), f"review {worker}"
     if not row["worktree"]:
         raise usage_error("agents", rest, "it works in your folder, not in a worktree", "/diff shows what changed")
     if "." in row["id"]:
@@ -122,16 +114,11 @@ async def _review(context: CommandContext, rest: str, name: str) -> None:
         return
     record = find_worktree_of(context.session.dispatcher.project_root, row["worktree"])
     state = await asyncio.to_thread(inspect_worktree, record)
-    diff = await asyncio.to_thread(diff_worktree, record, tree=state.tree)
-    text = diff[:MOST].decode("utf-8", "replace")
-    more = f"{len(diff) - MOST:,} more bytes" if len(diff) > MOST else ""
-    context.show(
-        "diff", {"source": "git", "text": text, "cut": more, "unread": [], "untracked": [], "untracked_count": 0}
-    )
+    context.show("diff", diff_value(await asyncio.to_thread(diff_worktree, record, tree=state.tree)))
     choices = [
         Choice(APPLY, "apply", "merge it into the project; conflicts are marked"),
         Choice(DISCARD, "discard", "delete the worktree and its contents"),
-        Choice(LATER, "later", f"keep it; nexus worktree apply {record.name} applies it later"),
+        Choice(LATER, "later", f"keep it; /worktree apply {record.name} applies it later"),
     ]
     question = f"{row['id']} made {state.describe()}"
     if state.counts.files and state.is_applied(record):
@@ -149,20 +136,11 @@ async def _review(context: CommandContext, rest: str, name: str) -> None:
 
 
 async def _apply(context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord, reviewed: str) -> None:
-    """Merge the reviewed state of a worktree into the project and notify the model. If all of it was applied, remove
-    the worktree."""
-    from nexus_cli.worktrees.apply_worktree import apply_worktree  # noqa: PLC0415
+    """Merge the reviewed state of a worktree into the project. If all of it was applied, remove the worktree."""
     from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
 
-    changes = context.session.dispatcher.call_changes
-    work = partial(asyncio.to_thread, apply_worktree, record, reviewed=reviewed)
-    result, _ = await changes.follow(f"apply {row['id']}", "", record.source, work)
-    context.show("applied", result.to_json(record))
-    names = ", ".join(one.path for one in result.conflicts)
-    conflicts = f"; conflicts are left in {names}" if names else ""
-    _tell_model(context, f"the person applied the changes of worker {row['id']} to the project{conflicts}")
+    result = await follow_apply_in(context, record, f"worker {row['id']}", reviewed)
     if result.conflicts:
-        context.say(f"{plural(len(result.conflicts), 'conflict')} left to you. Nothing of yours was overwritten.")
         return
     try:
         await _remove(context, row, find_worktree_of(record.source, record.name))
@@ -186,47 +164,35 @@ async def _discard(context: CommandContext, row: Mapping[str, Any], record: Work
         raise usage_error("agents", f"review {row['id']}", "a session is working in its worktree", "End that one first")
     more = await asyncio.to_thread(remove_worktree, record, force=True)
     _close_review(context, row, "discarded")
-    _tell_model(context, f"the person discarded the changes of worker {row['id']}")
+    context.session.engine.tell_model(f"the person discarded the changes of worker {row['id']}")
     context.say(f"Worktree {record.name} is discarded{f'; {more}' if more else ''}.")
 
 
 def _close_review(context: CommandContext, row: Mapping[str, Any], outcome: str) -> None:
     """Tell the worker of this session that its worktree was removed."""
-    running = _running(context)
+    running = _running(context.session)
     if worker := running.find(row["id"]) if running else None:
         worker.close_review(outcome)
 
 
-def _tell_model(context: CommandContext, line: str) -> None:
-    """Add a line for the model to the next request."""
-    context.session.engine.tell_model(line)
+def _complete_workers(source: Source, *, at_work: bool = False, to_review: bool = False) -> Sequence[str]:
+    """Return the ids of the workers, or of those that run, or of those whose changes wait for a review."""
+    rows = _rows(source)
+    return [
+        row["id"] for row in rows if (not at_work or row["state"] in AT_WORK) and (not to_review or row["to_review"])
+    ]
 
 
-def _complete_agents(context: CommandContext) -> Sequence[str]:
-    """Return ids, and the actions on running workers."""
-    try:
-        rows = _rows(context)
-    except NexusError:
-        return ()
-    at_work = [row["id"] for row in rows if row["state"] in AT_WORK]
-    made = [f"{REVIEW} {row['id']}" for row in rows if row["to_review"]]
-    return [*(row["id"] for row in rows), *(f"{what} {id_}" for what in (STEER, STOP) for id_ in at_work), *made]
-
-
-def _authority(rest: str) -> Authority:
-    """Return what the arguments may change: the words and the files of the person are theirs."""
-    word = rest.partition(" ")[0]
-    return Authority.PERMITS if word in (STEER, REVIEW) else Authority.ACTS
-
-
-COMMANDS = (
-    Command(
-        "agents",
-        "work",
-        show_agents,
-        "[ID | steer ID WORDS | stop ID | review ID]",
-        complete=_complete_agents,
-        aliases=("agent",),
-        authority=lambda context, rest: _authority(rest),
+_AT_WORK = partial(_complete_workers, at_work=True)
+NOUN = Noun(
+    "agents",
+    "work",
+    (
+        Verb(show_agents, complete=_complete_workers),
+        Verb(steer_worker, "steer", Authority.PERMITS, complete=_AT_WORK),
+        Verb(stop_worker, "stop", Authority.ACTS, complete=_AT_WORK),
+        Verb(review_worker, "review", Authority.PERMITS, complete=partial(_complete_workers, to_review=True)),
     ),
+    "List the workers; open, steer, stop or review one.",
+    aliases=("agent",),
 )

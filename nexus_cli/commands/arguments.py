@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Report, Source
@@ -16,15 +17,16 @@ if TYPE_CHECKING:
     from nexus_cli.ledger import LaneLog, Ledger
     from nexus_cli.session.options import Options
 
-LONGEST_NAME = 100
+T = TypeVar("T")
 
 
 def read_source(context: CommandContext) -> Source:
     """Return the source of reports on the open session; raise `NexusError("ledger", ...)` without a ledger."""
-    session = context.session
+    session, ledger = context.session, require_ledger(context)
     return Source(
-        require_ledger(context),
+        ledger,
         lambda: session.id,
+        lambda key: ledger.find_session(key).id if key else session.id,
         lambda: context.settings,
         session.tools,
         lambda: session.folder,
@@ -43,7 +45,21 @@ def find_permission(source: Source) -> CallPermission:
 
 def show_report(context: CommandContext, report: Report[Any]) -> None:
     """Show the report of a verb."""
-    context.show(report.form, report.value)
+    if report.line:
+        context.say(report.line)
+    else:
+        context.show(report.form, report.value)
+
+
+async def wait_settled(work: Coroutine[Any, Any, T], stopped: Callable[[], object] = lambda: None) -> T:
+    """Return the result of `work`, which runs in a thread. If the command is stopped, call `stopped` and wait for the
+    result all the same: what was begun is completed, and shown."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        stopped()
+        return await asyncio.shield(task)
 
 
 def split_act(rest: str) -> tuple[str, str]:
@@ -57,13 +73,6 @@ def parse_choice(name: str, rest: str, known: Sequence[str]) -> str:
     if rest.casefold() not in known:
         raise usage_error(name, rest, f"it must be one of {', '.join(known)}")
     return rest.casefold()
-
-
-def parse_session_name(name: str, rest: str) -> str:
-    """Return `rest` as the name of a session."""
-    if len(rest) > LONGEST_NAME:
-        raise usage_error(name, rest, f"a name has at most {LONGEST_NAME} characters")
-    return rest
 
 
 def require_ledger(context: CommandContext) -> Ledger:

@@ -52,8 +52,8 @@ def _find_session(source: Source) -> str:
     """Return the id of the session, "" for a new one: the folder has none, or none that has sent a request."""
     if source.live:
         return source.session() if source.ledger.log(source.session()).step() else ""
-    newest = None if source.is_named else source.ledger.newest_session(str(source.folder()))
-    return source.session() if source.is_named or newest else ""
+    newest = None if source.named else source.ledger.newest_session(str(source.folder()))
+    return source.session() if source.named or newest else ""
 
 
 def _prepare_options(source: Source, settings: Settings, session: str, model: str) -> Options:

@@ -35,7 +35,7 @@ def list_drops(source: Source) -> Report[Any]:
             "drops", window_drops(session, _read_log(source).drops(), window.items, window.memos, window.epoch.sections)
         )
     value: Any = session_drops(source.ledger, session)
-    for_people = {} if source.is_json else {"shell": session if source.is_named else ""}
+    for_people = {} if source.is_json else {"shell": session if source.named else ""}
     return Report("drops", {**value, **for_people}, whole=True)
 
 

@@ -1,22 +1,35 @@
-"""`/transcript`, `/export`, `/copy` and `/diff`: show or save the session, the last answer or the changes."""
+"""`/transcript`, `/copy`; export: show or save the session or the last answer."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
-from nexus_cli.commands.arguments import require_ledger, require_record
 from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.commands.undo import parse_turn
-from nexus_cli.commands.verb import Authority
-from nexus_cli.config.settings import Settings
+from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
 from nexus_cli.core.elide import plural
-from nexus_cli.ledger import Ledger, SessionInfo
-from nexus_cli.reports.diff import folder_diff
-from nexus_cli.reports.export import FORMATS, HTML, default_file_name, format_of_file, save_export, session_pieces
+from nexus_cli.core.errors import NexusError
+from nexus_cli.reports.export import (
+    CLAUDE,
+    FORMATS,
+    HTML,
+    SUFFIXES,
+    default_file_name,
+    format_of_file,
+    save_export,
+    session_pieces,
+)
 from nexus_cli.reports.transcript import session_transcript
+
+Form = Annotated[
+    str, Option("|".join(FORMATS), "Markdown, JSON Lines, a page, or as Claude Code.", "--format", least=0)
+]
+Page = Annotated[bool, Option(None, "A page with the conversation and the context timeline.")]
+Raw = Annotated[bool, Option(None, "Keep secrets in the page of --html.")]
+Output = Annotated[str, Option("FILE", "Write to a new file instead of stdout.", "--output -o", least=0)]
 
 
 async def show_transcript(context: CommandContext, rest: str) -> None:
@@ -27,7 +40,38 @@ async def show_transcript(context: CommandContext, rest: str) -> None:
     context.show("transcript", await asyncio.to_thread(session_transcript, context.session))
 
 
-async def export_session(context: CommandContext, rest: str) -> None:
+def export_session(
+    source: Source,
+    key: Annotated[
+        str, Option("[SESSION]", "Id or name; default: the newest session of this folder.", is_argument=True, least=0)
+    ] = "",
+    form: Form = "",
+    markdown: Annotated[bool, Option(None, "The same as --format md.")] = False,
+    jsonl: Annotated[bool, Option(None, "The same as --format jsonl.")] = False,
+    html: Page = False,
+    raw: Raw = False,
+    output: Output = "",
+) -> Iterator[str] | None:
+    """Write a whole session as Markdown, as JSON Lines, as a page, or as Claude Code keeps it, to resume it there.
+
+    The page is one file that loads nothing: the conversation, and the tokens of each request by layer. Secrets are
+    redacted there, but not in pictures. Without a format the ending of FILE decides; nexus docs moving says where
+    Claude Code looks for its sessions.
+    """
+    flags = {"md": markdown, "jsonl": jsonl, HTML: html}
+    forms = {form, *(name for name, given in flags.items() if given)} - {""}
+    if len(forms) > 1:
+        raise NexusError("usage", "wrong usage", f"several formats: {', '.join(sorted(forms))}", "Give one of them")
+    return write_export(source, key, next(iter(forms), ""), output, raw=raw)
+
+
+def export_open_session(
+    source: Source,
+    words: Annotated[
+        str, Option(f"[{'|'.join(FORMATS)}] [FILE]", "The format, the file.", is_argument=True, is_text=True)
+    ] = "",
+    raw: Raw = False,
+) -> None:
     """Write the whole session to a file.
 
     md is Markdown for reading, html a page with the context timeline and without secrets, jsonl is JSON Lines for
@@ -35,48 +79,47 @@ async def export_session(context: CommandContext, rest: str) -> None:
     folder, a name is chosen. Existing files are never overwritten: the new one gets a number. Without a format the
     suffix of FILE decides; a single word without a suffix is taken for a format.
     """
-    first, _, more = rest.partition(" ")
-    form, name = (first.casefold(), more.strip()) if first.casefold() in FORMATS else ("", rest)
-    if not form and _bare(name) and not os.path.isdir(context.session.folder / name):
-        raise usage_error(
-            "export", rest, f"formats are {', '.join(FORMATS)}", f"For a file of this name: /export md {name}"
-        )
-    form = form or format_of_file(name)
-    ledger = require_ledger(context)
-    info = ledger.session(context.session.id)
-    target = context.session.folder / os.path.expanduser(name)
-    if os.path.isdir(target):
-        target /= default_file_name(info, form)
-    subjects = {tool.name: tool.subject for tool in context.session.tools()}
-
-    def save() -> Path:
-        pieces = export_pieces(ledger, info, form, lambda: subjects, lambda: context.settings)
-        return save_export(pieces, target, beside=True)
-
-    path = await asyncio.to_thread(save)
-    context.say(f"Written to {path}")
+    first, _, more = words.partition(" ")
+    form, name = (first.casefold(), more.strip()) if first.casefold() in FORMATS else ("", words)
+    if not form and _bare(name) and not os.path.isdir(source.folder() / name):
+        hint = f"For a file of this name: /export md {name}"
+        raise usage_error("export", words, f"formats are {', '.join(FORMATS)}", hint)
+    write_export(source, "", form, name or ".", raw=raw)
 
 
-def export_pieces(
-    ledger: Ledger,
-    info: SessionInfo,
-    form: str,
-    subjects: Callable[[], Mapping[str, str]],
-    settings: Callable[[], Settings],
-    *,
-    raw: bool = False,
-    escaped: bool = False,
-) -> Iterator[str]:
-    """Yield a session of `ledger` as text in one of `FORMATS`.
-
-    For a page: the names of the tools' main arguments, settings for the models' facts; `raw` keeps secrets. `escaped`
-    limits JSON to ASCII, for a terminal.
-    """
+def write_export(source: Source, key: str, form: str, output: str, *, raw: bool = False) -> Iterator[str] | None:
+    """Write session `key` ("": the open one, or the newest of this folder) to the new file `output`; without one return
+    its text in pieces."""
+    form = form or format_of_file(output)
+    if form not in FORMATS:
+        why = f"it is {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+        raise NexusError("usage", f"wrong value for --format: '{form}'", why, "Give one of them")
+    if raw and form != HTML:
+        raise NexusError("usage", "wrong usage: --raw", "only a page redacts secrets", "Add --html")
+    to_file = output not in ("", "-")
+    try:
+        info = source.ledger.session(source.find(key))
+    except NexusError as error:
+        if output or Path(key).suffix.casefold() not in (*SUFFIXES, ".md"):
+            raise
+        raise NexusError(error.kind, error.what, error.why, f"To write to a file: nexus export -o {key}") from error
     if form == HTML:
         from nexus_cli.reports.page.session_page import session_page  # noqa: PLC0415  (loads pygments)
 
-        return session_page(ledger, info, subjects(), settings(), raw=raw)
-    return session_pieces(ledger.log(info.id), info, form, escaped=escaped)
+        subjects = {tool.name: tool.subject for tool in source.tools()}
+        pieces = session_page(source.ledger, info, subjects, source.settings(), raw=raw)
+    else:
+        escaped = not (to_file or source.is_piped)
+        pieces = session_pieces(source.ledger.log(info.id), info, form, escaped=escaped)
+    if not to_file:
+        return pieces
+    path = source.folder() / os.path.expanduser(output)
+    if os.path.isdir(path):
+        path /= default_file_name(info, form)
+    source.say(f"written to {save_export(pieces, path, beside=source.live is not None)}")
+    if form == CLAUDE and not source.live:
+        source.say("`nexus docs moving` says where Claude Code looks for it.")
+    return None
 
 
 def _bare(name: str) -> bool:
@@ -106,30 +149,15 @@ async def copy_answer(context: CommandContext, rest: str) -> None:
     context.say(await context.copy(blocks[int(rest) - 1].removesuffix("\n")))
 
 
-async def show_diff(context: CommandContext, rest: str) -> None:
-    """Show changes since the last commit, or of a turn.
-
-    Shows the diff of the working folder, including untracked files. Without git, lists the files that this session
-    changed. N is the number of a message: shows what its turn changed, of PATH alone if given.
-    """
-    session = context.session
-    if rest:
-        from nexus_cli.reports.undo import turn_diff  # noqa: PLC0415
-        from nexus_cli.session.undo_files import undo_request  # noqa: PLC0415
-
-        turn, paths = parse_turn(rest)
-        request = undo_request(require_record(context), session.folder, turn=turn, paths=paths)
-        value = await asyncio.to_thread(turn_diff, request)
-        if not value["text"] and not value["unread"]:
-            raise usage_error("diff", rest, "no turn changed that", "/diff N [PATH] shows what turn N changed")
-        context.show("diff", value)
-        return
-    context.show("diff", await folder_diff(session.folder, session.ledger, session.id))
-
-
+NOUN = Noun(
+    "export",
+    "session",
+    (
+        Verb(export_session, has_json=False, places=("shell",)),
+        Verb(export_open_session, authority=Authority.PERMITS, places=("slash",), complete=lambda source: FORMATS),
+    ),
+)
 COMMANDS = (
     Command("transcript", "session", show_transcript, authority=Authority.READS),
-    Command("export", "session", export_session, "[md|jsonl|html|claude] [FILE]", complete=lambda context: FORMATS),
     Command("copy", "work", copy_answer, "[N]", at_terminal=True),
-    Command("diff", "work", show_diff, "[N] [PATH]", is_first=True),
 )

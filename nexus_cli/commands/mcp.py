@@ -1,26 +1,125 @@
-"""`/mcp`: the MCP servers of the session. `session/session_servers.py` runs them."""
+"""MCP servers, whose tools the model may use. `session/session_servers.py` runs them."""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, TypeVar
 
-from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.config.paths import defaults_dir, places, project_root, working_folder
+from nexus_cli.config.project_items import describe_waiting
+from nexus_cli.config.settings_file import write_server
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.services import ServerTools
 from nexus_cli.mcp.server_tools import Catalogue
-from nexus_cli.session.session_servers import describe_servers, servers_report
+from nexus_cli.mcp.server_values import ServerEntry, ServerError
+from nexus_cli.mcp.tool_cache import make_list, store_list
+from nexus_cli.session.session_servers import close_host, describe_servers, open_host, servers_report
+
+T = TypeVar("T")
+FIRST_START = 60.0
+"""Most seconds that a start by hand takes: `uvx` and `npx` download a server first."""
+Name = Annotated[str, Option("NAME", "The name of the server.", is_argument=True)]
+Directory = Annotated[str, Option("DIR", "Work in DIR.", "--cd -C")]
 
 
-async def show_servers(context: CommandContext, rest: str) -> None:
-    """List MCP servers, their tools and tokens.
+def build_list(source: Source, directory: Directory = "") -> Report[Any]:
+    """List the servers in effect here, with their tools and what the schemas cost. Starts none."""
+    failed: dict[str, str] = {}
+    catalogue = _read_catalogue(source, directory)
+    if source.live and (running := source.live.state.services.made(ServerTools)):
+        why = {row["name"]: row["why"] for row in running.rows() if row["why"]}
+        failed = {entry.sha256: why[name] for name, entry in catalogue.entries.items() if name in why}
+    elif waiting := describe_waiting(project_root(working_folder(directory))):
+        source.say(waiting)
+    return Report("mcp_servers", servers_report(catalogue, describe_servers(catalogue, failed)))
 
-    `nexus mcp add`, `login` and `remove` in a shell change them, from the next message on.
-    """
-    folder = context.session.folder
-    catalogue = await asyncio.to_thread(Catalogue.read, folder, context.options.servers)
-    running = context.session.state.services.made(ServerTools)
-    failed = {row["name"]: row["why"] for row in running.rows() if row["why"]} if running else {}
-    by_hash = {entry.sha256: failed[name] for name, entry in catalogue.entries.items() if name in failed}
-    context.show("mcp_servers", servers_report(catalogue, describe_servers(catalogue, by_hash)))
+
+def remove(source: Source, name: Name) -> None:
+    """Remove a server from the personal config.toml."""
+    if not write_server(places(), defaults_dir(), name, None):
+        entry = _find(source, name, "")
+        raise NexusError("usage", f"server {name}", f"it is named in {entry.file}", "Remove it there")
+    source.say(f"server {name} was removed.")
 
 
-COMMANDS = (Command("mcp", "nexus", show_servers),)
+def test_server(source: Source, name: Name, directory: Directory = "") -> Report[Any]:
+    """Start a server, print its tools and how long that took, and end it. Exit status 1 if it does not answer."""
+    return list_tools(_find(source, name, directory))
+
+
+def log_in(source: Source, name: Name, directory: Directory = "") -> None:
+    """Log in to a server that asks for it (OAuth): prints an address to open in a browser."""
+    entry = _find(source, name, directory)
+    _with_host(name, lambda host: host.login(entry, lambda url: source.say(f"open {url}")))
+    source.say(f"logged in to {name}.")
+
+
+def list_tools(entry: ServerEntry) -> Report[Any]:
+    """Ask a server for its tools, and store them."""
+    began = time.monotonic()
+    patient = replace(entry, start_seconds=max(entry.start_seconds, FIRST_START))
+    found = make_list(_with_host(entry.name, lambda host: host.list_offer(patient)))
+    seconds = time.monotonic() - began
+    store_list(entry, found)
+    tools = [{"name": tool.name, "description": tool.description} for tool in found.tools]
+    return Report("server_tools", {"tools": tools, "tokens": found.tokens, "seconds": seconds}, whole=True)
+
+
+def _with_host(name: str, work: Callable[[Any], Awaitable[T]]) -> T:
+    async def run() -> T:
+        user = _User()
+        try:
+            return await work(open_host(user))
+        finally:
+            await close_host(user)
+
+    try:
+        return asyncio.run(run())
+    except ServerError as error:
+        why = one_line(str(error)).removeprefix(f"{name}: ")
+        raise NexusError("network", f"MCP server {name}", why, f"Try again with: nexus mcp test {name}") from error
+
+
+class _User:
+    """The user of a host for one command."""
+
+
+def _read_catalogue(source: Source, directory: str) -> Catalogue:
+    options = source.live.state.options if source.live else None
+    folder = working_folder(directory) if directory else source.folder()
+    return Catalogue.read(folder, options.servers if options else ())
+
+
+def _find(source: Source, name: str, directory: str) -> ServerEntry:
+    """Return a server; raise `NexusError("usage", ...)` with the reason if it is not in effect."""
+    catalogue = _read_catalogue(source, directory)
+    if (entry := catalogue.entries.get(name)) is not None:
+        return entry
+    broken = next((line for line in catalogue.files.problems if line.startswith(f"MCP server {name} ")), "")
+    near = nearest_name(name, catalogue.entries)
+    hint = f"The nearest is {near}" if near else f"{source.prefix}mcp list lists them"
+    raise NexusError("usage", f"server {one_line(name)[:64]}", broken or "there is none of this name", hint)
+
+
+def _complete_servers(source: Source) -> Sequence[str]:
+    return list(_read_catalogue(source, "").entries)
+
+
+NOUN = Noun(
+    "mcp",
+    "nexus",
+    (
+        Verb(build_list, "list", Authority.PERMITS, "nothing"),
+        Verb(remove, "remove", Authority.PERMITS, "nothing", False, complete=_complete_servers),
+        Verb(test_server, "test", Authority.PERMITS, "nothing", False, complete=_complete_servers),
+        Verb(log_in, "login", Authority.PERMITS, "nothing", False, complete=_complete_servers),
+    ),
+    "List, test or remove MCP servers, or log in.",
+    "nexus mcp add in a shell adds one. A change is in effect from the next message on.",
+    ("add",),
+)

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.commands.arguments import require_ledger, require_record
+from nexus_cli.commands.arguments import require_ledger, require_record, wait_settled
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
 from nexus_cli.commands.sessions import one_line_title, reopen_fork
-from nexus_cli.commands.undo import wait_settled
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.entry import Kind
@@ -155,7 +154,7 @@ async def _go_back(context: CommandContext, turn: _Turn, part: str) -> None:
 
     ledger, before = require_ledger(context), context.session.id
     kept = [one["path"] for report in done for one in report["kept"]]
-    await reopen_fork(context, await asyncio.to_thread(fork_before, ledger, before, turn.entry, kept))
+    await reopen_fork(context, (await asyncio.to_thread(fork_before, ledger, before, turn.entry, kept)).id)
     context.fill(turn.text)
     redo = f", then {len(done)} times /redo" if done[1:] else ", then /redo" if done else ""
     context.say(f"Back to before message {turn.number}. To return: /resume {short_id(ledger, before)}{redo}")

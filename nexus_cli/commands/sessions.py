@@ -1,97 +1,215 @@
-"""`/resume`, `/clear`, `/fork`, `/edit` and `/rename`: list, change, copy and name sessions."""
+"""Sessions: list, read, search, stop, copy, name and delete them; `/resume`, `/clear`, `/fork`, `/edit`, `/rename`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
+from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import parse_session_name, require_ledger, require_record, resume_options
+from nexus_cli.commands.arguments import read_source, require_ledger, require_record, resume_options, show_report
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
-from nexus_cli.commands.verb import Authority
+from nexus_cli.commands.export import Form, Output, Page, Raw, write_export
+from nexus_cli.commands.runs import cancel_run
+from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.elide import clip_text, plural
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.engine.requests.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.reports import sessions as reports
 from nexus_cli.reports.conversation import shown_text
+from nexus_cli.reports.export import HTML
+from nexus_cli.reports.text.lines import known_dollars
 
 MOST = 200
-"""Most sessions that are listed; a search reaches the others."""
+"""Most sessions that are offered; a search reaches the others."""
+LISTED = 50
+"""Default number of listed sessions."""
+LONGEST_NAME = 100
 LIST = "list"
 """The argument that lets the person choose the message to edit."""
+KEPT = "Completed steps are kept."
+Key = Annotated[str, Option("ID", "Id, its start or end, or name.", is_argument=True, least=0)]
 TITLE = 100
 """Most characters of a title."""
 
 
-async def resume_session(context: CommandContext, rest: str) -> None:
+def build_list(
+    source: Source,
+    everywhere: Annotated[bool, Option(None, "Those of every folder, and runs of nexus ask.", "--all")] = False,
+    limit: Annotated[int, Option("N", "Show at most this many, newest first.")] = LISTED,
+    worktree: Annotated[str, Option("NAME", "Those of this project in the worktree of this name.")] = "",
+    running: Annotated[bool, Option(None, "All that runs, waits or asks now, in any terminal and folder.")] = False,
+) -> Report[Any]:
+    """List the sessions of this folder, the newest first. Runs of nexus ask are kept apart."""
+    ledger = source.ledger
+    if running:
+        from nexus_cli.reports.running import running_report  # noqa: PLC0415  (few ask for it)
+
+        return Report("running", running_report(ledger))
+    if worktree:
+        value = reports.list_in_worktree(ledger, None if everywhere else source.project, worktree, limit)
+    else:
+        value = reports.list_sessions(ledger, None if everywhere else str(source.folder()), limit)
+    more = reports.describe_more_sessions(value) if limit == LISTED and source.is_piped else ""
+    return Report("sessions", value, whole=True, note=more)
+
+
+def build_session(source: Source, key: Key) -> Report[Any]:
+    """Print what happened in a session."""
+    return Report("session", reports.show_session(source.ledger, source.find(key)), whole=True)
+
+
+def build_search(
+    source: Source,
+    text: Annotated[str, Option("TEXT", "Plain text to search for; case is ignored.", is_argument=True, least=0)],
+    everywhere: Annotated[bool, Option(None, "Sessions of every folder.", "--all")] = False,
+    limit: Annotated[int, Option("N", "Show at most this many matches.")] = 20,
+) -> Report[Any]:
+    """Search what was said and done in the sessions of this folder, newest first."""
+    folder = None if everywhere else str(source.folder())
+    return Report("search", reports.search_sessions(source.ledger, replace_surrogates(text), folder, limit))
+
+
+def stop_session(
+    source: Source,
+    key: Annotated[str, Option("ID", "Id or name of a session, or a run such as run-3.", is_argument=True)],
+    yes: Annotated[bool, Option(None, "Do not ask.", "--yes -y")] = False,
+) -> None:
+    """Stop a session that is open in another terminal, or cancel a run. Completed steps are kept.
+
+    The process of the session gets SIGTERM: it stops the turn, saves and ends.
+    """
+    from nexus_cli.reports.running import stop_running  # noqa: PLC0415  (few ask for it)
+
+    ledger = source.ledger
+    if key.startswith("run-"):
+        cancel_run(source, key)
+        source.say(f"the run {key} is cancelled. {KEPT}")
+        return
+    session = source.find(key)
+    _refuse_open(source, session)
+    owner = stop_running(ledger, session)
+    named = " ".join(filter(None, (f"nexus {owner.command}".rstrip(), owner.terminal)))
+    if not yes and source.confirm is None:
+        raise NexusError("usage", f"session {session}", f"it would end {named}, process {owner.pid}", "Add --yes")
+    if source.confirm and not yes and not source.confirm(f"It is open in {named}, process {owner.pid}. {KEPT} End it?"):
+        return
+    if not ledger.end_owner(session, owner):
+        raise NexusError("usage", f"session {session}", "it has just been closed", "nexus sessions list --running")
+    source.say(f"process {owner.pid} was told to end. {KEPT}")
+
+
+def fork(
+    source: Source, key: Key, name: Annotated[str, Option("NAME", "Name of the new session.", least=0)] = ""
+) -> Report[Any]:
+    """Copy a session as it is now into a new one, and print its id."""
+    from nexus_cli.session import undo_files  # noqa: PLC0415  (imports the undo)
+
+    made = undo_files.fork_session(source.ledger, source.find(key), name=name)
+    return Report("", {"id": made.id}, line=made.id)
+
+
+def rename(
+    source: Source, key: Key, name: Annotated[str, Option("NAME", "The new name.", is_argument=True, least=0)]
+) -> None:
+    """Name a session; --resume finds it by that name."""
+    source.ledger.rename_session(source.find(key), name)
+
+
+def delete_session(
+    source: Source, key: Key, yes: Annotated[bool, Option(None, "Do not ask in a terminal.", "--yes -y")] = False
+) -> None:
+    """Delete a session and everything that no other session uses. This cannot be undone."""
+    from nexus_cli.undo.retention import forget_session  # noqa: PLC0415  (imports the undo)
+
+    ledger = source.ledger
+    info = ledger.find_session(key)
+    _refuse_open(source, info.id)
+    named = f'{info.id} "{info.name}"' if info.name else info.id
+    question = f"Session {named} has {plural(info.entries, 'entry', 'entries')}. Delete it for good?"
+    if source.confirm and not yes and not source.confirm(question):
+        source.say("nothing was deleted.")
+        return
+    if not ledger.lock(info.id):
+        raise NexusError("usage", f"session {info.id}", "it is open in another process", "End that one first")
+    freed = ledger.delete_session(info.id)
+    forget_session(places().data, info.id)
+    source.say(f"deleted session {info.id}, {freed:,} bytes freed.")
+
+
+def _refuse_open(source: Source, session: str) -> None:
+    """Raise `NexusError("usage", ...)` if the session is the one in which the command was typed."""
+    if source.live and session == source.session():
+        raise NexusError("usage", "This session is open here", "you type in it", "/exit leaves it")
+
+
+def export(
+    source: Source, key: Key, form: Form = "", html: Page = False, raw: Raw = False, output: Output = ""
+) -> Iterator[str] | None:
+    """Write a whole session as Markdown, as JSON Lines, as a page, or as Claude Code keeps it. See nexus export."""
+    given = output or ("." if source.live else "")
+    return write_export(source, key, HTML if html and not form else form, given, raw=raw)
+
+
+async def resume_session(
+    context: CommandContext,
+    words: Annotated[str, Option("[ID|WORDS]", "Which session.", is_argument=True, is_text=True)] = "",
+    everywhere: Annotated[bool, Option(None, "Choose from those of every folder.", "--all")] = False,
+    running: Annotated[bool, Option(None, "List all that runs, waits or asks now.")] = False,
+    stop: Annotated[str, Option("ID", "End one of these.")] = "",
+) -> None:
     """Resume another session.
 
     ID is an id, its start or end, or a name; WORDS are searched in titles, then in messages. Without an argument choose
     from the sessions of this folder, with --all from all, including runs of `nexus ask`. The conversation is shown
     again. --running lists all that runs, waits or asks now, in any terminal; --stop ID ends one of these sessions.
     """
-    ledger = require_ledger(context)
-    if rest == "--running":
-        from nexus_cli.reports.running import running_report  # noqa: PLC0415  (few ask for it)
-
-        context.show("running", await asyncio.to_thread(running_report, ledger))
+    source = read_source(context)
+    if running:
+        show_report(context, await asyncio.to_thread(build_list, source, running=True))
         return
-    option, _, name = rest.partition(" ")
-    if option == "--stop":
-        await asyncio.to_thread(_stop_session, context, ledger, name.strip())
+    if stop:
+        await asyncio.to_thread(stop_session, source, stop, yes=True)
         return
-    if rest in ("", "--all"):
-        others, _ = _others(context, everywhere=bool(rest))
+    if words:
+        chosen = await _find_session(context, source, words)
+    else:
+        others, _ = _others(source, everywhere=everywhere)
         if not others:
             context.say("There is no other session in this folder; /resume --all lists all, also runs of `nexus ask`.")
             return
-        chosen = await _choose_session(context, "Which session?", others, "", everywhere=bool(rest))
-    else:
-        chosen = await _find_session(context, rest)
+        chosen = await _choose_session(context, source, "Which session?", others, everywhere=everywhere)
     if not chosen:
         return
-    found = ledger.find_session(chosen)
-    if found.id == context.session.id:
+    if chosen == context.session.id:
         context.say("This session is already open.")
         return
-    await context.reopen(resume_options(context, resume=found.id, model="", effort="", recipe=""))
+    await context.reopen(resume_options(context, resume=chosen, model="", effort="", recipe=""))
 
 
-def _stop_session(context: CommandContext, ledger: Ledger, name: str) -> None:
-    from nexus_cli.reports.running import stop_running  # noqa: PLC0415  (few ask for it)
-
-    session = ledger.find_session(name).id
-    if session == context.session.id:
-        context.say("This session is open here; /exit leaves it.")
-        return
-    owner = stop_running(ledger, session)
-    if not ledger.end_owner(session, owner):
-        raise NexusError("usage", f"session {session}", "it has just been closed", "See /resume --running")
-    context.say(f"Process {owner.pid} was told to end. Completed steps are kept.")
-
-
-async def _find_session(context: CommandContext, words: str) -> str:
+async def _find_session(context: CommandContext, source: Source, words: str) -> str:
     """Return the id of the session that `words` name or that contains them, "" if the person chooses none of several.
 
     Titles in this folder come before those in others, and titles before messages. Raises `NexusError("usage", ...)` if
     nothing matches.
     """
-    ledger, title = require_ledger(context), f'Which session with "{words[:TITLE]}"?'
+    ledger, title = source.ledger, f'Which session with "{words[:TITLE]}"?'
     try:
-        return ledger.find_session(words).id
+        return source.find(words)
     except NexusError as error:
         if error.kind != "usage":
             raise
         unknown = error
     for everywhere in (False, True):
-        others, _ = _others(context, words, everywhere=everywhere)
+        others, _ = _others(source, words, everywhere=everywhere)
         if len(others) > 1:
-            return await _choose_session(context, title, others, words, everywhere=everywhere)
+            return await _choose_session(context, source, title, others, words, everywhere=everywhere)
         if others:
             return others[0].id
     hits = (await asyncio.to_thread(reports.search_sessions, ledger, words, None, MOST))["hits"]
@@ -105,26 +223,31 @@ async def _find_session(context: CommandContext, words: str) -> str:
 
 
 async def _choose_session(
-    context: CommandContext, title: str, others: Sequence[SessionInfo], words: str, *, everywhere: bool
+    context: CommandContext,
+    source: Source,
+    title: str,
+    others: Sequence[SessionInfo],
+    words: str = "",
+    *,
+    everywhere: bool,
 ) -> str:
     """Let the person choose one of `others`, which match `words`; return its id, "" for none. Typing searches all
     sessions."""
-    ledger = require_ledger(context)
 
     def search(more: str) -> tuple[Sequence[Choice], int]:
         try:
-            found, total = _others(context, f"{words} {more}", everywhere=everywhere)
+            found, total = _others(source, f"{words} {more}", everywhere=everywhere)
         except NexusError:  # a key press cannot report it; taking the choice does
             return (), 0
-        return _choices(ledger, found), total
+        return _choices(source.ledger, found), total
 
-    return await context.choose(title, _choices(ledger, others), search) or ""
+    return await context.choose(title, _choices(source.ledger, others), search) or ""
 
 
-def _others(context: CommandContext, words: str = "", *, everywhere: bool = False) -> tuple[list[SessionInfo], int]:
+def _others(source: Source, words: str = "", *, everywhere: bool = False) -> tuple[list[SessionInfo], int]:
     """Return the newest sessions, except the open one, that have all `words`, and their total number."""
-    folder = None if everywhere else str(context.session.folder)
-    return require_ledger(context).search_titles(words, folder, MOST, runs=everywhere, without=context.session.id)
+    folder = None if everywhere else str(source.folder())
+    return source.ledger.search_titles(words, folder, MOST, runs=everywhere, without=source.session())
 
 
 def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
@@ -133,40 +256,25 @@ def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
         return []
     now = local_now()
     ends = ledger.short_ids([one.id for one in sessions])
+    costs = [known_dollars(one.cost_usd, one.known_usd) or "$?" for one in sessions]
+    titles = [one_line_title(one.name or reports.title_of(one.first_text)) for one in sessions]
     rows = [
-        (format_age(one.updated, now), plural(one.turns, "turn"), _cost(one), end)
-        for one, end in zip(sessions, ends, strict=True)
+        (format_age(one.updated, now), plural(one.turns, "turn"), cost, end)
+        for one, cost, end in zip(sessions, costs, ends, strict=True)
     ]
     sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
-        Choice(info.id, _title(info), "  ".join(cell.rjust(size) for cell, size in zip(row, sizes, strict=True)))
-        for info, row in zip(sessions, rows, strict=True)
+        Choice(info.id, title, "  ".join(cell.rjust(size) for cell, size in zip(row, sizes, strict=True)))
+        for info, title, row in zip(sessions, titles, rows, strict=True)
     ]
-
-
-def _title(info: SessionInfo) -> str:
-    """Return the name of a session, else its first message."""
-    words = info.name or info.first_text.split("\n\n<", 1)[0]
-    return one_line_title(words)
 
 
 def one_line_title(words: str) -> str:
     return clip_text(" ".join(words[: 4 * TITLE].split()), TITLE) or "(no words)"
 
 
-def _cost(info: SessionInfo) -> str:
-    """Format dollars, with `+` if a part has no known price."""
-    more, known = "+" * (info.cost_usd is None), info.known_usd
-    if not known:
-        return "$?" if more else "$0.00"
-    return f"${known:.2f}{more}" if known >= 0.005 else f"<$0.01{more}"
-
-
-def _complete_resume(context: CommandContext) -> Sequence[str]:
-    try:
-        return [info.name if info.name and " " not in info.name else info.id for info in _others(context)[0]]
-    except NexusError:
-        return ()
+def _complete_sessions(source: Source) -> Sequence[str]:
+    return [info.name if info.name and " " not in info.name else info.id for info in _others(source)[0]]
 
 
 async def clear_session(context: CommandContext, rest: str) -> None:
@@ -181,7 +289,7 @@ async def clear_session(context: CommandContext, rest: str) -> None:
         context.say(f"Previous session: /resume {reports.short_id(context.session.ledger, before.id)}")
 
 
-async def fork_session(context: CommandContext, rest: str) -> None:
+async def continue_in_copy(context: CommandContext, rest: str) -> None:
     """Continue in a copy of this session.
 
     The original session stays unchanged. Both share the messages sent so far, so the provider's cache still hits. NAME
@@ -191,25 +299,30 @@ async def fork_session(context: CommandContext, rest: str) -> None:
     if not ledger.session(before).entries:
         raise usage_error("fork", rest, "this session has no messages yet", "Send one first")
     context.session.refuse_to_leave()
-    from nexus_cli.session import undo_files  # noqa: PLC0415  (imports the undo)
-
-    made = undo_files.fork_session(ledger, before, name=parse_session_name("fork", rest))
-    await reopen_fork(context, made)
+    made = fork(read_source(context), before, _check_name("fork", rest))
+    await reopen_fork(context, made.value["id"])
     context.say(f"This is a copy. Previous session: /resume {reports.short_id(ledger, before)}")
 
 
-async def reopen_fork(context: CommandContext, made: SessionInfo) -> None:
+def _check_name(command: str, name: str) -> str:
+    """Return `name` as the name of a session."""
+    if len(name) > LONGEST_NAME:
+        raise usage_error(command, name, f"a name has at most {LONGEST_NAME} characters")
+    return name
+
+
+async def reopen_fork(context: CommandContext, made: str) -> None:
     """Continue in a fork of the session; the fork is deleted if that is impossible."""
     ledger, before = require_ledger(context), context.session.id
     try:
-        await context.reopen(resume_options(context, resume=made.id))
+        await context.reopen(resume_options(context, resume=made))
     except BaseException:
         if context.session.id == before:  # an unused copy would stay in the list
             from nexus_cli.undo.retention import forget_session  # noqa: PLC0415  (imports the undo)
 
             with suppress(NexusError):  # an empty one is gone already
-                ledger.delete_session(made.id)
-            forget_session(places().data, made.id)
+                ledger.delete_session(made)
+            forget_session(places().data, made)
         raise
 
 
@@ -236,7 +349,7 @@ async def edit_message(context: CommandContext, rest: str) -> None:
     context.session.refuse_to_leave()
     from nexus_cli.session import undo_files  # noqa: PLC0415  (imports the undo)
 
-    await reopen_fork(context, undo_files.fork_before(ledger, before, entry))
+    await reopen_fork(context, undo_files.fork_before(ledger, before, entry).id)
     context.fill(words)
     named = reports.short_id(ledger, before)
     context.say(f"Edit and send again. Files stay as they are. Previous session: /resume {named}")
@@ -257,24 +370,32 @@ async def rename_session(context: CommandContext, rest: str) -> None:
     """
     if not rest:
         raise usage_error("rename", rest, "the name is missing")
-    ledger = require_ledger(context)
-    ledger.rename_session(context.session.id, parse_session_name("rename", rest))
-    context.say(f'Renamed to "{ledger.session(context.session.id).name}".')
+    rename(read_source(context), context.session.id, _check_name("rename", rest))
+    context.say(f'Renamed to "{require_ledger(context).session(context.session.id).name}".')
 
 
-COMMANDS = (
-    Command(
-        "resume",
-        "session",
-        resume_session,
-        "[ID|WORDS|--all|--running|--stop ID]",
-        idle=True,
-        complete=_complete_resume,
-        aliases=("sessions",),
-        is_first=True,
+RESUME = Verb(resume_session, authority=Authority.PERMITS, complete=_complete_sessions)
+NOUN = Noun(
+    "sessions",
+    "session",
+    (
+        RESUME,
+        Verb(build_list, "list"),
+        Verb(build_session, "show", complete=_complete_sessions),
+        Verb(build_search, "search"),
+        Verb(export, "export", Authority.PERMITS, has_json=False, complete=_complete_sessions),
+        Verb(stop_session, "stop", Authority.PERMITS, "write", has_json=False),
+        Verb(fork, "fork", Authority.PERMITS, "write", has_json=False, complete=_complete_sessions),
+        Verb(rename, "rename", Authority.PERMITS, "write", has_json=False, complete=_complete_sessions),
+        Verb(delete_session, "delete", Authority.PERMITS, "write", has_json=False, complete=_complete_sessions),
     ),
+    "Resume, list, read, stop or delete sessions.",
+    is_idle=True,
+)
+COMMANDS = (
+    Noun("resume", "session", (RESUME,), is_first=True, is_idle=True),
     Command("clear", "session", clear_session, idle=True, aliases=("new", "reset"), is_first=True),
-    Command("fork", "session", fork_session, "[NAME]", idle=True),
+    Command("fork", "session", continue_in_copy, "[NAME]", idle=True),
     Command("edit", "session", edit_message, f"[{LIST}]", idle=True, complete=lambda context: (LIST,)),
     Command("rename", "session", rename_session, "NAME", authority=Authority.ACTS),
 )

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from inspect import Parameter
 from typing import Any, get_args
 
-from nexus_cli.commands.arguments import read_source, warn_if_stale
-from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.commands.verb import LISTS, TEXTS, Authority, Noun, Verb, VerbParameter
+from nexus_cli.commands.arguments import read_source, show_report, wait_settled, warn_if_stale
+from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
+from nexus_cli.commands.verb import LISTS, TEXTS, Authority, Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MAX_INT
 
 _WORD = re.compile(r"""\s*("[^"]*"(?=\s|$)|'[^']*'(?=\s|$)|\S+)""")
-_INTEGER = re.compile(r"-?[0-9]{1,15}")
+_INTEGER = re.compile(r"[#-]?[0-9]{1,15}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +45,11 @@ def make_slash_command(noun: Noun) -> Command:
             return
         if verb.of_session:
             warn_if_stale(context)
-        source = read_source(context)
-        if verb.opens in ("write", "create") and not (source.ledger.is_kept and source.ledger.writes):
-            hint = f"Use nexus {noun.name} in a shell"
-            raise NexusError("usage", f"/{noun.name} {verb.name}".rstrip(), "this session is not saved", hint)
-        said: list[str] = []
-        result = await asyncio.to_thread(verb.run, replace(source, say=said.append), **given)
-        for line in said:
-            source.say(line)
-        if isinstance(result, str):
-            context.show("text", {"text": result})
-        elif result is not None:
-            context.show(result.form, result.value)
-        if verb.then:
-            await verb.then(context)
+        source, what = read_source(context), f"/{noun.name} {verb.name}".rstrip()
+        writes_more = verb.opens in ("write", "create") and not verb.of_session
+        if writes_more and not (source.ledger.is_kept and source.ledger.writes):
+            raise NexusError("usage", what, "this session is not saved", f"Use nexus {noun.name} in a shell")
+        await _run_verb(context, source, what, verb, given)
 
     run.__doc__ = _describe(noun, verbs)
     only_permits = {verb.authority for verb in verbs} == {Authority.PERMITS}
@@ -73,10 +64,45 @@ def make_slash_command(noun: Noun) -> Command:
         complete=(lambda context: _complete(noun, context)) if takes_words else None,
         aliases=noun.aliases,
         is_first=noun.is_first,
-        is_local=all(verb.is_local for verb in verbs),
+        is_local=all(verb.is_local or verb.authority is Authority.PERMITS for verb in verbs),
         verbs=verbs,
         authority=Authority.PERMITS if only_permits else lambda context, rest: _authority(noun, rest),
     )
+
+
+async def _run_verb(context: CommandContext, source: Source, what: str, verb: Verb, given: dict[str, Any]) -> None:
+    """Run a verb in a thread, which may ask the person, and show its report."""
+    loop = asyncio.get_running_loop()
+
+    async def choose(question: str) -> bool:
+        while said:
+            source.say(said.pop(0))
+        about, _, asks = question.rpartition(". ")
+        if about:
+            context.say(f"{about}.")
+        chosen = await context.choose(asks, [Choice("", "no"), Choice("yes", "yes")])
+        if chosen is None:
+            raise NexusError("usage", what, "cancelled", "Nothing was changed")
+        return bool(chosen)
+
+    def confirm(question: str) -> bool:
+        return asyncio.run_coroutine_threadsafe(choose(question), loop).result()
+
+    said: list[str] = []
+
+    async def work() -> None:
+        running = asyncio.to_thread(verb.run, replace(source, confirm=confirm, say=said.append), **given)
+        result = await wait_settled(running)
+        for line in said:
+            source.say(line)
+        if isinstance(result, str):
+            context.show("text", {"text": result})
+        elif isinstance(result, Report):
+            show_report(context, result)
+
+    await (context.busy(verb.busy, work()) if verb.busy else work())
+    if verb.then:
+        await verb.then(context)
 
 
 def find_verb(noun: Noun, rest: str) -> tuple[Verb, str]:
@@ -154,8 +180,9 @@ def _take(name: str, verb: Verb, given: dict[str, Any], chosen: VerbParameter, t
         given[chosen.name] = [*given.get(chosen.name, ()), text] if chosen.kind in LISTS else text
         return
     kind = next((one for one in get_args(chosen.kind) if one is not type(None)), chosen.kind)
+    is_number, text = _INTEGER.fullmatch(text), text.removeprefix("#")
     least = chosen.option.least
-    is_whole = kind is int and _INTEGER.fullmatch(text) and least <= int(text) <= MAX_INT
+    is_whole = kind is int and is_number and least <= int(text) <= MAX_INT
     if not (is_whole or (kind is float and _is_amount(text))):
         bound = f" from {least} on" if least >= 0 else ""
         what = f"a whole number{bound}" if kind is int else "a number above 0"
@@ -173,8 +200,12 @@ def _is_amount(text: str) -> bool:
 def _take_words(
     name: str, verb: Verb, given: dict[str, Any], arguments: Sequence[VerbParameter], left: list[_Word]
 ) -> None:
-    """Give the words that are no options to the arguments, then to flags and numbers without a name."""
+    """Give the words that are no options to a number without a name, to the arguments, to a text without a name, then
+    to flags."""
     takes_one = any(one.option.is_bare and one.kind is str for one in verb.parameters)
+    bare = next((one for one in verb.parameters if one.option.is_bare and one.name not in given), None)
+    if bare and bare.kind is not str and left and _INTEGER.fullmatch(left[0].text):
+        _take(name, verb, given, bare, left.pop(0).text)
     for number, one in enumerate(arguments, 1):
         if not left:
             break
@@ -186,9 +217,7 @@ def _take_words(
     for word in left:
         others = [one for one in verb.parameters if not one.option.is_argument and one.name not in given]
         flag = next((one for one in others if one.kind is bool and one.flag == f"--{word.text.casefold()}"), None)
-        bare = next(
-            (one for one in others if one.option.is_bare and (one.kind is str or _INTEGER.fullmatch(word.text))), None
-        )
+        bare = next((one for one in others if one.option.is_bare and one.kind is str), None)
         if flag is None and bare is None:
             hint = f"/{name} {verb.usage}" if verb.usage else ""
             raise usage_error(name, word.rest, "it takes no such argument", hint)
@@ -200,7 +229,7 @@ def _usage(verbs: Sequence[Verb]) -> str:
     named = [verb for verb in verbs if verb.name]
     if not named:
         return verbs[0].usage
-    forms = [verb.usage for verb in verbs if not verb.name and verb.usage]
+    forms = [one.usage for verb in verbs if not verb.name for one in verb.parameters if one.option.is_argument]
     words = "|".join(verb.name for verb in named)
     return f"[{' | '.join([*forms, words if len(named) > 1 or forms else named[0].usage])}]"
 

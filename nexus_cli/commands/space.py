@@ -1,122 +1,258 @@
-"""`/space`: conversations of which you or the agent of this session are a member."""
+"""Conversations of several people and agents, of which you or the agent of this session are a member."""
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.commands.arguments import require_ledger
-from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.commands.command import CommandContext, usage_error
+from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.config.paths import working_folder
+from nexus_cli.config.project_settings import settings_in
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import LEVELS, require_level
+from nexus_cli.core.run import AGENT, PRIORITY, check_name
 from nexus_cli.core.services import Spaces
-from nexus_cli.ledger import Ledger
 
 if TYPE_CHECKING:
-    from nexus_cli.core.run import Space
+    from nexus_cli.config.settings import Settings
+    from nexus_cli.core.run import Entity, Space
 
-READ, POST, ENTER = "read", "post", "enter"
-LAST = 50
-"""Most messages that are shown."""
-
-
-async def use_spaces(context: CommandContext, rest: str) -> None:
-    """List the spaces; read one, post, or enter one.
-
-    `read SPACE` shows its newest messages and marks them as read, `post SPACE TEXT` posts a message in your name.
-    `enter SPACE` makes it the default space for messages of this session's agent; nexus must be a member, see nexus
-    space.
-    """
-    word, _, more = rest.partition(" ")
-    if rest and word not in (READ, POST, ENTER):
-        raise usage_error("space", rest, f"expected {READ}, {POST} or {ENTER}")
-    ledger = require_ledger(context)
-    if not rest:
-        _list(context, ledger)
-        return
-    space, text = _split(ledger, rest, more.strip())
-    if word == POST:
-        await _post(context, ledger, space, text)
-    elif text:
-        raise usage_error("space", rest, "unexpected text after the name of the space")
-    elif word == READ:
-        _read(context, ledger, space)
-    else:
-        _enter(context, space)
+ALLOW_HELP = "What runs without asking: reading in the project; also edits; also confined commands; everything."
+MOST_SHOWN, MOST_PRIORITY = 10_000, 9
+SpaceName = Annotated[str, Option("SPACE", "A name or an id, such as space-3.", is_argument=True)]
+As = Annotated[str, Option("NAME", "Act as this member; default: you.", "--as")]
 
 
-def _list(context: CommandContext, ledger: Ledger) -> None:
+def build_list(source: Source) -> Report[Any]:
+    """List the spaces, who is in them, and how many messages are new to you."""
     from nexus_cli.spaces.people import own_name  # noqa: PLC0415
     from nexus_cli.spaces.space_reports import list_spaces  # noqa: PLC0415
 
-    context.show("spaces", list_spaces(ledger, ledger.spaces.find_entity(own_name(ledger, context.settings))))
+    reader = source.ledger.spaces.find_entity(own_name(source.ledger, read_settings(source)))
+    return Report("spaces", list_spaces(source.ledger, reader), whole=True)
 
 
-def _read(context: CommandContext, ledger: Ledger, space: Space) -> None:
-    from nexus_cli.spaces.people import find_reader  # noqa: PLC0415
+def create(
+    source: Source,
+    name: Annotated[str, Option("NAME", "The name of the space.", is_argument=True, least=0)],
+    member: Annotated[list[str] | None, Option("NAME", "Somebody who takes part; repeatable.")] = None,
+    agent: Annotated[list[str] | None, Option("NAME", "An agent that takes part; repeatable.")] = None,
+    model: Annotated[str, Option("NAME", "A litellm model name, or an alias.", "--model -m")] = "",
+    recipe: Annotated[str, Option("NAME", "The recipe of the run: what it may do, and what its context holds.")] = "",
+    allow: Annotated[str, Option("|".join(LEVELS), ALLOW_HELP)] = "",
+    max_cost: Annotated[float | None, Option("USD", "Dollars of one run of these agents.")] = None,
+    directory: Annotated[str, Option("DIR", "Work in DIR.", "--cd -C")] = "",
+) -> Report[Any]:
+    """Create a space with you in it. The options are those of the agents' runs: by default they only read."""
+    from nexus_cli.provider.available_models import resolve_alias  # noqa: PLC0415
+    from nexus_cli.session.recipes import recipe_for  # noqa: PLC0415
+    from nexus_cli.spaces.people import is_agent_name, make_member, own_entity  # noqa: PLC0415
+    from nexus_cli.spaces.space_reports import space_json  # noqa: PLC0415
+
+    ledger, settings = source.ledger, read_settings(source)
+    folder = working_folder(directory) if directory else source.folder()
+    if recipe:
+        recipe_for(recipe, folder)
+    level = require_level(allow, "--allow") if allow else ""
+    said: dict[str, Any] = {"model": resolve_alias(model, settings) if model else "", "recipe": recipe, "allow": level}
+    said |= {"max_cost": max_cost, "folder": str(folder) if directory else ""}
+    given = {key: value for key, value in said.items() if value}
+    agents = [*(agent or ()), *(one for one in member or () if is_agent_name(ledger, settings, one))]
+    if given and not agents:
+        raise NexusError("usage", f"--{next(iter(given))}", "it is an option of agents", "Name one: --agent NAME")
+    for one in (*(member or ()), *agents):
+        check_name(one, "the name")
+    ledger.spaces.check_free(name)
+    people = [own_entity(ledger, settings)]
+    people += [make_member(ledger, settings, one, folder, {}) for one in member or () if one not in agents]
+    people += [make_member(ledger, settings, one, folder, given, agent=True) for one in agents]
+    made = ledger.spaces.create(name, format_utc(local_now()), project=ledger.project_of(folder), members=people)
+    return Report("", {"version": 1, "space": space_json(made)}, line=made.id)
+
+
+def join(
+    source: Source,
+    space: SpaceName,
+    name: Annotated[str, Option("NAME", "Who joins; default: you.", "--as")] = "",
+    agent: Annotated[bool, Option(None, "It is an agent.")] = False,
+) -> None:
+    """Join a space, or let somebody join. All that was said there is new to them."""
+    from nexus_cli.spaces.people import make_member, own_entity  # noqa: PLC0415
+
+    ledger, settings = source.ledger, read_settings(source)
+    found = ledger.spaces.find(space)
+    if agent and not name:
+        raise NexusError("usage", "--agent", "it says that NAME is an agent", "Name it: --as NAME")
+    if name:
+        who = make_member(ledger, settings, name, source.folder(), {}, agent=agent)
+    else:
+        who = own_entity(ledger, settings)
+    joined = ledger.spaces.join(found, who)
+    kind = " (agent)" if who.kind == AGENT else ""
+    source.say(f"member {who.name}{kind} {'is' if joined else 'was already'} in {found.name}.")
+
+
+def leave(source: Source, space: SpaceName, name: As = "") -> None:
+    """Leave a space; what was said there stays."""
+    found, who = find_member(source, read_settings(source), space, name)
+    source.ledger.spaces.leave(found, who)
+    source.say(f"member {who.name} has left {found.name}.")
+
+
+def mute(
+    source: Source,
+    space: SpaceName,
+    name: Annotated[str, Option("NAME", "An agent.", is_argument=True)],
+    off: Annotated[bool, Option(None, "Let messages start it again.")] = False,
+) -> None:
+    """Let the messages of a space start an agent no more. It stays a member and what it does goes on."""
+    found, who = find_member(source, read_settings(source), space, name)
+    if who.kind != AGENT:
+        raise NexusError(
+            "usage", f"mute {who.name}", "it is no agent", f"nexus space list shows who is in {found.name}"
+        )
+    source.ledger.spaces.mute(found, who, muted=not off)
+    source.say(f"agent {who.name} is {'no longer muted' if off else 'muted'} in {found.name}.")
+
+
+def set_goals(
+    source: Source,
+    agent: Annotated[str, Option("AGENT", "An agent of yours.", is_argument=True)],
+    words: Annotated[
+        list[str] | None, Option("[add TEXT|list|done ID...]", "What to do; default: list.", is_argument=True)
+    ] = None,
+    priority: Annotated[int | None, Option("N", "Of a new goal, 1 to 9: 1 is the highest.")] = None,
+    long_term: Annotated[bool, Option(None, "A new goal that has no end.")] = False,
+) -> Report[Any]:
+    """Set what an agent works for beyond one run: all of its runs are told, the most important goals first."""
+    from nexus_cli.spaces import agent_goals  # noqa: PLC0415
+    from nexus_cli.spaces.people import find_agent  # noqa: PLC0415
+
+    act, _, rest = " ".join(words or ["list"]).partition(" ")
+    if priority and priority > MOST_PRIORITY:
+        raise NexusError("usage", f"--priority {priority}", f"must be at most {MOST_PRIORITY}", "1 is the highest")
+    ledger, done = source.ledger, ""
+    who = find_agent(ledger, read_settings(source), agent, source.folder())
+    if act == "add":
+        who, done = agent_goals.add_goal(ledger, who, rest, priority or PRIORITY, long_term=long_term), "added"
+    elif act == "done" and rest:
+        who, done = agent_goals.finish_goals(ledger, who, rest.split()), "finished"
+    elif act != "list" or rest:
+        raise NexusError("usage", f"goal {act} {rest}".rstrip()[:80], "expected add TEXT, list or done ID")
+    return Report("agent_goals", agent_goals.goals_report(who, done), whole=True)
+
+
+def post(
+    source: Source,
+    space: SpaceName,
+    text: Annotated[
+        list[str] | None, Option("TEXT", "What you say; - or a pipe: what stdin says.", is_argument=True)
+    ] = None,
+    name: As = "",
+) -> Report[Any]:
+    """Post a message and print its id. `@Name` starts an agent; in a space of two it starts by itself."""
+    from nexus_cli.spaces.post_message import post_message  # noqa: PLC0415
+    from nexus_cli.spaces.space_reports import posted_json  # noqa: PLC0415
+
+    settings = read_settings(source)
+    found, sender = find_member(source, settings, space, name)
+    said = " ".join(text) if text and text != ["-"] else source.read_stdin()
+    posted = post_message(source.ledger, settings, found, sender, said, source.say)
+    lines = [f"agent {agent.name} was triggered: run-{run}" for agent, run in posted.triggered]
+    lines += [f"resumed run-{run}" for run in posted.resumed]
+    if posted.message.notice:
+        lines.append(posted.message.notice)
+    elif lines:
+        lines[-1] += "; nexus serve, or nexus space open, lets it work"
+    for line in lines:
+        source.say(line)
+    return Report("", posted_json(posted), line=posted.message.id)
+
+
+def post_words(
+    source: Source,
+    words: Annotated[str, Option("SPACE TEXT", "What you say, and where.", is_argument=True, is_text=True)],
+) -> Report[Any]:
+    """Post a message in your name. `@Name` starts an agent; in a space of two it starts by itself."""
+    space, text = _split_name(source, words)
+    return post(source, space, [text])
+
+
+def _split_name(source: Source, words: str) -> tuple[str, str]:
+    """Split `words` into the name or id of a space that they begin with, the longest match, and the rest."""
+    if words.startswith('"') and '"' in words[1:]:
+        name, _, more = words[1:].partition('"')
+        return name, more.strip()
+    folded = words.casefold() + " "
+    names = [one.name for one in source.ledger.spaces.list_spaces() if folded.startswith(f"{one.name.casefold()} ")]
+    name = max(names, key=len, default=words.partition(" ")[0])
+    return name, words[len(name) :].strip()
+
+
+def read(
+    source: Source, space: SpaceName, last: Annotated[int, Option("N", "So many messages.")] = 50, name: As = ""
+) -> Report[Any]:
+    """Print the newest messages of a space, and mark them as read."""
     from nexus_cli.spaces.space_reports import read_space  # noqa: PLC0415
 
-    reader = find_reader(ledger, context.settings, space)
-    context.show("space_messages", read_space(ledger, space, reader, LAST))
+    found, reader = find_member(source, read_settings(source), space, name)
+    return Report("space_messages", read_space(source.ledger, found, reader, min(last, MOST_SHOWN)), whole=True)
 
 
-async def _post(context: CommandContext, ledger: Ledger, space: Space, text: str) -> None:
-    from nexus_cli.spaces.people import find_reader  # noqa: PLC0415
-    from nexus_cli.spaces.post_message import post_message  # noqa: PLC0415
-
-    sender, warned = find_reader(ledger, context.settings, space), list[str]()
-    posted = await asyncio.to_thread(post_message, ledger, context.settings, space, sender, text, warned.append)
-    for line in warned:
-        context.say(line)
-    started = [f"run-{run} of {agent.name}" for agent, run in posted.triggered]
-    begun = f"; it started {', '.join(started)}" if started else ""
-    context.say(f"{posted.message.id} is posted in {space.name}{begun}.")
-
-
-def _enter(context: CommandContext, space: Space) -> None:
+async def enter(context: CommandContext, space: SpaceName) -> None:
+    """Make a space the default for messages of this session's agent; nexus must be a member."""
     service = context.session.dispatcher.services.find(Spaces)
     if service is None:
         why = "the agent of this session is a member of no space, or was not when the session began"
-        hint = f"nexus space join {shlex.quote(space.name)} --as nexus, then /resume this session"
-        raise NexusError("usage", f"/space enter {space.name}", why, hint)
-    result = service.enter(space.name)
+        hint = f"nexus space join {shlex.quote(space)} --as nexus, then /resume this session"
+        raise usage_error("space", f"enter {space}", why, hint)
+    result = service.enter(space)
     if result.error:
-        raise NexusError("usage", "/space enter", result.error.rstrip("."), "nexus space join SPACE --as nexus")
+        raise usage_error("space", "enter", result.error.rstrip("."), "nexus space join SPACE --as nexus")
     context.say(result.output)
 
 
-def _split(ledger: Ledger, rest: str, text: str) -> tuple[Space, str]:
-    """Split `text` into the space whose name or id it begins with, the longest match, and the rest."""
-    if not text:
-        raise usage_error("space", rest, "the name of the space is missing")
-    if text.startswith('"') and '"' in text[1:]:
-        name, _, more = text[1:].partition('"')
-        return ledger.spaces.find(name), more.strip()
-    folded = text.casefold() + " "
-    named = [one for one in ledger.spaces.list_spaces() if folded.startswith(f"{one.name.casefold()} ")]
-    if named:
-        longest = max(named, key=lambda one: len(one.name))
-        return longest, text[len(longest.name) :].strip()
-    name, _, more = text.partition(" ")
-    return ledger.spaces.find(name), more.strip()
+def find_member(source: Source, settings: Settings, space: str, name: str) -> tuple[Space, Entity]:
+    """Return a space, and its member `name` or the person."""
+    from nexus_cli.spaces.people import find_reader  # noqa: PLC0415
+
+    found = source.ledger.spaces.find(space)
+    return found, find_reader(source.ledger, settings, found, name)
 
 
-def _complete_spaces(context: CommandContext) -> Sequence[str]:
-    try:
-        names = [one.name for one in require_ledger(context).spaces.list_spaces()]
-    except NexusError:
-        return ()
-    return [f"{word} {name}" for word in (READ, POST, ENTER) for name in names]
+def read_settings(source: Source) -> Settings:
+    """Return the settings of the folder; a shell command prints their notices."""
+    if source.live:
+        return source.settings()
+    settings = settings_in(source.folder())
+    for notice in settings.notices:
+        source.say(notice)
+    return settings
 
 
-COMMANDS = (
-    Command(
-        "space",
-        "work",
-        use_spaces,
-        "[read SPACE | post SPACE TEXT | enter SPACE]",
-        complete=_complete_spaces,
-        aliases=("spaces",),
+def _complete_spaces(source: Source) -> Sequence[str]:
+    return [one.name for one in source.ledger.spaces.list_spaces()]
+
+
+NOUN = Noun(
+    "space",
+    "work",
+    (
+        Verb(build_list, "list"),
+        Verb(create, "create", Authority.PERMITS, "create"),
+        Verb(join, "join", Authority.PERMITS, "write", has_json=False, complete=_complete_spaces),
+        Verb(leave, "leave", Authority.PERMITS, "write", has_json=False, complete=_complete_spaces),
+        Verb(mute, "mute", Authority.PERMITS, "write", has_json=False, complete=_complete_spaces),
+        Verb(set_goals, "goal", Authority.PERMITS, "write"),
+        Verb(post, "post", Authority.PERMITS, "write", places=("shell",)),
+        Verb(post_words, "post", Authority.PERMITS, "write", places=("slash",), complete=_complete_spaces),
+        Verb(read, "read", Authority.PERMITS, complete=_complete_spaces),
+        Verb(enter, "enter", Authority.PERMITS, complete=_complete_spaces),
     ),
+    "List spaces; read, post to or enter one.",
+    in_shell=("open",),
+    aliases=("spaces",),
 )

@@ -21,7 +21,7 @@ def build_timeline(
     With --space the messages of a space, with --run the states of a run.
     """
     form = "told_timeline" if source.live else "timeline"
-    if sum((source.is_named, bool(space), bool(run))) > 1:
+    if sum((bool(source.named), bool(space), bool(run))) > 1:
         raise NexusError("usage", "--session, --space and --run", "they are different timelines", "Give one of them")
     if reader and not space:
         raise NexusError("usage", f"--as {reader}", "it says who reads a space", "Give --space NAME too")

@@ -1,84 +1,94 @@
-"""`/undo` and `/redo`: take back what a turn did to files, and bring it back."""
+"""Take back what a turn did to files."""
 
 from __future__ import annotations
 
-import asyncio
+import os
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.commands.arguments import require_record
-from nexus_cli.commands.command import Choice, Command, CommandContext
+from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.config.paths import places, project_root
 
-T = TypeVar("T")
-_NUMBERED = re.compile(r"#?0*([1-9][0-9]{0,8})(?:\s+(.+))?")
-"""`N [PATH]`."""
+if TYPE_CHECKING:
+    from nexus_cli.ledger import LaneLog
+    from nexus_cli.undo.undo_turn import UndoRequest
 
-
-def parse_turn(rest: str) -> tuple[int | None, Sequence[str]]:
-    """Split `[N] [PATH]` into the number of a turn and paths. A file named as a number is given as `./7`."""
-    match = _NUMBERED.fullmatch(rest)
-    turn, path = (int(match[1]), match[2]) if match else (None, rest)
-    return turn, (path.strip("\"'"),) if path else ()
+_APPLIED, _RUN = re.compile(r"worktree-[A-Za-z0-9_.-]+"), re.compile(r"run-[0-9]+")
+Paths = Annotated[list[str] | None, Option("[PATH]...", "Only these files and folders.", is_argument=True)]
+Turn = Annotated[int | None, Option("N", "Number of the message; default: the newest with changes.", is_bare=True)]
+DryRun = Annotated[bool, Option(None, "Change nothing; show what would be done.")]
 
 
-async def undo(context: CommandContext, rest: str) -> None:
-    """Take back what a turn did to files.
+def undo_files(
+    source: Source,
+    path: Paths = None,
+    turn: Turn = None,
+    everything: Annotated[
+        bool, Option(None, "Also what may be yours: it changed while a command ran.", "--all")
+    ] = False,
+    dry_run: DryRun = False,
+) -> Report[Any]:
+    """Take back what a turn did to files: edits, and what its commands changed, moved and deleted.
 
-    Without an argument the newest turn that changed files and is not undone yet; again goes further back. N is the
-    number of a message, PATH a file or folder. What you changed since stays: merged where that works, else the earlier
-    version is put beside it (NAME.nexus-undo). Branches, tags, stashes and the index of git go back too, unless they
-    moved on. The model is told. What changed while a command ran and was not named by it may be yours: you are asked
-    before it is taken back.
+    Of a session, of run-N, or of worktree-NAME once that was applied. What you changed since stays: merged where that
+    works, else the earlier version is put beside it (NAME.nexus-undo), and the exit status is 1. Again goes further
+    back. Branches, tags, stashes and the index of git go back too, unless they moved on. The model is told. What
+    changed while a command ran and was not named by it may be yours: you are asked, and without a terminal it stays.
     """
-    turn, paths = parse_turn(rest)
-    await _restore(context, turn, paths, redo=False)
-
-
-async def redo(context: CommandContext, rest: str) -> None:
-    """Bring back what /undo took back.
-
-    With a PATH that path alone. Again goes further forward.
-    """
-    await _restore(context, None, (rest.strip("\"'"),) if rest else (), redo=True)
-
-
-async def _restore(context: CommandContext, turn: int | None, paths: Sequence[str], *, redo: bool) -> None:
     from nexus_cli.reports.undo import UNSURE_QUESTION, describe_unsure  # noqa: PLC0415
-    from nexus_cli.session.undo_files import restore_files, undo_request  # noqa: PLC0415
-    from nexus_cli.undo.journal import disk_errors  # noqa: PLC0415
     from nexus_cli.undo.undo_turn import find_unsure  # noqa: PLC0415
 
-    record = require_record(context)
-    with disk_errors("nothing was undone: the last changes are not written down yet"):
-        await asyncio.to_thread(context.session.dispatcher.call_changes.journal.save_waiting)
-    request = undo_request(record, context.session.folder, turn=turn, paths=paths)
-    if not redo and (unsure := await asyncio.to_thread(find_unsure, request)):
-        context.say(describe_unsure(unsure, request.project))
-        choices = [Choice("", "no"), Choice("yes", "yes")]
-        if (answer := await context.choose(UNSURE_QUESTION, choices)) is None:
-            return
-        request = replace(request, takes_unsure=bool(answer))
-
-    async def work() -> None:
-        context.show("undo", await wait_settled(asyncio.to_thread(restore_files, record, request, redo=redo)))
-
-    await context.busy("redoing" if redo else "undoing", work())
+    log, request = open_undo(source, path, turn, dry_run=dry_run)
+    if not (dry_run or everything) and source.confirm and (unsure := find_unsure(request)):
+        everything = source.confirm(f"{describe_unsure(unsure, request.project)} {UNSURE_QUESTION}")
+    return restore(log, replace(request, takes_unsure=everything))
 
 
-async def wait_settled(work: Coroutine[Any, Any, T], stopped: Callable[[], object] = lambda: None) -> T:
-    """Return the result of `work`, which runs in a thread. If the command is stopped, call `stopped` and wait for the
-    result all the same: what was begun is completed, and shown."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        stopped()
-        return await asyncio.shield(task)
+def open_undo(
+    source: Source, paths: Sequence[str] | None, turn: int | None = None, *, dry_run: bool = False
+) -> tuple[LaneLog | None, UndoRequest]:
+    """Return the record and the request for what the person names: a session, a run (`run-7`), or a worktree that was
+    applied outside of any session (`worktree-NAME`; without a record).
+
+    First settles its project. Raises `NexusError("usage", ...)` if there is none.
+    """
+    from nexus_cli.session.settle_projects import settle_projects  # noqa: PLC0415
+    from nexus_cli.session.undo_files import undo_request  # noqa: PLC0415
+    from nexus_cli.undo.journal import disk_errors  # noqa: PLC0415
+    from nexus_cli.undo.undo_turn import UndoRequest  # noqa: PLC0415
+
+    key, folder, data, log = source.named, source.folder(), places().data, None
+    if source.live:
+        with disk_errors("nothing was undone: the last changes are not written down yet"):
+            source.live.dispatcher.call_changes.journal.save_waiting()
+    if _APPLIED.fullmatch(key) and (data / "undo" / f"{key}.jsonl").exists():
+        project = os.path.realpath(project_root(folder))
+        request = UndoRequest(data, key, 0, str(folder), project, turn, paths or (), dry_run)
+    else:
+        session = source.ledger.runs.find(key).session if _RUN.fullmatch(key) else key
+        log = source.ledger.log(source.ledger.find_session(session).id if key else source.session())
+        request = undo_request(log, folder, turn=turn, paths=paths or (), dry_run=dry_run)
+    for line in () if source.live else settle_projects([Path(request.project)]):
+        source.say(line)
+    return log, request
 
 
-COMMANDS = (
-    Command("undo", "work", undo, "[N | PATH]", idle=True, is_first=True),
-    Command("redo", "work", redo, "[PATH]", idle=True),
+def restore(log: LaneLog | None, request: UndoRequest, *, redo: bool = False) -> Report[Any]:
+    """Undo or redo, and report it."""
+    from nexus_cli.session.undo_files import restore_files  # noqa: PLC0415
+
+    value = restore_files(log, request, redo=redo)
+    return Report("undo", value, whole=True, status=1 if value["kept"] or value["not_covered"] else 0)
+
+
+NOUN = Noun(
+    "undo",
+    "work",
+    (Verb(undo_files, "", Authority.PERMITS, "write", busy="undoing", of_session=True),),
+    "Take back what a turn did to files.",
+    is_first=True,
+    is_idle=True,
 )

@@ -26,7 +26,7 @@ def build_usage(
     """
     if by and by not in GROUPINGS:
         raise NexusError("usage", f"wrong value for --by: '{by}'", f"it is one of {', '.join(GROUPINGS)}")
-    if not (every or since or by) and (source.live or source.is_named):
+    if not (every or since or by) and (source.live or source.named):
         return Report("cost", cost_report(source.ledger, source.session()))
     is_local = not source.is_json
     moment = _parse_date(since, local=is_local) if since else None

@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import cache
 from inspect import Parameter, getdoc, iscoroutinefunction, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
@@ -53,19 +53,27 @@ class Source:
     ledger: Ledger
     session: Callable[[], str]
     """Returns the id of the session; "" for a shell command without one."""
+    find: Callable[[str], str]
+    """Returns the id of the session that a person names; of "" the open one, or the newest of the folder."""
     settings: Callable[[], Settings]
     tools: Callable[[], Iterable[Tool]]
     folder: Callable[[], Path]
     prefix: str = "/"
     """The text before the name of a command: `/` or `nexus `."""
-    is_named: bool = False
-    """True if the person named the session."""
+    named: str = ""
+    """What the person named as the session."""
     live: Session | None = None
     """The open session; None in a shell."""
-    say: Callable[[str], object] = _keep_silent
-    """Prints a line beside the report."""
+    say: Callable[[str], None] = _keep_silent
+    """Prints a sentence beside the report. Its first word is in lower case and no name."""
     is_json: bool = False
     """True if the value is printed as JSON."""
+    is_piped: bool = False
+    """True if a program reads what a shell command prints."""
+    read_stdin: Callable[[], str] = str
+    """Returns what a program pipes into a shell command."""
+    confirm: Callable[[str], bool] | None = None
+    """Asks the person a question that is answered with yes or no; None if nobody can be asked."""
 
     @property
     def project(self) -> str:
@@ -77,11 +85,16 @@ class Report(NamedTuple, Generic[V]):
     """A value, and the name of its text form."""
 
     form: str
+    """"" if it has a line."""
     value: V
     whole: bool = False
     """True if lines are not cut in a pipe."""
     status: int = 0
     """The exit status of the shell command."""
+    note: str = ""
+    """A sentence that a shell command prints on stderr, where its text lacks it."""
+    line: str = ""
+    """All of its text, such as the id of what was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +111,8 @@ class Option:
     is_text: bool = False
     """True if it takes the rest of a slash command as it stands, with words that look like options."""
     is_bare: bool = False
-    """True if a number behind a slash command, or the next word if it takes a text, is its value without its name."""
+    """True if a number that is the first word behind a slash command is its value, `7` or `#7`; if it takes a text, the
+    word behind the arguments."""
 
 
 class VerbParameter(NamedTuple):
@@ -141,14 +155,18 @@ class Verb:
     """Something that can be asked of a noun."""
 
     run: Callable[..., Any]
-    """Takes a `Source` and the options, may block and returns a `Report`, a text that is printed as it is, or None if
-    it says what it did. A coroutine function takes the `CommandContext` instead, and is a slash command alone. Raises
-    `NexusError` for errors that the person can fix."""
+    """Takes a `Source` and the options, may block and returns a `Report`, a text or pieces of one that are printed as
+    they are, or None if it says what it did. A coroutine function takes the `CommandContext` instead, and is a slash
+    command alone. Raises `NexusError` for errors that the person can fix."""
     name: str = ""
     """"" for what the noun alone does."""
     authority: Authority = Authority.READS
     opens: Literal["nothing", "read", "write", "create"] = "read"
     """The mode in which the shell command opens the ledger."""
+    has_json: bool = True
+    """False if nothing of its report is for programs."""
+    busy: str = ""
+    """What is shown while it runs, such as `undoing`, if that takes long; what it has begun is completed."""
     of_session: bool = False
     """True if it is about one session: the shell command has `--session`."""
     complete: Callable[[Source], Sequence[str]] | None = None
@@ -178,9 +196,9 @@ class Verb:
 
     @property
     def has_report(self) -> bool:
-        """True if it always returns a report: the shell command has `--json`."""
+        """True if it always returns a report that programs read: the shell command has `--json`."""
         returned = get_type_hints(self.run).get("return")
-        return not {str, type(None)} & {returned, *get_args(returned)}
+        return self.has_json and (get_origin(returned) or returned) is Report
 
     @property
     def help(self) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from nexus_cli.core.json_types.report_types import ServerRow
-from nexus_cli.reports.text.lines import Value, filled, table
+from nexus_cli.reports.text.lines import Value, cut_line, filled, plural, table
 
+LONGEST = 120
+"""Most characters of a line about a tool."""
 NONE = "No MCP servers. Add one: nexus mcp add NAME COMMAND..., or nexus mcp add NAME URL"
 
 
@@ -19,6 +21,14 @@ def mcp_servers_text(value: Value, width: int) -> str:
         notes.append(f"Schemas of {tokens:,} tokens: {how}")
     lines = table(rows, width, right=(1, 2)) if value["servers"] else []
     return "\n".join([*lines, *(line for note in notes for line in filled(note, width))])
+
+
+def server_tools_text(value: Value, width: int) -> str:
+    """List the tools of one server that was just asked, and what they cost."""
+    tools = value["tools"]
+    head = f"{plural(len(tools), 'tool')}, {value['tokens']:,} tokens, {value['seconds']:.1f} s"
+    rows = [f"  {one['name']}  {one['description']}" for one in tools]
+    return "\n".join([*filled(head, width), *(cut_line(row, min(width, LONGEST)) for row in rows)])
 
 
 def _row(server: ServerRow) -> tuple[str, ...]:

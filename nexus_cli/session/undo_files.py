@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -25,7 +24,6 @@ from nexus_cli.undo.plan_restore import UNSURE
 from nexus_cli.undo.rewind_turns import changes_by_turn, find_turns
 from nexus_cli.undo.undo_turn import UndoRequest, redo_turn, undo_turn
 
-_APPLIED, _RUN = re.compile(r"worktree-[A-Za-z0-9_.-]+"), re.compile(r"run-[0-9]+")
 NAMED = 20
 """Most paths that the model is told."""
 READ_AGAIN = "Read a file again before editing it."
@@ -38,23 +36,6 @@ def undo_request(
     info = log.session
     project = os.path.realpath(project_root(Path(info.folder)))
     return UndoRequest(places().data, info.id, info.turns, str(folder), project, turn, paths, dry_run)
-
-
-def open_undo(
-    ledger: Ledger, key: str, folder: Path, *, turn: int | None = None, paths: Sequence[str] = (), dry_run: bool = False
-) -> tuple[LaneLog | None, UndoRequest]:
-    """Return the record and the request for what a person names: a session, a run (`run-7`), or a worktree that was
-    applied outside of any session (`worktree-NAME`; without a record).
-
-    Raises `NexusError("usage", ...)` if there is none.
-    """
-    data = places().data
-    if _APPLIED.fullmatch(key) and (data / "undo" / f"{key}.jsonl").exists():
-        project = os.path.realpath(project_root(folder))
-        return None, UndoRequest(data, key, 0, str(folder), project, turn, paths, dry_run)
-    session = ledger.runs.find(key).session if _RUN.fullmatch(key) else key
-    log = ledger.log(ledger.find_session(session).id)
-    return log, undo_request(log, folder, turn=turn, paths=paths, dry_run=dry_run)
 
 
 def restore_files(log: LaneLog | None, request: UndoRequest, *, redo: bool = False) -> UndoReport:

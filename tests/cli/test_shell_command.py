@@ -37,5 +37,5 @@ def test_a_verb_is_a_shell_command_with_the_help_and_options_of_its_function(nou
         assert command.help == getdoc(verb.run)
         session = ["session"] if verb.of_session else []
         own = [one.name for one in verb.parameters]
-        json = ["json"] if verb.has_report else []
-        assert [one.name for one in command.params] == [*session, *own, *json]
+        assert [one.name for one in command.params] == [*session, *own, *(["json"] if verb.has_report else [])]
+        assert not any(one.secondary_opts for one in command.params), "no --no-NAME"

@@ -90,7 +90,8 @@ def test_running_workers_are_listed_opened_steered_and_stopped(context: FakeCont
         text = find_form(form)(value, 80)
         assert form == "transcript" and "worker w1 (running)" in text and "> ONE" in text and "hear this" in text
         command = find("agents", discover())
-        assert command.complete and list(command.complete(context)) == ["w1", "steer w1", "stop w1"]
+        offered = list(command.complete(context)) if command.complete else []
+        assert offered == ["w1", "steer", "steer w1", "stop", "stop w1", "review"]
         await typed(context, "stop w1")
         await typed(context, "")
         assert states(context) == {"w1": "stopped"}
@@ -243,6 +244,37 @@ def test_conflicts_are_marked_and_told_and_the_worktree_stays(context: FakeConte
         assert context.said == ["1 conflict left to you. Nothing of yours was overwritten."]
         assert "conflicts are left in app.py" in session.engine.readings.notices[-1]
         assert len(list_worktrees(project)) == 1
+
+    over(context, session, work)
+
+
+def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_back(
+    context: FakeContext, tmp_path: Path
+) -> None:
+    project = make_project(tmp_path / "project")
+    session = edits_in_a_worktree(project)
+
+    async def give(line: str) -> None:
+        name, _, rest = line.partition(" ")
+        await find(name, context.commands).invoke(context, rest)
+
+    async def work() -> None:
+        async for _ in session.run("root"):
+            pass
+        (record,), before = list_worktrees(project), (project / "app.py").read_text()
+        await give("worktree list")
+        assert [one["name"] for one in context.shown[-1][1]["worktrees"]] == [record.name]
+        await give(f"worktree diff {record.name}")
+        assert context.shown[-1][0] == "diff" and "+by a worker" in context.shown[-1][1]["text"]
+        with pytest.raises(NexusError, match="not applied"):
+            await give(f"worktree remove {record.name}")
+        await give(f"worktree apply {record.name}")
+        assert "by a worker" in (project / "app.py").read_text()
+        assert f"applied the changes of worktree {record.name}" in session.engine.readings.notices[-1]
+        await give(f"worktree remove {record.name}")
+        assert context.said[-1] == f"Worktree {record.name} is removed." and not list_worktrees(project)
+        await give("undo")
+        assert (project / "app.py").read_text() == before
 
     over(context, session, work)
 

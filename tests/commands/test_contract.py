@@ -82,8 +82,7 @@ def test_help_explains_ten_commands_and_names_the_others_on_one_screen(context: 
     text = find_form("help")(first, 80)
     assert len(text.splitlines()) <= 24 - 4, "one screen, with what was typed and the prompt"
     assert set(others) <= set(text.replace(",", " ").split())
-    assert not {"recall", "unpin", "tools", "sessions"} & set(all_names), "other commands do these"
-    assert find("sessions", discover()).name == "resume"
+    assert not {"recall", "unpin", "tools"} & set(all_names), "other commands do these"
 
 
 def test_help_explains_a_verb_with_its_options(context: FakeContext) -> None:

@@ -135,6 +135,37 @@ def test_resume_also_called_sessions_offers_those_of_this_folder_or_all(context:
     assert [choice.key for choice in context.offered] == [other.session.id]
 
 
+def test_sessions_are_listed_read_searched_copied_and_named_by_verbs(context: FakeContext) -> None:
+    context.turn("a first thing")
+    first = context.session.id
+    context.run("clear").turn("the word marzipan")
+    context.run("sessions list")
+    assert {one["id"] for one in context.shown[-1][1]["sessions"]} == {first, context.session.id}
+    assert context.run(f"sessions show {first}").shown[-1][1]["entries"][0]["text"] == "a first thing"
+    hits = context.run("sessions search marzipan").shown[-1][1]["hits"]
+    assert {one["session"] for one in hits} == {context.session.id}
+    made = context.run(f"sessions fork {first} --name copy").said[-1]
+    context.run(f"sessions rename {made} 'another name'")
+    with the_ledger() as ledger:
+        assert ledger.session(made).name == "another name" and ledger.session(made).parent == first
+
+
+def test_a_session_is_deleted_once_the_person_agrees_and_the_open_one_never(context: FakeContext) -> None:
+    context.turn("words")
+    first = context.session.id
+    context.run("clear").turn("more")
+    with pytest.raises(NexusError, match="cancelled"):
+        context.run(f"sessions delete {first}")
+    context.pick = lambda choices: choices[0].key
+    assert context.run(f"sessions delete {first}").said[-1] == "Nothing was deleted."
+    context.pick = lambda choices: choices[1].key
+    assert context.run(f"sessions delete {first}").said[-1].startswith(f"Deleted session {first}, ")
+    with pytest.raises(NexusError, match="open here"):
+        context.run(f"sessions delete {context.session.id} --yes")
+    with the_ledger() as ledger:
+        assert [one.id for one in ledger.sessions()] == [context.session.id]
+
+
 def test_a_fork_goes_on_beside_its_source(context: FakeContext) -> None:
     with pytest.raises(NexusError, match="has no messages yet"):
         context.run("fork")

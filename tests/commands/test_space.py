@@ -52,13 +52,20 @@ def test_spaces_are_listed_read_and_posted_to(husam: FakeContext, ledger: Ledger
     form, value = husam.run("space").shown[-1]
     assert form == "spaces" and [one["name"] for one in value["spaces"]] == ["Project", "Project Alpha"]
     husam.run("space post project alpha @Ana look at it").run('space post "Project" to the shorter one')
-    assert husam.said[-2:] == [
-        "msg-1 is posted in Project Alpha; it started run-1 of Ana.",
-        "msg-2 is posted in Project.",
-    ]
+    told = "Agent Ana was triggered: run-1; nexus serve, or nexus space open, lets it work"
+    assert husam.said[-3:] == [told, "msg-1", "msg-2"]
     assert [one.text for one in ledger.spaces.read(ledger.spaces.find("Project"))] == ["to the shorter one"]
     form, value = husam.run("space read space-1").shown[-1]
     assert form == "space_messages" and [one["text"] for one in value["messages"]] == ["@Ana look at it"]
+
+
+def test_a_space_is_made_joined_and_left_behind_a_slash(husam: FakeContext, ledger: Ledger) -> None:
+    assert husam.run("space create Beta --member Sarah").said[-1] == "space-3"
+    husam.run("space join Beta --as Ana").run("space mute Beta Ana").run("space goal Ana add keep it green")
+    assert husam.said[-2:] == ["Member Ana (agent) is in Beta.", "Agent Ana is muted in Beta."]
+    assert [one["text"] for one in husam.shown[-1][1]["goals"]] == ["keep it green"]
+    husam.run("space leave Beta --as Sarah")
+    assert [one.name for one in ledger.spaces.find("Beta").members] == ["Husam", "Ana"]
 
 
 def test_the_agent_of_the_session_sends_to_the_space_that_was_entered(husam: FakeContext, ledger: Ledger) -> None:
@@ -78,9 +85,9 @@ def test_what_cannot_be_done_is_one_line_with_a_way(husam: FakeContext, context:
     for line, why in (
         ("space read Nowhere", "no such space"),
         ("space post Project", "nothing to post"),
-        ("space read Project and more", "unexpected text"),
-        ("space shout", "expected read"),
-        ("space read", "name of the space is missing"),
+        ("space read Project and more", "no such space"),
+        ("space shout", "expected one of list"),
+        ("space read", "argument is missing: SPACE"),
     ):
         with pytest.raises(NexusError, match=why) as caught:
             husam.run(line)

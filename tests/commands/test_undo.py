@@ -95,6 +95,19 @@ def test_what_is_kept_and_left_to_the_person_is_named(context: FakeContext, work
     assert "left as the person has it: a." in str(context.provider.seen[-1])
 
 
+def test_what_may_be_the_persons_is_asked_about_and_no_answer_changes_nothing(
+    context: FakeContext, work: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nexus_cli.undo.undo_turn.find_unsure", lambda request: [f"{request.project}/mine.txt"])
+    with pytest.raises(NexusError, match="/undo: cancelled"):
+        context.run("undo")
+    assert context.said[-1] == "Perhaps yours, changed while a command ran: mine.txt."
+    assert [choice.label for choice in context.offered] == ["no", "yes"] and work.path("a").read_text() == "new\n"
+    context.pick = lambda choices: choices[0].key
+    context.run("undo #1 a")
+    assert (work.path("a").read_text(), work.path("b").read_text()) == ("old\n", "new\n")
+
+
 def test_an_undo_made_before_the_session_was_resumed_is_told(context: FakeContext, work: World) -> None:
     context.run("undo")
     asyncio.run(context.reopen(context.options))

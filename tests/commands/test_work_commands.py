@@ -315,3 +315,21 @@ def test_status_tools_lists_the_tools(context: FakeContext) -> None:
 def test_a_goal_whose_command_has_an_open_quote_is_refused(context: FakeContext, quote: str) -> None:
     with pytest.raises(NexusError, match=f"the quote {quote} is not closed"):
         context.run(f"goal build it --until {quote}make all")
+
+
+def test_what_the_project_would_do_once_trusted_is_shown_and_nothing_is_trusted(
+    context: FakeContext, tmp_path: Path
+) -> None:
+    assert context.run("trust").shown[-1][1]["state"] == "nothing"
+    (tmp_path / ".nexus").mkdir()
+    (tmp_path / ".nexus" / "config.toml").write_text("[limits]\nmax_steps = 7\n")
+    for _ in range(2):
+        form, value = context.run("trust").shown[-1]
+        assert (form, value["state"]) == ("trust", "untrusted") and "max_steps" in str(value["settings"])
+
+
+def test_plugins_are_listed_and_one_that_is_not_there_is_not_removed(context: FakeContext) -> None:
+    assert context.run("plugin").shown[-1] == context.run("plugin list").shown[-1]
+    assert context.shown[-1][1]["plugins"] == []
+    with pytest.raises(NexusError, match="no plugin has this name"):
+        context.run("plugin remove hookify")

@@ -801,6 +801,7 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
             "sent": "one",
             "problems": [text] * many,
         },
+        "server_tools": {"tools": [{"name": text, "description": text}] * many, "tokens": 4_000, "seconds": 1.5},
         "runs": {"runs": [_run_value(text, many)] * many},
         "run": {
             **_run_value(text, many),

@@ -1,0 +1,48 @@
+"""Show what changed in files: in a turn, or since the last commit."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from nexus_cli.commands.arguments import read_source, show_report
+from nexus_cli.commands.command import CommandContext, usage_error
+from nexus_cli.commands.undo import Paths, Turn, open_undo
+from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
+from nexus_cli.reports.diff import folder_diff
+
+
+def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[Any]:
+    """Show what a turn changed in files, as a diff. `git diff` shows all that changed since the last commit."""
+    from nexus_cli.reports.undo import turn_diff  # noqa: PLC0415
+
+    value = turn_diff(open_undo(source, path, turn)[1])
+    none = "no turn of this session changed a file." if turn is None else f"turn {turn} changed no file."
+    return Report("diff", value, note="" if value["text"] or value["unread"] else none)
+
+
+async def show_diff(context: CommandContext, path: Paths = None, turn: Turn = None) -> None:
+    """Show changes since the last commit, or of a turn.
+
+    Shows the diff of the working folder, including untracked files. Without git, lists the files that this session
+    changed. N is the number of a message: shows what its turn changed, of PATH alone if given.
+    """
+    session = context.session
+    if not path and turn is None:
+        context.show("diff", await folder_diff(session.folder, session.ledger, session.id))
+        return
+    report = await asyncio.to_thread(build_diff, read_source(context), path, turn)
+    if report.note:
+        raise usage_error("diff", str(turn or ""), "no turn changed that", "/diff N [PATH] shows what turn N changed")
+    show_report(context, report)
+
+
+NOUN = Noun(
+    "diff",
+    "work",
+    (
+        Verb(show_diff, authority=Authority.PERMITS, places=("slash",)),
+        Verb(build_diff, has_json=False, of_session=True, places=("shell",)),
+    ),
+    is_first=True,
+)

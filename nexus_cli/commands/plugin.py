@@ -1,0 +1,45 @@
+"""Plugins: skills, commands, hooks and servers that others made. A shell command adds and updates them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+
+Name = Annotated[str, Option("NAME", "The plugin's name.", is_argument=True)]
+
+
+def build_list(source: Source) -> Report[Any]:
+    """List plugin folders with their items and what of them is in effect, and Python plugins."""
+    from nexus_cli.commands.own_guides import admit_plugins  # noqa: PLC0415  (few people have plugins)
+    from nexus_cli.plugins.installed_plugins import installed_plugins  # noqa: PLC0415
+    from nexus_cli.plugins.python_plugins import python_plugins  # noqa: PLC0415
+    from nexus_cli.reports.plugins import installed_object, python_object  # noqa: PLC0415
+
+    admit_plugins()
+    plugins = [installed_object(one) for one in installed_plugins()]
+    return Report(
+        "plugins", {"version": 1, "plugins": plugins, "python": [python_object(one) for one in python_plugins()]}
+    )
+
+
+def remove(source: Source, name: Name) -> None:
+    """Remove a plugin and all that was accepted of it."""
+    from nexus_cli.plugins.installed_plugins import find_plugin  # noqa: PLC0415
+    from nexus_cli.plugins.store_plugin import remove_plugin  # noqa: PLC0415
+
+    find_plugin(name)
+    remove_plugin(name)
+    source.say(f"plugin {name} was removed.")
+
+
+NOUN = Noun(
+    "plugin",
+    "nexus",
+    (
+        Verb(build_list, "list", opens="nothing"),
+        Verb(remove, "remove", Authority.PERMITS, "nothing", False),
+    ),
+    "List or remove plugins.",
+    in_shell=("add", "update"),
+)

@@ -1,0 +1,149 @@
+"""Work that was done beside yours: list worktrees, show and apply their changes, remove them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+from nexus_cli.commands.arguments import read_source
+from nexus_cli.commands.command import CommandContext
+from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.config.paths import places
+from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
+from nexus_cli.core.elide import plural
+
+if TYPE_CHECKING:
+    from nexus_cli.worktrees.apply_worktree import ApplyResult
+
+Name = Annotated[str, Option("NAME", "Name of the worktree.", is_argument=True)]
+MOST = 512 * 1024
+"""Most bytes of a diff that a session shows."""
+
+
+def build_list(
+    source: Source, everywhere: Annotated[bool, Option(None, "Those of every project.", "--all")] = False
+) -> Report[Any]:
+    """List the worktrees of this project, and what is in them."""
+    from nexus_cli.reports import worktrees as reports  # noqa: PLC0415  (worktrees run git)
+
+    found = None if everywhere else reports.find_project(source.folder())
+    return Report("worktrees", reports.worktrees_report(found), whole=True)
+
+
+def build_diff(
+    source: Source,
+    name: Name,
+    stat: Annotated[bool, Option(None, "Count the changed lines of each file.")] = False,
+) -> Report[Any]:
+    """Print what was done in a worktree; what the project had changed when it was made is no part of it.
+
+    In a pipe it is a patch that git apply takes, with binary files.
+    """
+    from nexus_cli.worktrees.carry_ignored import read_carried  # noqa: PLC0415
+    from nexus_cli.worktrees.worktrees import diff_worktree  # noqa: PLC0415
+
+    record = find_record(source, name)
+    data = diff_worktree(record, stat=stat, binary=source.is_piped and not stat)
+    if not source.is_piped and (carried := read_carried(record.home)):
+        source.say(f"not part of the diff, copied from the project: {', '.join(carried)}.")
+    note = "" if data or source.is_piped else "nothing has changed."
+    return Report("diff", diff_value(data, MOST if source.live else len(data)), note=note)
+
+
+def diff_value(data: bytes, most: int = MOST) -> dict[str, Any]:
+    """Return the value of a diff of a worktree; bytes that are no UTF-8 are surrogates."""
+    cut = f"{len(data) - most:,} more bytes" if len(data) > most else ""
+    text = data[:most].decode("utf-8", "surrogateescape")
+    return {"source": "git", "text": text, "cut": cut, "unread": [], "untracked": [], "untracked_count": 0}
+
+
+def apply_changes(source: Source, name: Name) -> Report[Any]:
+    """Bring what was done in a worktree to the project, by a three-way merge of each file.
+
+    What both changed is merged or marked in the file; what cannot be merged stays as it is in the project. Exit status
+    1 if anything of that is left for you. `nexus undo --session worktree-NAME` takes it back.
+    """
+    from nexus_cli.undo.follow_changes import follow_apply  # noqa: PLC0415
+    from nexus_cli.worktrees.apply_worktree import apply_worktree  # noqa: PLC0415
+    from nexus_cli.worktrees.worktrees import is_in_use  # noqa: PLC0415
+
+    record = find_record(source, name)
+    if is_in_use(record):
+        source.say(f"a session is working in worktree {name}: what it does from now on is not applied.")
+    if here := find_worktree(record.source):
+        source.say(f"worktree {name} was made of worktree {here.name}: its changes go there.")
+    result = follow_apply(places().data, name, record.source, lambda: apply_worktree(record))
+    names = ", ".join(one.path for one in result.conflicts)
+    left = f"worktree {name}: {plural(len(result.conflicts), 'conflict')}: {names}. Nothing of yours was overwritten."
+    status, note = (1, left) if names else (0, "")
+    return Report("applied", result.to_json(record), whole=True, status=status, note=note)
+
+
+async def apply_in_session(context: CommandContext, name: Name) -> None:
+    """Bring what was done in a worktree to the project, by a three-way merge of each file.
+
+    Conflicts are marked in the file. /undo takes it back. The model is told.
+    """
+    record = await asyncio.to_thread(find_record, read_source(context), name)
+    await follow_apply_in(context, record, f"worktree {name}")
+
+
+async def follow_apply_in(context: CommandContext, record: WorktreeRecord, of: str, reviewed: str = "") -> ApplyResult:
+    """Merge a worktree, or its `reviewed` state, into the project as a change of the session; tell the model `of`
+    whom the changes are."""
+    from nexus_cli.worktrees.apply_worktree import apply_worktree  # noqa: PLC0415
+
+    work = partial(asyncio.to_thread, apply_worktree, record, reviewed=reviewed)
+    result, _ = await context.session.dispatcher.call_changes.follow(f"apply {of}", "", record.source, work)
+    context.show("applied", result.to_json(record))
+    names = ", ".join(one.path for one in result.conflicts)
+    conflicts = f"; conflicts are left in {names}" if names else ""
+    context.session.engine.tell_model(f"the person applied the changes of {of} to the project{conflicts}")
+    if names:
+        context.say(f"{plural(len(result.conflicts), 'conflict')} left to you. Nothing of yours was overwritten.")
+    return result
+
+
+def remove(
+    source: Source, name: Name, force: Annotated[bool, Option(None, "Discard what is not applied.")] = False
+) -> None:
+    """Remove a worktree with its branch. One in which something is not applied is removed with --force alone."""
+    from nexus_cli.worktrees.apply_worktree import clean_killed_apply  # noqa: PLC0415
+    from nexus_cli.worktrees.worktrees import remove_worktree  # noqa: PLC0415
+
+    record = find_record(source, name)
+    clean_killed_apply(record)
+    more = remove_worktree(record, force=force)
+    source.say(f"worktree {name} is removed{f'; {more}' if more else ''}.")
+
+
+def find_record(source: Source, name: str) -> WorktreeRecord:
+    """Return a worktree of the project; raise `NexusError("usage", ...)` if there is none of this name."""
+    from nexus_cli.reports.worktrees import find_project  # noqa: PLC0415
+    from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
+
+    return find_worktree_of(find_project(source.folder()), name)
+
+
+def _complete_worktrees(source: Source) -> Sequence[str]:
+    from nexus_cli.reports.worktrees import find_project  # noqa: PLC0415
+    from nexus_cli.worktrees.worktrees import list_worktrees  # noqa: PLC0415
+
+    return [record.name for record in list_worktrees(find_project(source.folder()))]
+
+
+NOUN = Noun(
+    "worktree",
+    "work",
+    (
+        Verb(build_list, "list", opens="nothing"),
+        Verb(build_diff, "diff", Authority.PERMITS, "nothing", False, complete=_complete_worktrees),
+        Verb(apply_changes, "apply", Authority.PERMITS, "nothing", False, places=("shell",)),
+        Verb(apply_in_session, "apply", Authority.PERMITS, places=("slash",), complete=_complete_worktrees),
+        Verb(remove, "remove", Authority.PERMITS, "nothing", False, complete=_complete_worktrees),
+    ),
+    "List, show, apply or remove worktrees.",
+    is_idle=True,
+)
