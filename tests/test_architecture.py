@@ -468,7 +468,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (10_480, 0, 41),
     "plugins": (6_199, 0, 22),
     "provider": (33_036, 0, 59),
-    "reports": (80_503, 8_414, None),
+    "reports": (80_511, 8_414, None),
     "rpc": (16_366, 0, 15),
     "rules": (29_582, 0, 16),
     "runs": (23_759, 0, 46),
@@ -495,7 +495,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (952_968, 67_619)
+SUM = (952_976, 67_619)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
