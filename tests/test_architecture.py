@@ -456,9 +456,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_438, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (51_602, 0, 5),
+    "cli": (51_600, 0, 5),
     "client": (2_407, 0, 2),
-    "commands": (37_305, 0, 23),
+    "commands": (37_304, 0, 23),
     "config": (32_372, 0, None),
     "context": (9_863, 0, 23),
     "conversation": (39_571, 0, 164),
@@ -472,7 +472,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (10_480, 0, 41),
     "plugins": (6_199, 0, 22),
     "provider": (33_036, 0, 59),
-    "reports": (80_624, 8_414, None),
+    "reports": (80_632, 8_414, None),
     "rpc": (16_366, 0, 15),
     "rules": (29_582, 0, 16),
     "runs": (23_759, 0, 46),
@@ -499,7 +499,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (952_697, 67_619)
+SUM = (952_702, 67_619)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of

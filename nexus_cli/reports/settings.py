@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from nexus_cli.reports.text.lines import Value, filled
 from nexus_cli.text.cells import cells
+from nexus_cli.text.terminal_sanitizer import sanitize
 
 
 def settings_text(value: Value, width: int) -> str:
@@ -13,8 +14,8 @@ def settings_text(value: Value, width: int) -> str:
     lines, path = [], value["path"]
     for key, setting in value["settings"].items():
         is_named = value["shows_origin"] or (path and setting["origin"] != "default")
-        text = f"{key} = {toml_literal(setting['value'])}"
-        line = f"{text:<58}  # {setting['origin']}" if is_named else text
+        text = sanitize(f"{key} = {toml_literal(setting['value'])}")
+        line = f"{text:<58}  # {sanitize(setting['origin'])}" if is_named else text
         lines += [line] if cells(line) <= width else filled(line, width, "    ", "")
     foot = ["", *filled(f"Your file: {path}. /config KEY VALUE changes a setting.", width)] if path else []
     return "\n".join([*lines, *foot])
