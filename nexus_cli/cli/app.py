@@ -48,26 +48,16 @@ if TYPE_CHECKING:
     from nexus_cli.commands.verb import Noun
 
 GROUPS = {
-    "Commands": {
+    "Run": {
         "ask": "Run one turn and exit. Without PROMPT, the prompt is read from stdin.",
         "map": "Run one turn for each file or line of a list, several at once, resumable.",
-        "sessions": "List, show, search, export, stop, fork, rename and delete sessions.",
-        "model": "List the models that are usable now, with window, price and cache support.",
-        "login": "Store a provider's API key: in the keyring, or in a file that only you can read.",
-        "logout": "Remove a stored key.",
-        "config": "Show and change the settings.",
-        "rules": "What runs without asking, what asks, what is refused: list, test, add and remove rules.",
-        "trust": "Trust this project's configuration: it can only tighten what you allow.",
-        "memory": "Facts remembered across sessions: list, search, add, accept and forget them.",
         "undo": "Take back what a turn did to files, by edits and commands.",
         "redo": "Bring back what an undo took back.",
         "diff": "Show what a turn changed in files.",
         "worktree": "Work that was done beside yours: list, diff, apply and remove worktrees.",
-        "doctor": "Check what works here, what does not, and how to fix it.",
-        "import": "Take over settings, rules, servers and sessions of another coding agent.",
-        "export": "Write a whole session as a page, as Markdown, as JSON Lines, or in Claude Code's form.",
-        "tour": "See nexus at work without a key: the real engine, a scripted model, its own folder.",
-        "docs": "Print a page of the documentation: settings, commands, json, exit-status, ...",
+        "schedule": "Work at a time, or again and again: add, list, remove, pause, resume and run it.",
+        "runs": "Work that waits, is queued, or was done unattended: list, show, cancel, resume.",
+        "space": "Conversations of several people and agents: create, list, join, leave, post, read, open.",
     },
     "What a request holds, and what it costs": {
         "context": "Show what the next request holds, to the token, or what request N held.",
@@ -75,26 +65,47 @@ GROUPS = {
         "cache": "Show what the provider's cache served of each request, and why one missed it.",
         "usage": "Show tokens and cost over all sessions, by day, model, project, key or recipe.",
         "why": "Explain a decision on a tool call: the rule or level, where it comes from, the sandbox.",
-        "timeline": "List what happened: when, by whom and why, what is new, costs and drops.",
         "replay": "Rebuild the requests of a session offline and compare them with what was sent.",
-        "status": "Show what is available: model, tools, skills, servers, credentials by name.",
-        "skill": "Guides that are read on demand: list them, print one.",
+        "memory": "Facts remembered across sessions: list, search, add, accept and forget them.",
     },
-    "Automation, servers and teams": {
-        "schedule": "Work at a time, or again and again: add, list, remove, pause, resume and run it.",
-        "runs": "Work that waits, is queued, or was done unattended: list, show, cancel, resume.",
-        "space": "Conversations of several people and agents: create, list, join, leave, post, read, open.",
+    "Sessions": {
+        "sessions": "List, show, search, export, stop, fork, rename and delete sessions.",
+        "timeline": "List what happened: when, by whom and why, what is new, costs and drops.",
+        "export": "Write a whole session as a page, as Markdown, as JSON Lines, or in Claude Code's form.",
+        "import": "Take over settings, rules, servers and sessions of another coding agent.",
+    },
+    "Setup": {
+        "model": "List the models that are usable now, with window, price and cache support.",
+        "login": "Store a provider's API key: in the keyring, or in a file that only you can read.",
+        "logout": "Remove a stored key.",
+        "config": "Show and change the settings.",
+        "rules": "What runs without asking, what asks, what is refused: list, test, add and remove rules.",
+        "trust": "Trust this project's configuration: it can only tighten what you allow.",
+        "skill": "Guides that are read on demand: list them, print one.",
         "plugin": "Skills, commands, hooks and servers that others made: add, list, remove, update.",
         "mcp": "MCP servers, whose tools the model may use: list, add, remove, login, test.",
+        "status": "Show what is available: model, tools, skills, servers, credentials by name.",
+        "doctor": "Check what works here, what does not, and how to fix it.",
+    },
+    "Serve": {
         "serve": "Agents for other programs: JSON-RPC 2.0 over HTTP on this machine.",
         "acp": "The agent for editors: Agent Client Protocol on stdin and stdout.",
         "ledger": "Copy the ledger to another place; share projects of one on a server.",
     },
+    "Learn": {
+        "tour": "See nexus at work without a key: the real engine, a scripted model, its own folder.",
+        "docs": "Print a page of the documentation: settings, commands, json, exit-status, ...",
+    },
 }
 """Commands and their help lines, in the order of the help. `nexus_cli.cli.NAME` holds the command's `app`, unless it is
 made of a noun of `nexus_cli.commands`. A noun without a line here is listed with its own summary."""
-SECTIONS = {"context": "What a request holds, and what it costs", "work": "Automation, servers and teams"}
-"""Sections of nouns without a line, by group; others are in the first section."""
+SECTIONS = {
+    "run": "Run",
+    "context": "What a request holds, and what it costs",
+    "sessions": "Sessions",
+    "setup": "Setup",
+}
+"""Sections of nouns without a line, by group."""
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 MODULES = {"import": "move_in"}
 """Modules of commands whose name is no name in Python."""
@@ -156,8 +167,7 @@ def list_help_lines() -> dict[str, dict[str, str]]:
     sections = {title: dict(lines) for title, lines in GROUPS.items()}
     for command in discover().values():
         if command.name not in COMMANDS and (noun := _read_noun(command.name)):
-            title = SECTIONS.get(noun.group, next(iter(GROUPS)))
-            sections[title][noun.name] = noun.summary
+            sections[SECTIONS[noun.group]][noun.name] = noun.summary
     return sections
 
 

@@ -32,4 +32,4 @@ async def add_folder(context: CommandContext, rest: str) -> None:
     context.say(f"Added {found}; {NOT_UNDONE}")
 
 
-COMMANDS = (Command("add-dir", "work", add_folder, "[DIR]", idle=True),)
+COMMANDS = (Command("add-dir", "setup", add_folder, "[DIR]", idle=True),)

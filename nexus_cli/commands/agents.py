@@ -186,7 +186,7 @@ def _complete_workers(source: Source, *, at_work: bool = False, to_review: bool 
 _AT_WORK = partial(_complete_workers, at_work=True)
 NOUN = Noun(
     "agents",
-    "work",
+    "run",
     (
         Verb(show_agents, complete=_complete_workers),
         Verb(steer_worker, "steer", Authority.PERMITS, complete=_AT_WORK),

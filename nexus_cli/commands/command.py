@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 OWN = "own"
 """The group of commands that are guides of the person and the project."""
-GROUPS = ("context", "session", "model", "work", "nexus", OWN)
+GROUPS = ("run", "context", "sessions", "setup", OWN)
 """Groups of commands, in the order of `/help`."""
 
 

@@ -138,7 +138,7 @@ def _complete_keys(source: Source) -> Sequence[str]:
 
 NOUN = Noun(
     "config",
-    "nexus",
+    "setup",
     (
         Verb(configure, "", Authority.PERMITS, complete=_complete_keys),
         Verb(show_settings, "show", Authority.PERMITS, "nothing"),

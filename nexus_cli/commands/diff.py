@@ -39,7 +39,7 @@ async def show_diff(context: CommandContext, path: Paths = None, turn: Turn = No
 
 NOUN = Noun(
     "diff",
-    "work",
+    "run",
     (
         Verb(show_diff, authority=Authority.PERMITS, places=("slash",)),
         Verb(build_diff, has_json=False, of_session=True, places=("shell",)),

@@ -22,7 +22,7 @@ def build_checks(
 
 NOUN = Noun(
     "doctor",
-    "nexus",
+    "setup",
     (Verb(build_checks, opens="nothing", is_local=True),),
     "Check what works here, and how to fix the rest.",
 )

@@ -151,13 +151,13 @@ async def copy_answer(context: CommandContext, rest: str) -> None:
 
 NOUN = Noun(
     "export",
-    "session",
+    "sessions",
     (
         Verb(export_session, has_json=False, places=("shell",)),
         Verb(export_open_session, authority=Authority.PERMITS, places=("slash",), complete=lambda source: FORMATS),
     ),
 )
 COMMANDS = (
-    Command("transcript", "session", show_transcript, authority=Authority.READS),
-    Command("copy", "work", copy_answer, "[N]", at_terminal=True),
+    Command("transcript", "sessions", show_transcript, authority=Authority.READS),
+    Command("copy", "run", copy_answer, "[N]", at_terminal=True),
 )

@@ -121,7 +121,7 @@ def _complete_goal(context: CommandContext) -> Sequence[str]:
 COMMANDS = (
     Command(
         "goal",
-        "work",
+        "run",
         set_goal,
         "[TEXT [--until COMMAND] | done ID... | drop ID... | clear]",
         idle=True,

@@ -104,7 +104,7 @@ async def leave(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("help", "nexus", show_help, "[all | COMMAND [VERB]]", complete=_complete_help, at_terminal=True),
-    Command("reload", "nexus", reload, idle=True),
-    Command("exit", "nexus", leave, aliases=("quit", "q"), at_terminal=True),
+    Command("help", "setup", show_help, "[all | COMMAND [VERB]]", complete=_complete_help, at_terminal=True),
+    Command("reload", "setup", reload, idle=True),
+    Command("exit", "sessions", leave, aliases=("quit", "q"), at_terminal=True),
 )

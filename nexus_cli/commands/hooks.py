@@ -18,5 +18,5 @@ async def show_hooks(context: CommandContext, rest: str) -> None:
     context.show("hooks", {"version": 1, "hooks": hooks})
 
 
-COMMANDS = (Command("hooks", "nexus", show_hooks, authority=Authority.READS),)
+COMMANDS = (Command("hooks", "setup", show_hooks, authority=Authority.READS),)
 """The command."""

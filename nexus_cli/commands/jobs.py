@@ -45,5 +45,5 @@ def _complete_jobs(context: CommandContext) -> Sequence[str]:
 
 
 COMMANDS = (
-    Command("jobs", "work", show_jobs, "[ID | open ID | stop ID]", complete=_complete_jobs, authority=Authority.ACTS),
+    Command("jobs", "run", show_jobs, "[ID | open ID | stop ID]", complete=_complete_jobs, authority=Authority.ACTS),
 )

@@ -72,6 +72,6 @@ async def _ask_key(context: CommandContext, provider: str) -> str:
 
 COMMANDS = (
     Command(
-        "login", "model", log_in, "[PROVIDER]", idle=True, complete=lambda context: tuple(SHAPES), aliases=("connect",)
+        "login", "setup", log_in, "[PROVIDER]", idle=True, complete=lambda context: tuple(SHAPES), aliases=("connect",)
     ),
 )

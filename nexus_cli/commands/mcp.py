@@ -112,7 +112,7 @@ def _complete_servers(source: Source) -> Sequence[str]:
 
 NOUN = Noun(
     "mcp",
-    "nexus",
+    "setup",
     (
         Verb(build_list, "list", Authority.PERMITS, "nothing"),
         Verb(remove, "remove", Authority.PERMITS, "nothing", False, complete=_complete_servers),

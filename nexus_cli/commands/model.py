@@ -168,7 +168,7 @@ def _complete_models(source: Source) -> Sequence[str]:
 
 NOUN = Noun(
     "model",
-    "model",
+    "setup",
     (
         Verb(set_model, "", Authority.ACTS, complete=_complete_models),
         Verb(list_models, "list", opens="nothing"),
@@ -182,6 +182,6 @@ NOUN = Noun(
 )
 COMMANDS = (
     Command(
-        "effort", "model", set_effort, "[LEVEL]", idle=True, complete=lambda context: _CHOICES, authority=Authority.ACTS
+        "effort", "setup", set_effort, "[LEVEL]", idle=True, complete=lambda context: _CHOICES, authority=Authority.ACTS
     ),
 )

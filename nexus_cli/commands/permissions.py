@@ -59,7 +59,7 @@ def _edits_rules(rest: str) -> bool:
 COMMANDS = (
     Command(
         "permissions",
-        "model",
+        "setup",
         set_permissions,
         "[LEVEL | allow|ask|deny|remove RULE]",
         complete=lambda context: (PLAN, *LEVELS, *EDITS),

@@ -34,7 +34,7 @@ async def plan_mode(context: CommandContext, rest: str) -> None:
 COMMANDS = (
     Command(
         "plan",
-        "model",
+        "run",
         plan_mode,
         "[TEXT]",
         idle=True,

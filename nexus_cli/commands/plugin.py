@@ -35,7 +35,7 @@ def remove(source: Source, name: Name) -> None:
 
 NOUN = Noun(
     "plugin",
-    "nexus",
+    "setup",
     (
         Verb(build_list, "list", opens="nothing"),
         Verb(remove, "remove", Authority.PERMITS, "nothing", False),

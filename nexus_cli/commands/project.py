@@ -65,6 +65,6 @@ async def review_change(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("init", "work", write_instructions, "[TOKENS] [WORDS]", idle=True, authority=Authority.ACTS),
-    Command("review", "work", review_change, "[RANGE [WORDS]]", idle=True),
+    Command("init", "run", write_instructions, "[TOKENS] [WORDS]", idle=True, authority=Authority.ACTS),
+    Command("review", "run", review_change, "[RANGE [WORDS]]", idle=True),
 )

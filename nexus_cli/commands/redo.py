@@ -15,7 +15,7 @@ def redo_files(source: Source, path: Paths = None, dry_run: DryRun = False) -> R
 
 NOUN = Noun(
     "redo",
-    "work",
+    "run",
     (Verb(redo_files, "", Authority.PERMITS, "write", busy="redoing", of_session=True),),
     "Bring back what an undo took back.",
     is_idle=True,

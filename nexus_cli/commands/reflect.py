@@ -32,4 +32,4 @@ def _list_proposals(context: CommandContext) -> list[str]:
         return []
 
 
-COMMANDS = (Command("reflect", "work", reflect, idle=True),)
+COMMANDS = (Command("reflect", "run", reflect, idle=True),)

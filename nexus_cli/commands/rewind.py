@@ -204,4 +204,4 @@ def _merge(reports: Sequence[UndoReport], first: int) -> Mapping[str, Any]:
     }
 
 
-COMMANDS = (Command("rewind", "session", rewind, USAGE, idle=True, aliases=("checkpoint", "checkpoints")),)
+COMMANDS = (Command("rewind", "sessions", rewind, USAGE, idle=True, aliases=("checkpoint", "checkpoints")),)

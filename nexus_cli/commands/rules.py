@@ -113,7 +113,7 @@ async def _withdraw_questions(context: CommandContext) -> None:
 
 NOUN = Noun(
     "rules",
-    "model",
+    "setup",
     (
         Verb(list_rules, "list", opens="nothing"),
         Verb(test_command, "test", opens="nothing"),

@@ -216,7 +216,7 @@ def _complete_runs(source: Source) -> Sequence[str]:
 
 NOUN = Noun(
     "runs",
-    "work",
+    "run",
     (
         Verb(list_and_answer, authority=Authority.PERMITS),
         Verb(build_list, "list"),

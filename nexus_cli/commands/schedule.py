@@ -150,7 +150,7 @@ def _complete_plans(source: Source) -> Sequence[str]:
 
 NOUN = Noun(
     "schedule",
-    "work",
+    "run",
     (
         Verb(build_plans, "list"),
         Verb(add_scheduled, "add", Authority.PERMITS, "create"),

@@ -377,7 +377,7 @@ async def rename_session(context: CommandContext, rest: str) -> None:
 RESUME = Verb(resume_session, authority=Authority.PERMITS, complete=_complete_sessions)
 NOUN = Noun(
     "sessions",
-    "session",
+    "sessions",
     (
         RESUME,
         Verb(build_list, "list"),
@@ -393,9 +393,9 @@ NOUN = Noun(
     is_idle=True,
 )
 COMMANDS = (
-    Noun("resume", "session", (RESUME,), is_first=True, is_idle=True),
-    Command("clear", "session", clear_session, idle=True, aliases=("new", "reset"), is_first=True),
-    Command("fork", "session", continue_in_copy, "[NAME]", idle=True),
-    Command("edit", "session", edit_message, f"[{LIST}]", idle=True, complete=lambda context: (LIST,)),
-    Command("rename", "session", rename_session, "NAME", authority=Authority.ACTS),
+    Noun("resume", "sessions", (RESUME,), is_first=True, is_idle=True),
+    Command("clear", "sessions", clear_session, idle=True, aliases=("new", "reset"), is_first=True),
+    Command("fork", "sessions", continue_in_copy, "[NAME]", idle=True),
+    Command("edit", "sessions", edit_message, f"[{LIST}]", idle=True, complete=lambda context: (LIST,)),
+    Command("rename", "sessions", rename_session, "NAME", authority=Authority.ACTS),
 )

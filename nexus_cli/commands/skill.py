@@ -47,7 +47,7 @@ def _complete_skills(source: Source) -> Sequence[str]:
 
 NOUN = Noun(
     "skill",
-    "nexus",
+    "setup",
     (
         Verb(list_skills, "list", opens="nothing"),
         Verb(use_skill, "use", opens="nothing", complete=_complete_skills),

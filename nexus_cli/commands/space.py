@@ -239,7 +239,7 @@ def _complete_spaces(source: Source) -> Sequence[str]:
 
 NOUN = Noun(
     "space",
-    "work",
+    "run",
     (
         Verb(build_list, "list"),
         Verb(create, "create", Authority.PERMITS, "create"),

@@ -75,7 +75,7 @@ def build_tools(source: Source) -> Report[Any]:
 
 NOUN = Noun(
     "status",
-    "nexus",
+    "setup",
     (Verb(build_status, opens="nothing"), Verb(build_tools, "tools", places=("slash",))),
     "Show what this session works with.",
 )

@@ -40,7 +40,7 @@ def build_timeline(
 
 NOUN = Noun(
     "timeline",
-    "session",
+    "sessions",
     (Verb(build_timeline, of_session=True),),
     "List the session's events, actors and reasons.",
 )

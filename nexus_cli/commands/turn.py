@@ -27,6 +27,6 @@ async def open_editor(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("continue", "work", continue_turn, idle=True, authority=Authority.ACTS),
-    Command("editor", "work", open_editor, "[TEXT]", at_terminal=True),
+    Command("continue", "run", continue_turn, idle=True, authority=Authority.ACTS),
+    Command("editor", "run", open_editor, "[TEXT]", at_terminal=True),
 )

@@ -86,7 +86,7 @@ def restore(log: LaneLog | None, request: UndoRequest, *, redo: bool = False) ->
 
 NOUN = Noun(
     "undo",
-    "work",
+    "run",
     (Verb(undo_files, "", Authority.PERMITS, "write", busy="undoing", of_session=True),),
     "Take back what a turn did to files.",
     is_first=True,

@@ -136,7 +136,7 @@ def _complete_worktrees(source: Source) -> Sequence[str]:
 
 NOUN = Noun(
     "worktree",
-    "work",
+    "run",
     (
         Verb(build_list, "list", opens="nothing"),
         Verb(build_diff, "diff", Authority.PERMITS, "nothing", False, complete=_complete_worktrees),

@@ -48,7 +48,7 @@ def help_text(value: Value, width: int) -> str:
     if value.get("more"):
         lines.append("")
         for group in value["more"]:
-            lines += filled(", ".join(group["names"]), width, " " * 9, f"{group['name']}:".ljust(9))
+            lines += filled(" ".join(group["names"]), width, " " * 10, f"{group['name']}:".ljust(10))
         more = "/help NAME explains a command, /help all explains all and the keys."
         lines += ["", *filled(f"{more} ? on an empty line lists the keys, nexus docs WORDS searches the pages.", width)]
     return "\n".join(lines)

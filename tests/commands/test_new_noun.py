@@ -22,7 +22,7 @@ def list_zebras(
     return Report("zebras", {"version": 1, "zebras": ["Zoe"], "tall": tall})
 
 
-NOUN = Noun("zebra", "work", (Verb(list_zebras, "list"),), "List the zebras of this folder.")
+NOUN = Noun("zebra", "run", (Verb(list_zebras, "list"),), "List the zebras of this folder.")
 """
 REPORT = """
 from typing import TypedDict

@@ -33,7 +33,7 @@ from nexus_cli.ui.render.theme import Theme
 
 AT_TERMINAL = {"copy", "editor", "exit", "help"}
 SERVED = {
-    *("agents", "compact", "continue", "effort", "goal", "init", "jobs"),
+    *("compact", "continue", "effort", "goal", "init", "jobs"),
     *("permissions", "pin", "plan", "rename", "transcript", "uncompact"),
     "hooks",
 }
