@@ -18,10 +18,9 @@ from types import MappingProxyType
 from typing import Any, TextIO
 
 from nexus_cli.core.clock import format_local_minute
-from nexus_cli.core.entry import Entry
+from nexus_cli.core.entry import Entry, drop_value
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import json_text
-from nexus_cli.engine.requests.drop_list import drop_value
 from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.reports.sessions import entry_value, session_value

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from nexus_cli.core.entry import Drop
+from nexus_cli.core.entry import Drop, drop_value
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.limits import SETS, Bound
-from nexus_cli.engine.requests.drop_list import drop_value
 from nexus_cli.engine.requests.spending import BUDGET
 from nexus_cli.permission.call_decision import BY_RULE, GUARDED, SAID_NO, SAID_NOTHING
 from nexus_cli.permission.run_limits import SIGNALS
@@ -20,7 +19,7 @@ from nexus_cli.session.options import COMMAND_LINE
 from nexus_cli.session.session_state import SessionState
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import AskResult, DeniedCall, ErrorObject, UntilObject, UsageObject
+    from nexus_cli.core.json_types.ask_result import AskResult, DeniedCall, ErrorObject, UntilObject
 
 PARTIAL = frozenset(
     ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")
@@ -127,7 +126,7 @@ def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) 
         "model": engine.model.info.name,
         "steps": outcome.steps,
         "seconds": outcome.seconds,
-        "usage": cast("UsageObject", outcome.usage.to_json()),
+        "usage": outcome.usage.to_json(),
         "context": {
             "window": request.budget.window,
             "budget": request.budget.available,
