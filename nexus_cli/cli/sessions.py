@@ -12,15 +12,18 @@ from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.export import Format, Output, Page, Raw, write_export
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.cli.session_lookup import open_ledger
+from nexus_cli.cli.twins import load_subjects
 from nexus_cli.config.paths import places
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports import sessions as reports
+from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.export import HTML
 from nexus_cli.reports.running import running_report, running_text, stop_running
-from nexus_cli.reports.sessions import describe_more_sessions, search_text, session_text, sessions_text
+from nexus_cli.reports.sessions import describe_more_sessions, search_text, sessions_text
+from nexus_cli.reports.transcript import transcript_of, transcript_text
 from nexus_cli.session.undo_files import fork_session
 from nexus_cli.ui.print.stream import write_stderr_line
 from nexus_cli.undo.retention import forget_session
@@ -70,8 +73,12 @@ def list_sessions(
 def show_session(key: Key, json: Json = False) -> int:
     """Print what happened in a session."""
     ledger = open_ledger()
-    value = reports.show_session(ledger, ledger.find_session(key).id)
-    return print_report(value, session_text, json=json, whole=True)
+    info = ledger.find_session(key)
+    if json:
+        return print_report(reports.show_session(ledger, info.id), transcript_text, json=True)
+    replay = Replay(ledger.log(info.id), load_subjects(), is_whole=True)
+    value = {**transcript_of(replay, info), **reports.session_facts(ledger, info.id)}
+    return print_report(value, transcript_text, json=False, whole=True)
 
 
 @app.command("search")

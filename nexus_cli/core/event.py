@@ -327,6 +327,11 @@ class Outcome:
         return self.error is not None and self.error.get("hint") == SAY_INSTEAD
 
     @property
+    def is_stopped(self) -> bool:
+        """True if the person stopped the turn."""
+        return self.was_declined or (self.error or {}).get("kind") == "aborted"
+
+    @property
     def has_failed(self) -> bool:
         """True unless the turn is ok or its run waits."""
         return not self.ok and (self.error or {}).get("kind") != "waiting"

@@ -5,7 +5,6 @@ Reads the ledger, so that a compacted window hides nothing. Sends nothing and wr
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
@@ -20,15 +19,14 @@ from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.engine.requests.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.ledger.sessions import makers_of
-from nexus_cli.reports.text.lines import Value, cut_line, filled, folded, number, plural, table, when
-from nexus_cli.reports.workers import recorded_workers, worker_lines
+from nexus_cli.reports.text.lines import Value, cut_line, filled, number, plural, table, when
+from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import ListedSession, SessionObject, SessionsReport
     from nexus_cli.core.json_types.setup_reports import (
         EntryObject,
-        ImportOrigin,
         SearchHit,
         SearchReport,
         SessionReport,
@@ -48,20 +46,6 @@ NOTHING: Mapping[str, Any] = {
     "entries": 0,
     "turns": 0,
 }
-HEAD = (
-    "id",
-    "name",
-    "folder",
-    "worktree",
-    "model",
-    "recipe",
-    "created",
-    "updated",
-    "turns",
-    "parent",
-    "spawner",
-    "cost_usd",
-)
 TITLE = 200
 """Most columns of a title on lines that are otherwise as long as their content."""
 WIDE = 1000
@@ -105,14 +89,18 @@ def short_id(ledger: Ledger | None, session: str) -> str:
 
 def show_session(ledger: Ledger, session: str) -> SessionReport:
     """Return one session with its workers and every entry of its main conversation."""
-    info, log = ledger.session(session), ledger.log(session)
-    entries = log.read(1, log.last_id())
-    workers = recorded_workers(ledger, session)
-    origin: dict[str, ImportOrigin] = {}
-    for memo in log.memos(IMPORTED_SESSION):
-        origin["imported"] = {"from": memo.value["from"], "id": memo.value["id"], "file": memo.value["file"]}
-    values = [entry_value(one) for one in entries]
-    return cast("SessionReport", {**session_value(info), "version": 1, "workers": workers, **origin, "entries": values})
+    log = ledger.log(session)
+    values = [entry_value(one) for one in log.read(1, log.last_id())]
+    return cast("SessionReport", {**session_facts(ledger, session), "entries": values})
+
+
+def session_facts(ledger: Ledger, session: str) -> dict[str, Any]:
+    """Return one session with its workers, and the program from which it was imported."""
+    value: dict[str, Any] = {**session_value(ledger.session(session)), "version": 1}
+    value["workers"] = recorded_workers(ledger, session)
+    for memo in ledger.log(session).memos(IMPORTED_SESSION):
+        value["imported"] = {name: memo.value[name] for name in ("from", "id", "file")}
+    return value
 
 
 def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> SearchReport:
@@ -238,29 +226,6 @@ def describe_more_sessions(value: Value) -> str:
 def title_of(text: object) -> str:
     """Return the beginning of a session as its title: the person's text without attachments."""
     return str(text or "").split("\n\n<", 1)[0]
-
-
-def session_text(value: Value, width: int) -> str:
-    """Show one session: its head, then its entries in order; a result names the call that it answers."""
-    head = {**value, **{key: when(value.get(key)) for key in ("created", "updated")}}
-    lines = [cut_line(f"{key:<8}  {head[key]}", width) for key in HEAD if head.get(key) not in (None, "")]
-    if origin := value.get("imported"):
-        lines.append(cut_line(f"imported from {origin['from']}: {origin['file']}", width))
-    lines += worker_lines(value, width)
-    for entry in value.get("entries", []):
-        answers = f" of {entry['call']}" if entry.get("call") else ""
-        lines += ["", cut_line(f"[{entry.get('id')}] {when(entry.get('at'))} {entry.get('actor', '')}{answers}", width)]
-        lines += folded(text, width) if (text := str(entry.get("text") or "").rstrip("\n")) else []
-        for call in entry.get("calls", []):
-            given = call.get("raw") or _arguments_line(call.get("arguments"))
-            lines.append(cut_line(f"-> {call.get('id', '')} {call.get('name')} {given}", width))
-    return "\n".join(lines)
-
-
-def _arguments_line(arguments: Any) -> str:
-    """Return the arguments of a call on one line: a single text unchanged, else JSON."""
-    values = list(arguments.values()) if isinstance(arguments, Mapping) else [arguments]
-    return values[0] if len(values) == 1 and isinstance(values[0], str) else json.dumps(arguments, ensure_ascii=False)
 
 
 def search_text(value: Value, width: int) -> str:

@@ -17,11 +17,12 @@ from nexus_cli.core.approval import Question
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.permission.approvals import TAKEN_BACK
+from nexus_cli.reports import event_texts
 from nexus_cli.text.cells import PROSE, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.render import event_texts, live_area, tool_line
+from nexus_cli.ui.render import live_area, tool_line
 from nexus_cli.ui.render.call_group import CallGroup, HeldNote
-from nexus_cli.ui.render.drop_batcher import DropBatcher, describe_drop
+from nexus_cli.ui.render.drop_batcher import DropBatcher
 from nexus_cli.ui.render.live_area import Thought
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.scrollback import Scrollback
@@ -226,14 +227,14 @@ class RichRenderer:
         """Count the attempts in the spinner; without one, in lines."""
         if event.cut:
             self._close()
-            self._scrollback.add_note(event_texts.describe_cut(event.why), "warn")
+            self._scrollback.add_note(event_texts.describe_event(event), "warn")
             return
         self._spinner.retry(event.attempt, event.wait, event.why)
         if self._drawn:
             began = self._retried[1] if self._retried and self._retried[0].attempt < event.attempt else self._clock()
             self._retried = event, began
         else:
-            self._scrollback.add_note(f"retry {event.attempt} in {event.wait:.0f} s: {event.why}", "dim")
+            self._scrollback.add_note(event_texts.describe_event(event), "dim")
 
     def _show_retries(self, event: e.Event) -> None:
         """Show the number of retries before `event`, without the reason if `event` repeats it."""
@@ -478,12 +479,8 @@ class RichRenderer:
         self._scrollback.add_note("\n".join(filter(None, [totals, changed])), "dim")
 
     def _show_failure(self, outcome: e.Outcome) -> None:
-        if outcome.error and outcome.error.get("kind") == "aborted":
-            self._scrollback.add_note("Interrupted. Completed steps are kept.", "dim")
-        elif outcome.was_declined:
-            self._scrollback.add_note("Stopped. Type what to do instead, or /continue without it.", "dim")
-        else:
-            self._scrollback.add_note(event_texts.describe_failure(outcome), "error" if outcome.has_failed else "dim")
+        role = "error" if outcome.has_failed and not outcome.is_stopped else "dim"
+        self._scrollback.add_note(event_texts.describe_failure(outcome), role)
         others = [call for call in outcome.denied if call.get("by") not in ASKED]
         self._scrollback.add_note(event_texts.describe_denials(others, "/permissions"), "dim")
 
@@ -495,23 +492,23 @@ class RichRenderer:
                 role = "dim" if event.drop.cause in USUAL else "warn"
                 self._scrollback.add_note(_describe_drop(event.drop), role)
             case e.ContextRecall():
-                self._scrollback.add_note(f"recalled {event.drop_id}, {event.tokens:,} tokens", "dim")
+                self._scrollback.add_note(event_texts.describe_event(event), "dim")
             case e.CompactionStart():
                 self._close()
-                self._spinner.phase(f"compacting {event.tokens:,} tokens")
+                self._spinner.phase(event_texts.describe_event(event))
             case e.CompactionDone():
                 self._spinner.phase(PREPARING if self._in_turn else "")
                 self._scrollback.add_note(
-                    event_texts.use_slash_names(event_texts.describe_compaction_end(event)),
+                    event_texts.use_slash_names(event_texts.describe_event(event)),
                     "dim" if event.ok else "warn",
                 )
             case e.CacheResult():
                 # A provider that has never reported a cache may have none, so there is no miss.
                 self._caches = self._caches or event.read > 0 or event.written > 0 or event.why != ""
-                self._scrollback.add_note(event_texts.describe_cache_miss(event) if self._caches else "", "dim")
+                self._scrollback.add_note(event_texts.describe_event(event) if self._caches else "", "dim")
             case _:
                 assert_never(event)
 
 
 def _describe_drop(drop: Drop) -> str:
-    return describe_drop(drop, f"/drops {drop.id}")
+    return event_texts.describe_drop(drop, f"/drops {drop.id}")
