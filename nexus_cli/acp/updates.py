@@ -18,6 +18,7 @@ from nexus_cli.core.real_files import read_regular
 from nexus_cli.core.tool import Effect, Reads, Tool
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.event_texts import describe_event
+from nexus_cli.reports.export import fenced
 from nexus_cli.session.status import Status
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.registry import ToolRegistry
@@ -211,17 +212,8 @@ def text_block(text: str) -> schema.TextContentBlock:
 
 def fence_text(text: str) -> schema.ContentToolCallContent:
     """Return output as a block that Markdown does not change, without control sequences."""
-    plain = sanitize(text[-LONGEST:])
-    fence = "`" * max(3, _longest_run(plain) + 1)
-    return schema.ContentToolCallContent(type="content", content=text_block(f"{fence}\n{plain.rstrip()}\n{fence}"))
-
-
-def _longest_run(text: str) -> int:
-    longest = run = 0
-    for char in text:
-        run = run + 1 if char == "`" else 0
-        longest = max(longest, run)
-    return longest
+    plain = fenced(sanitize(text[-LONGEST:]).rstrip())
+    return schema.ContentToolCallContent(type="content", content=text_block(plain))
 
 
 def _progress(

@@ -7,11 +7,11 @@ import inspect
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from types import NoneType, UnionType
+from types import UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin
 
 from nexus_cli.core.event import LineEvent
-from nexus_cli.core.json_schema import declarations, is_object, json_keys
+from nexus_cli.core.json_schema import NAMES, declarations, is_object, json_keys
 from nexus_cli.core.json_types import (
     ask_result,
     cache_report,
@@ -39,7 +39,7 @@ result. The server sends the same objects as server-sent events (`nexus docs eve
 """
 _SERVER = """The results of `POST /rpc`; `GET /openrpc.json` has the parameters, and the same results as JSON Schema.
 """
-_PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null", Any: "any"}
+_PLAIN = {**NAMES, Any: "any"}
 
 
 def json_page() -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -74,11 +75,11 @@ def show_session(key: Key, json: Json = False) -> int:
     """Print what happened in a session."""
     ledger = open_ledger()
     info = ledger.find_session(key)
-    if json:
-        return print_report(reports.show_session(ledger, info.id), transcript_text, json=True)
-    replay = Replay(ledger.log(info.id), load_subjects(), is_whole=True)
-    value = {**transcript_of(replay, info), **reports.session_facts(ledger, info.id)}
-    return print_report(value, transcript_text, json=False, whole=True)
+    value: Mapping[str, Any] = reports.show_session(ledger, info.id)
+    if not json:
+        replay = Replay(ledger.log(info.id), load_subjects(), is_whole=True)
+        value = {**value, **transcript_of(replay, info)}
+    return print_report(value, transcript_text, json=json, whole=True)
 
 
 @app.command("search")

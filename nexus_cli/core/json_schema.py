@@ -6,6 +6,7 @@ that a value has in JSON, as a string where its module cannot be imported.
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -24,11 +25,12 @@ from nexus_cli.core.event import LineEvent
 from nexus_cli.core.json_types import ask_result, stream_lines
 from nexus_cli.core.message import ToolCall
 
-_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
+NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 _DECLARED = {**vars(ask_result), **vars(stream_lines), "LineEvent": LineEvent, "ToolCall": ToolCall}
 """The types by name that are annotated without importing them."""
 
 
+@cache
 def type_hints(kind: Any) -> dict[str, Any]:
     """Return the annotations of a class or function, with `Annotated` and `NotRequired`."""
     return get_type_hints(kind, localns=_DECLARED, include_extras=True)
@@ -98,4 +100,4 @@ def json_schema(kind: Any) -> dict[str, Any]:
         keys = json_keys(kind)
         found = {"type": "object", "properties": {name: json_schema(value) for name, value in keys.items()}}
         return found | {"required": [name for name, value in keys.items() if get_origin(value) is not NotRequired]}
-    return {"type": _NAMES[kind]}
+    return {"type": NAMES[kind]}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
 from types import UnionType
 from typing import Annotated, Any, get_args, get_origin
 
@@ -37,7 +36,7 @@ def _read_value(kind: Any, value: Any) -> Any:
         return value
     parts = [part for part in get_args(kind) if part is not type(None)]
     if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, Mapping):
-        hints = _field_types(kind)
+        hints = type_hints(kind)
         made = {f.name: _read_value(hints[f.name], value[f.name]) for f in fields(kind) if f.name in value}
         if kind is Usage and not made.get("cost"):
             made.pop("cost", None)
@@ -51,8 +50,3 @@ def _read_value(kind: Any, value: Any) -> Any:
         each = parts[:1] * len(value) if Ellipsis in parts else parts
         return tuple(_read_value(*pair) for pair in zip(each, value, strict=True))
     return value
-
-
-@cache
-def _field_types(kind: type) -> dict[str, Any]:
-    return type_hints(kind)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from sys import maxsize
+from typing import Any
 
 from nexus_cli.core import event
 from nexus_cli.core.elide import RECALL
@@ -42,16 +43,6 @@ class PastEvent:
     """The entry that holds it; None if another record does."""
 
 
-def shown_text(record: LaneLog, entry: Entry) -> str:
-    """Return the text that people are shown for a user message: the typed text, else the attachments; for our own
-    messages the command."""
-    memos = record.memos(SHOWN_TEXT, first=entry.id)
-    if memos and memos[0].entry == entry.id:
-        return str(memos[0].value["text"])
-    typed, attached = split_attachments(entry.message.content)
-    return typed or attached
-
-
 def replay_of(session: Session, *, is_whole: bool = False) -> Replay | None:
     """Return the replay of an open session, None for a bare one."""
     if session.record is None:
@@ -62,30 +53,32 @@ def replay_of(session: Session, *, is_whole: bool = False) -> Replay | None:
 
 
 def newest_turns(session: Session) -> Iterator[list[Event]]:
-    """Yield the turns, newest first, as their events, a long one's ends alone; raise `NexusError` on failure."""
+    """Yield the turns, newest first, as their events, a long one's ends alone, without the calls that have no result
+    (`last_exchange`); raise `NexusError` on failure."""
     replay = replay_of(session)
     for turn in replay.newest_turns() if replay else ():
-        yield [past.event for past in turn]
+        yield [past.event for past in turn if past.entry or not isinstance(past.event, event.ToolCallEvent)]
 
 
 def in_call_order(entries: Sequence[Entry]) -> list[Entry]:
     """Sort the results of calls that ran together into call order; they were recorded as they ended."""
     calls = [call.id for entry in entries for call in entry.message.tool_calls]
     places: dict[str | None, int] = {call: place for place, call in enumerate(calls)}
-    ordered: list[Entry] = []
-    for kind, run in groupby(entries, lambda entry: entry.kind):
-        found = list(run)
-        if kind is Kind.TOOL:
-            found.sort(key=lambda entry: places.get(entry.message.tool_call_id, -1))
-        ordered += found
-    return ordered
+    runs = (run for _, run in groupby(entries, lambda entry: entry.kind))
+    return [one for run in runs for one in sorted(run, key=lambda one: places.get(one.message.tool_call_id, -1))]
 
 
 class Replay:
     """Reads a main conversation of the ledger as events."""
 
     def __init__(
-        self, record: LaneLog, subjects: Mapping[str, str], waiting: int = 0, *, is_whole: bool = False
+        self,
+        record: LaneLog,
+        subjects: Mapping[str, str],
+        waiting: int = 0,
+        *,
+        is_whole: bool = False,
+        first: int = 0,
     ) -> None:
         """`subjects` are the names of the tools' main arguments; the result of the entry `waiting` is still pending.
 
@@ -94,10 +87,16 @@ class Replay:
         """
         self._record, self._subjects, self._waiting, self._is_whole = record, subjects, waiting, is_whole
         self._reads_all = is_whole
-        self._first = 0
+        self._first = first
         """The first entry of which memos are read."""
         self._memos: dict[str, tuple[int, dict[int, list[Memo]]]] = {}
         self._drops: list[Drop] | None = None
+
+    def messages(self) -> Iterator[tuple[Entry, str]]:
+        """Yield the messages that began a turn, newest first, with the text that people are shown."""
+        for entry in read_backwards(self._record.read, self._record.last_id()):
+            if entry.kind is Kind.USER:
+                yield entry, self.shown_text(entry)
 
     def events(self) -> Iterator[PastEvent]:
         """Yield all events, oldest first."""
@@ -108,7 +107,7 @@ class Replay:
     def newest_turns(self) -> Iterator[list[PastEvent]]:
         """Yield the turns, newest first; the oldest one may have no message."""
         turn: list[Entry] = []
-        longest = maxsize if self._is_whole else LONGEST
+        longest = maxsize if self._reads_all else LONGEST
         for entry in read_backwards(self._record.read, self._record.last_id()):
             if len(turn) < longest or entry.kind is Kind.USER:
                 turn.append(entry)
@@ -130,8 +129,8 @@ class Replay:
                     yield PastEvent(event.TurnStart(""), past.at)
                 has_ended = isinstance(past.event, event.TurnEnd) or (has_ended and not past.entry)
                 yield past
+        yield from (PastEvent(event.ToolCallEvent(call, self.subject(call)), at) for call in calls.values())
         if not has_ended:
-            yield from (PastEvent(event.ToolCallEvent(call, self._subject(call)), at) for call in calls.values())
             yield PastEvent(event.TurnEnd(event.Outcome(text=answer)), at)
 
     def _events_of(self, entry: Entry, calls: dict[str | None, ToolCall]) -> Iterator[PastEvent]:
@@ -139,11 +138,11 @@ class Replay:
         held: list[Event] = []
         match entry.kind:
             case Kind.USER:
-                held.append(event.TurnStart(self._words(entry)))
+                held.append(event.TurnStart(self.shown_text(entry)))
             case Kind.STEER if entry.actor == "nexus":
                 held.append(event.Notice(CONTINUED, warning=False))
             case Kind.STEER | Kind.MESSAGE if entry.kind is Kind.STEER or self._is_whole:
-                held.append(event.SteeringMessage(self._words(entry)))
+                held.append(event.SteeringMessage(self.shown_text(entry)))
             case Kind.ASSISTANT:
                 calls |= {call.id: call for call in entry.message.tool_calls}
                 held += [event.Text(entry.message.content)] if entry.message.content else []
@@ -158,10 +157,9 @@ class Replay:
         return (PastEvent(one, entry.at, entry) for one in held)
 
     def _events_of_call(self, call: ToolCall, entry: Entry) -> Iterator[Event]:
-        notes = self._notes(RESULT, entry.id)
-        result, seconds = restore_result(self._text(entry), notes[-1].value if notes else {})
+        result, seconds = restore_result(self._text(entry), self.note(RESULT, entry.id))
         result = result if entry.id == self._waiting else replace(result, waits=None)
-        yield event.ToolCallEvent(call, self._subject(call))
+        yield event.ToolCallEvent(call, self.subject(call))
         if call.name == RECALL and result.ran and not result.error:
             yield event.ContextRecall(str(call.arguments.get("id", "")), entry.tokens)
         yield event.ToolResultEvent(call, result, entry.tokens, seconds)
@@ -200,26 +198,31 @@ class Replay:
             self._memos[kind] = self._first, found
         return found.get(entry, [])
 
-    def _words(self, entry: Entry) -> str:
+    def note(self, kind: str, entry: int) -> Mapping[str, Any]:
+        """Return the newest memo of one kind at an entry, empty if there is none."""
+        notes = self._notes(kind, entry)
+        return notes[-1].value if notes else {}
+
+    def shown_text(self, entry: Entry) -> str:
         """Return the text that people are shown for a message: the typed text, else the attachments; whole with both.
         For our own messages it is the command."""
-        if shown := self._notes(SHOWN_TEXT, entry.id):
-            return str(shown[-1].value["text"])
+        if shown := self.note(SHOWN_TEXT, entry.id):
+            return str(shown["text"])
         typed, attached = split_attachments(entry.message.content)
         return self._text(entry) if self._is_whole else typed or attached
 
     def _text(self, entry: Entry) -> str:
         """Return the text of an entry, if whole with the originals of what was clipped when it was recorded."""
         text = entry.message.content
-        clipped = self._notes(CLIPPED_MESSAGE, entry.id) if self._is_whole else []
-        for memo in clipped[-1:]:
-            if "drop" in memo.value:
-                return self._record.original(str(memo.value["drop"])) or text
-            for start, end, drop in reversed(memo.value["parts"]):
-                text = text[:start] + (self._record.original(str(drop)) or text[start:end]) + text[end:]
+        clipped = self.note(CLIPPED_MESSAGE, entry.id) if self._is_whole else {}
+        if "drop" in clipped:
+            return self._record.original(str(clipped["drop"])) or text
+        for start, end, drop in reversed(clipped.get("parts", ())):
+            text = text[:start] + (self._record.original(str(drop)) or text[start:end]) + text[end:]
         return text
 
-    def _subject(self, call: ToolCall) -> str:
+    def subject(self, call: ToolCall) -> str:
+        """Return the main argument of a call on one line."""
         subject = " ".join(str(call.arguments.get(self._subjects.get(call.name, ""), "")).split())
         return subject if self._is_whole else subject[:200]
 

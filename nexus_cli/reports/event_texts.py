@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 from nexus_cli.core import event as e
 from nexus_cli.core.elide import name_first
@@ -52,6 +52,16 @@ def describe_event(event: Event) -> str:
             return describe_event(inner)
         case e.AgentEvent(event=e.Notice() as inner):
             return f"{event.agent}: {inner.text}"
+        case (
+            e.SessionStart() | e.TurnStart() | e.SteeringMessage() | e.StepStart() | e.StepEnd() | e.CacheExpectation()
+        ):
+            return ""
+        case e.Text() | e.Thinking() | e.ToolQueue() | e.ToolCallEvent() | e.ToolOutput() | e.ToolResultEvent():
+            return ""
+        case e.ApprovalRequest() | e.ApprovalAnswer() | e.AgentEvent():
+            return ""
+        case _:
+            assert_never(event)
     return ""
 
 

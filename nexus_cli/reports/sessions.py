@@ -9,16 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from nexus_cli.conversation.conversation import item_of
-from nexus_cli.conversation.groups import Dispatch, Done, next_step
-from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import SteeringMessage, Text, ToolCallEvent, ToolResultEvent, TurnStart
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
-from nexus_cli.core.message import ToolCall
 from nexus_cli.engine.requests.model_call import ends_unfinished
-from nexus_cli.engine.requests.user_messages import read_backwards
-from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
+from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.sessions import makers_of
+from nexus_cli.reports.conversation import replay_of
 from nexus_cli.reports.text.lines import Value, cut_line, filled, number, plural, table, when
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
@@ -90,17 +88,12 @@ def short_id(ledger: Ledger | None, session: str) -> str:
 def show_session(ledger: Ledger, session: str) -> SessionReport:
     """Return one session with its workers and every entry of its main conversation."""
     log = ledger.log(session)
-    values = [entry_value(one) for one in log.read(1, log.last_id())]
-    return cast("SessionReport", {**session_facts(ledger, session), "entries": values})
-
-
-def session_facts(ledger: Ledger, session: str) -> dict[str, Any]:
-    """Return one session with its workers, and the program from which it was imported."""
     value: dict[str, Any] = {**session_value(ledger.session(session)), "version": 1}
     value["workers"] = recorded_workers(ledger, session)
-    for memo in ledger.log(session).memos(IMPORTED_SESSION):
+    for memo in log.memos(IMPORTED_SESSION):
         value["imported"] = {name: memo.value[name] for name in ("from", "id", "file")}
-    return value
+    value["entries"] = [entry_value(one) for one in log.read(1, log.last_id())]
+    return cast("SessionReport", value)
 
 
 def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> SearchReport:
@@ -152,49 +145,32 @@ def last_exchange(session: Session) -> dict[str, Any]:
     Steering is part of the words. `finished` is False if calls are open or the answer broke off. Raises `NexusError` if
     the ledger fails.
     """
-    if session.ledger is None or session.record is None:
+    replay, record = replay_of(session), session.record
+    if session.ledger is None or record is None or replay is None:
         return dict(NOTHING)
-    subjects = {tool.name: tool.subject for tool in session.tools()}
-    found = last_exchange_of(session.record, session.ledger.session(session.id), subjects)
-    return {**found, "short": short_id(session.ledger, session.id)}
-
-
-def last_exchange_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
-    """Return the same from a record; `subjects` are the names of the tools' main arguments."""
-    turn = _newest_turn(record)
-    said = [entry.message.content for entry in turn if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == PERSON]
-    answers = [entry.message.content for entry in turn if entry.kind is Kind.ASSISTANT and entry.message.content]
-    step = next_step([item_of(entry) for entry in turn])
-    calls: Sequence[ToolCall] = step.calls if isinstance(step, Dispatch) else ()
+    info = session.ledger.session(session.id)
+    turn = next(replay.newest_turns(), [])
+    events = [past.event for past in turn]
+    said = [one.text for one in events if isinstance(one, TurnStart | SteeringMessage)]
+    answers = [one.text for one in events if isinstance(one, Text)]
+    ended = {one.call.id for one in events if isinstance(one, ToolResultEvent)}
     return {
-        "version": 1,
+        **NOTHING,
         "session": info.id,
+        "short": short_id(session.ledger, session.id),
         "name": info.name,
-        "user": "\n\n".join(said),
+        "user": "\n\n".join(filter(None, said)),
         "assistant": answers[-1] if answers else "",
         "open": [
-            {
-                "name": call.name,
-                "subject": " ".join(str(call.arguments.get(subjects.get(call.name, ""), "")).split())[:200],
-                "started": record.was_started(call.id),
-            }
-            for call in calls
+            {"name": one.call.name, "subject": one.subject, "started": record.was_started(one.call.id)}
+            for one in events
+            if isinstance(one, ToolCallEvent) and one.call.id not in ended
         ],
-        "finished": isinstance(step, Done) and not ends_unfinished(record),
+        "finished": not session.is_open() and not ends_unfinished(record),
         "at": turn[-1].at if turn else info.updated,
         "entries": info.entries,
         "turns": info.turns,
     }
-
-
-def _newest_turn(record: LaneLog) -> list[Entry]:
-    """Return the entries from the newest user message on; all of them if there is none."""
-    found: list[Entry] = []
-    for entry in read_backwards(record.read, record.last_id()):
-        found.append(entry)
-        if entry.kind is Kind.USER:
-            break
-    return found[::-1]
 
 
 def sessions_text(value: Value, width: int) -> str:

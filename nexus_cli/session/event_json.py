@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.entry import Drop, drop_value
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, ApprovalAnswer, ApprovalRequest, ContextDrop, Event, ToolQueue
+from nexus_cli.core.event import AgentEvent, ApprovalAnswer, ApprovalRequest, ContextDrop, Event, Outcome, ToolQueue
 from nexus_cli.core.usage import Usage
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import AskResult
+    from nexus_cli.core.json_types.ask_result import AskResult, ContextFigures
 
 
 def to_json_value(value: Any) -> Any:
@@ -40,25 +41,39 @@ def _shown_fields(kind: Any) -> tuple[str, ...]:
 
 def failure_result(error: NexusError) -> AskResult:
     """Return the result object of a run that failed before it had a session."""
-    return {
+    return result_of(replace(Outcome().with_error(error), finish=""))
+
+
+def result_of(
+    outcome: Outcome,
+    session: str | None = None,
+    model: str | None = None,
+    context: ContextFigures | None = None,
+    drops: Iterable[Drop] = (),
+) -> AskResult:
+    """Return the result object of a turn; `drops` are those of the turn."""
+    made: dict[str, Any] = {
         "type": "result",
         "version": 1,
-        "ok": False,
-        "exit": error.exit_status,
-        "text": "",
-        "data": None,
-        "finish": "",
-        "session": None,
-        "model": None,
-        "steps": 0,
-        "seconds": 0.0,
-        "usage": Usage().to_json(),
-        "context": None,
-        "drops": [],
-        "denied": [],
-        "files_changed": [],
-        "error": error.to_json(),
+        "ok": outcome.ok,
+        "exit": outcome.exit,
+        "text": outcome.text,
+        "data": outcome.data,
+        "finish": outcome.finish,
+        "session": session,
+        "model": model,
+        "steps": outcome.steps,
+        "seconds": outcome.seconds,
+        "usage": outcome.usage.to_json(),
+        "context": context,
+        "drops": [drop_value(drop) for drop in drops],
+        "denied": list(outcome.denied),
+        "files_changed": list(outcome.changed),
+        "error": dict(outcome.error) if outcome.error else None,
     }
+    if outcome.until:
+        made["until"] = dict(outcome.until)
+    return cast("AskResult", made)
 
 
 def event_value(event: Event) -> tuple[str, dict[str, Any]] | None:
@@ -91,4 +106,4 @@ class EventNumbers:
         """Return the next line of the stream, of type `kind` with the fields of `value`."""
         head = {"v": 1, "seq": self.next, "at": format_utc(self.clock()), "type": kind}
         self.next += 1
-        return {**head, **{key: to_json_value(item) for key, item in value.items() if key not in head}}
+        return {**head, **{key: item for key, item in value.items() if key not in head}}

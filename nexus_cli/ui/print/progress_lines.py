@@ -6,7 +6,7 @@ The renderer prints the answer on stdout. Every message is sanitized and stays o
 from __future__ import annotations
 
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol, assert_never
+from typing import TYPE_CHECKING, Protocol
 
 from nexus_cli.core import event as e
 from nexus_cli.core.elide import clip_text
@@ -126,14 +126,10 @@ class ProgressLines:
                 self._step(f"  {_texts().describe_event(event)}")
             case e.CacheResult() if self._verbose and event.why:
                 self._step(f"  cache missed, {event.missed:,} tokens: {event.why}")
-            case e.TurnStart() | e.SteeringMessage() | e.StepStart() | e.ContextPlan() | e.Text() | e.ToolQueue():
-                pass
-            case e.ApprovalRequest() | e.ApprovalAnswer() | e.ContextDrop() | e.CacheExpectation() | e.CacheResult():
-                pass
             case e.AgentEvent():
                 self._feed_worker(event)
             case _:
-                assert_never(event)
+                pass
 
     def _feed_worker(self, marked: e.AgentEvent) -> None:
         """Print the start and end of a worker, with `verbose` also its calls."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Event, Outcome, ToolCallEvent, ToolResultEvent, TurnStart
+from nexus_cli.core.event import Event, Outcome, TurnStart
 from nexus_cli.reports.sessions import last_exchange
 from nexus_cli.reports.text.lines import cut_line, plural
 from nexus_cli.session.session import Session
@@ -66,13 +66,11 @@ def last_screenful(
 def _draw(events: Sequence[Event], renderer: RichRenderer, pieces: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the rows of the person's message, and those of the rest, which `renderer` outputs to `pieces`."""
     said = 0
-    ended = {one.call.id for one in events if isinstance(one, ToolResultEvent)}
     for one in events:
         if isinstance(one, TurnStart) and one.text:
             renderer.show_user_message(one.text)
             said = said or len(pieces)
-        if not (isinstance(one, ToolCallEvent) and one.call.id not in ended):  # `describe_open_calls` has it
-            renderer.feed(one)
+        renderer.feed(one)
     parts = ["".join(part).strip("\n").split("\n") for part in (pieces[:said], pieces[said:])]
     words, rest = ([] if part == [""] else part for part in parts)
     return words, ["", *rest] if words and rest else rest
