@@ -57,7 +57,9 @@ def newest_turns(session: Session) -> Iterator[list[Event]]:
     (`last_exchange`); raise `NexusError` on failure."""
     replay = replay_of(session)
     for turn in replay.newest_turns() if replay else ():
-        yield [past.event for past in turn if past.entry or not isinstance(past.event, event.ToolCallEvent)]
+        events = [past.event for past in turn]
+        ended = {one.call.id for one in events if isinstance(one, event.ToolResultEvent)}
+        yield [one for one in events if not isinstance(one, event.ToolCallEvent) or one.call.id in ended]
 
 
 def in_call_order(entries: Sequence[Entry]) -> list[Entry]:
@@ -119,9 +121,8 @@ class Replay:
     def _turn(self, entries: Sequence[Entry]) -> Iterator[PastEvent]:
         """Yield the events of a turn."""
         calls: dict[str | None, ToolCall] = {}
-        answer, at, has_ended = "", "", False
+        answer, has_ended = "", False
         for entry in in_call_order(entries):
-            at = entry.at
             if entry.kind is Kind.ASSISTANT:
                 answer = entry.message.content or answer
             for past in (*self._events_of(entry, calls), *self._events_after(entry.id, answer)):
@@ -129,12 +130,11 @@ class Replay:
                     yield PastEvent(event.TurnStart(""), past.at)
                 has_ended = isinstance(past.event, event.TurnEnd) or (has_ended and not past.entry)
                 yield past
-        yield from (PastEvent(event.ToolCallEvent(call, self.subject(call)), at) for call in calls.values())
         if not has_ended:
-            yield PastEvent(event.TurnEnd(event.Outcome(text=answer)), at)
+            yield PastEvent(event.TurnEnd(event.Outcome(text=answer)), entries[-1].at)
 
     def _events_of(self, entry: Entry, calls: dict[str | None, ToolCall]) -> Iterator[PastEvent]:
-        """Yield the events that an entry holds; `calls` are those without a result so far."""
+        """Yield the events that an entry holds; `calls` are those of the turn so far."""
         held: list[Event] = []
         match entry.kind:
             case Kind.USER:
@@ -146,9 +146,10 @@ class Replay:
             case Kind.ASSISTANT:
                 calls |= {call.id: call for call in entry.message.tool_calls}
                 held += [event.Text(entry.message.content)] if entry.message.content else []
+                held += [event.ToolCallEvent(call, self.subject(call)) for call in entry.message.tool_calls]
             case Kind.TOOL:
                 call_id = str(entry.message.tool_call_id)
-                call = calls.pop(call_id, None)
+                call = calls.get(call_id)
                 if call is None and self._is_whole:
                     call = ToolCall(call_id, entry.actor.removeprefix("tool:"))
                 held += self._events_of_call(call, entry) if call else ()
@@ -159,7 +160,6 @@ class Replay:
     def _events_of_call(self, call: ToolCall, entry: Entry) -> Iterator[Event]:
         result, seconds = restore_result(self._text(entry), self.note(RESULT, entry.id))
         result = result if entry.id == self._waiting else replace(result, waits=None)
-        yield event.ToolCallEvent(call, self.subject(call))
         if call.name == RECALL and result.ran and not result.error:
             yield event.ContextRecall(str(call.arguments.get("id", "")), entry.tokens)
         yield event.ToolResultEvent(call, result, entry.tokens, seconds)
@@ -172,8 +172,9 @@ class Replay:
             found.append(PastEvent(event.Retry(1, 0.0, str(memo.value["why"]), cut=True), memo.at))
         for memo in self._notes(WORKER, entry):
             row = {name: value for name, value in memo.value.items() if name not in NOT_SHOWN}
-            state = event.WorkerState(row)
-            found.append(PastEvent(event.AgentEvent(row["id"], row["session"], state), memo.at))
+            report = event.TurnEnd(event.Outcome(text=str(memo.value.get("report") or "")))
+            states = (event.AgentEvent(row["id"], row["session"], one) for one in (report, event.WorkerState(row)))
+            found += [PastEvent(one, memo.at) for one in states]
         for memo in self._notes(EVENT, entry):
             if one := _restore(memo, answer):
                 found.append(PastEvent(one, memo.at))

@@ -6,6 +6,7 @@ A fold over the events of the session (`conversation.py`), whose lines are those
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.core import event as e
@@ -53,16 +54,16 @@ def transcript_text(value: Value, width: int) -> str:
     lines, shell = value.get("events", ()), list(value.get("shell", ()))
     if not lines and not shell:
         return cut_line("No messages in this session yet.", width)
-    title = ""
+    titles: dict[str, str] = {}
     blocks = [_head(value, width)] if value.get("id") else []
     for line in lines:
         while shell and shell[0]["after"] < (line["entry"] or 0):
             blocks.append(_output(shell[0]["title"], shell.pop(0)["text"], width))
         event = read_event(line)
         if isinstance(event, e.ToolCallEvent):
-            title = f"{event.call.name} {event.call.raw or event.subject}".rstrip()
+            titles[event.call.id] = f"{event.call.name} {event.call.raw or event.subject}".rstrip()
         if event is not None:
-            blocks.append(_block(event, line, title, width))
+            blocks.append(_block(event, line, titles, width))
     blocks += [_output(one["title"], one["text"], width) for one in shell]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
@@ -79,8 +80,8 @@ def _head(value: Value, width: int) -> list[str]:
     return [*lines, *worker_lines(value, width)]
 
 
-def _block(event: e.Event, line: Value, title: str, width: int) -> list[str]:
-    """Return the lines of an event; none if a person does not see it. `title` is that of the newest call."""
+def _block(event: e.Event, line: Value, titles: Mapping[str, str], width: int) -> list[str]:
+    """Return the lines of an event; none if a person does not see it. `titles` are those of the calls."""
     match event:
         case e.TurnStart(text) | e.SteeringMessage(text):
             return _message(text.strip("\n"), line, width) if line["entry"] else []
@@ -88,11 +89,11 @@ def _block(event: e.Event, line: Value, title: str, width: int) -> list[str]:
             return wrapped(text.strip("\n"), width)
         case e.ToolCallEvent(call, subject):
             rest = _arguments(call, subject, width)
-            return [cut_line(f"-> {title}", width), *rest] if rest or not line["entry"] else []
-        case e.ToolResultEvent(_, result):
+            return [cut_line(f"-> {titles[call.id]}", width), *rest] if rest else []
+        case e.ToolResultEvent(call, result):
             waits = " · waiting" if result.waits else ""
-            return _output(f"{title}{waits}", result.text, width)
-    text = "" if isinstance(event, e.ContextRecall) else describe_event(event)  # its call is shown
+            return _output(f"{titles.get(call.id, call.name)}{waits}", result.text, width)
+    text = describe_event(event)
     return wrapped(f"{when(line['at'])} {text}", width) if text else []
 
 

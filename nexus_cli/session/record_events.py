@@ -20,9 +20,7 @@ def record_event(context: ContextManager, first: int, event: Event) -> None:
             pass
         case CacheResult() if event.why:
             pass
-        case TurnEnd(outcome):
-            if context.conversation.last < first:
-                return  # the message was never recorded
+        case TurnEnd(outcome) if context.conversation.last >= first:  # its message was recorded
             event = TurnEnd(replace(outcome, text=""))  # the newest answer has it
         case _:
             return

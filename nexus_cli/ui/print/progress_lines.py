@@ -98,14 +98,16 @@ class ProgressLines:
                 if self._verbose:
                     for line in event.text.splitlines():
                         self._step(f"  | {line}")
-            case e.Retry():
-                self._retried(event)
+            case e.Retry() if event.cut or (event.wait >= LONG_WAIT and not self._progress):
+                self.notice(_texts().describe_event(event))
             case e.CompactionDone():
                 if line := _texts().describe_event(event):
                     self.notice(line)
             case e.ContextDrop():
                 self._noted(self._left_out(event.drop))
-            case e.ContextRecall() | e.CompactionStart() | e.WorkerState():
+            case e.ContextPlan() if not self._verbose:
+                pass
+            case e.ContextRecall() | e.CompactionStart() | e.WorkerState() | e.ContextPlan() | e.Retry():
                 if text := _texts().describe_event(event):
                     self._step(f"  {text}")
             case e.Notice():
@@ -122,8 +124,6 @@ class ProgressLines:
             case e.SessionStart():
                 if self._verbose:
                     self._step(f"  session {event.session}, model {event.model}, recipe {event.recipe}")
-            case e.ContextPlan() if self._verbose and event.plan.get("facts"):
-                self._step(f"  {_texts().describe_event(event)}")
             case e.CacheResult() if self._verbose and event.why:
                 self._step(f"  cache missed, {event.missed:,} tokens: {event.why}")
             case e.AgentEvent():
@@ -151,13 +151,6 @@ class ProgressLines:
     def _noted(self, text: str) -> None:
         if not self._quiet:
             self._line(f"nexus: {text}")
-
-    def _retried(self, event: e.Retry) -> None:
-        text = _texts().describe_event(event)
-        if event.cut or (event.wait >= LONG_WAIT and not self._progress):
-            self.notice(text)
-        else:
-            self._step(f"  {text}")
 
     def _resulted(self, event: e.ToolResultEvent) -> None:
         result = event.result

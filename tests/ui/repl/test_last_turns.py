@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from session.played import MODEL, Played, opened, say
+from workers.crew import Crew, crewed, doing, handing, run
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core import event as e
@@ -115,6 +117,19 @@ def test_a_drop_a_recall_a_refusal_and_a_notice_are_shown_again(tmp_path: Path) 
         assert any(part in row for row in again), part
     said = next(place for place, row in enumerate(seen) if not row.startswith((BAR, "  x")))
     assert again[-(len(seen) - said) :] == seen[said:]
+
+
+def test_the_figures_and_the_report_of_a_worker_are_shown_again(tmp_path: Path) -> None:
+    crew = Crew({"make it": handing("look at one", "look at two"), "look at": doing("I have looked.\nAll is well.")})
+    session = crewed(crew, tmp_path)
+    events = run(session, WORDS)[0]
+    seen = [re.sub(r"\d\.\d s", "x s", row) for row in rows_of(live(without_times(events), WORDS, 80, PLAIN))]
+    resumed = crewed(crew, tmp_path, session.id)
+    turns = map(without_times, newest_turns(resumed))
+    again = last_screenful(turns, 500, 80, PLAIN, drawn=True).lines
+    asyncio.run(resumed.aclose())
+    assert sum("All is well." in row for row in seen) == 2 and any("2 steps" in row for row in seen)
+    assert [re.sub(r"\d\.\d s", "x s", row) for row in again] == seen
 
 
 async def stopped(session: Session) -> list[e.Event]:
