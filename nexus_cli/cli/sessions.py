@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -75,10 +74,9 @@ def show_session(key: Key, json: Json = False) -> int:
     """Print what happened in a session."""
     ledger = open_ledger()
     info = ledger.find_session(key)
-    value: Mapping[str, Any] = reports.show_session(ledger, info.id)
+    value = dict(reports.show_session(ledger, info.id))
     if not json:
-        replay = Replay(ledger.log(info.id), load_subjects(), is_whole=True)
-        value = {**value, **transcript_of(replay, info)}
+        value |= transcript_of(Replay(ledger.log(info.id), load_subjects(), is_whole=True), info)
     return print_report(value, transcript_text, json=json, whole=True)
 
 

@@ -153,8 +153,6 @@ class Replay:
                 if call is None and self._is_whole:
                     call = ToolCall(call_id, entry.actor.removeprefix("tool:"))
                 held += self._events_of_call(call, entry) if call else ()
-            case _:
-                pass
         return (PastEvent(one, entry.at, entry) for one in held)
 
     def _events_of_call(self, call: ToolCall, entry: Entry) -> Iterator[Event]:

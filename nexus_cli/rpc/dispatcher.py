@@ -378,8 +378,8 @@ class AgentDispatcher:
 
     def _read_conversation(self, turns: int) -> ConversationObject:
         numbers = EventNumbers()
-        newest = (map(numbers.event_line, turn) for turn in islice(newest_turns(self.session), turns))
-        found = [[line for line in turn if line is not None] for turn in newest]
+        newest = islice(newest_turns(self.session), turns)
+        found = [list(filter(None, map(numbers.event_line, turn))) for turn in newest]
         return {"end": to_json_value(last_exchange(self.session)), "turns": found}
 
     # -- the end -----------------------------------------------------------------------------------------------

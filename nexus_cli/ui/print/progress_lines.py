@@ -128,8 +128,6 @@ class ProgressLines:
                 self._step(f"  cache missed, {event.missed:,} tokens: {event.why}")
             case e.AgentEvent():
                 self._feed_worker(event)
-            case _:
-                pass
 
     def _feed_worker(self, marked: e.AgentEvent) -> None:
         """Print the start and end of a worker, with `verbose` also its calls."""

@@ -259,8 +259,6 @@ class RichRenderer:
                 role = "warn" if event.warning else "dim"
             case e.ContextPlan():
                 text = event_texts.describe_new_facts(event.plan, self._width() - 2)
-            case _:
-                pass
         self._scrollback.add_note(text, role)
 
     def _show_held_drops(self, event: e.Event | None = None) -> None:
