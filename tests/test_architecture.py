@@ -466,7 +466,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (10_469, 0, 41),
     "plugins": (6_199, 0, 22),
     "provider": (32_658, 0, 57),
-    "reports": (79_828, 8_414, None),
+    "reports": (79_840, 8_414, None),
     "rpc": (16_391, 0, 16),
     "rules": (29_567, 0, 17),
     "runs": (23_901, 0, 46),
@@ -493,7 +493,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (950_554, 67_619)
+SUM = (950_566, 67_619)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of

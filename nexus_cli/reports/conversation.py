@@ -85,18 +85,18 @@ class Replay:
         """`subjects` are the names of the tools' main arguments; the result of the entry `waiting` is still pending.
 
         With `is_whole` long turns are whole, as are texts of which the model was given a part, and messages have what
-        was attached to them.
+        was attached to them. Memos before the entry `first` are not read.
         """
-        self._record, self._subjects, self._waiting, self._is_whole = record, subjects, waiting, is_whole
+        self.record, self._subjects, self._waiting, self._is_whole = record, subjects, waiting, is_whole
         self._reads_all = is_whole
         self._first = first
         """The first entry of which memos are read."""
         self._memos: dict[str, tuple[int, dict[int, list[Memo]]]] = {}
-        self._drops: list[Drop] | None = None
+        self._drops: dict[int, list[Drop]] | None = None
 
     def messages(self) -> Iterator[tuple[Entry, str]]:
         """Yield the messages that began a turn, newest first, with the text that people are shown."""
-        for entry in read_backwards(self._record.read, self._record.last_id()):
+        for entry in read_backwards(self.record.read, self.record.last_id()):
             if entry.kind is Kind.USER:
                 yield entry, self.shown_text(entry)
 
@@ -110,7 +110,7 @@ class Replay:
         """Yield the turns, newest first; the oldest one may have no message."""
         turn: list[Entry] = []
         longest = maxsize if self._reads_all else LONGEST
-        for entry in read_backwards(self._record.read, self._record.last_id()):
+        for entry in read_backwards(self.record.read, self.record.last_id()):
             if len(turn) < longest or entry.kind is Kind.USER:
                 turn.append(entry)
             if entry.kind is Kind.USER or entry.id == 1:
@@ -178,21 +178,21 @@ class Replay:
                 found.append(PastEvent(one, memo.at))
         return sorted(found, key=lambda past: past.at)
 
-    def _drops_after(self, entry: int) -> Iterator[Drop]:
-        """Yield what was left out after an entry was recorded; of a message it is recorded before its entry."""
+    def _drops_after(self, entry: int) -> Sequence[Drop]:
+        """Return what was left out after an entry was recorded; of a message it is recorded before its entry."""
         if self._drops is None:
-            self._drops = self._record.drops()
-        for drop in self._drops:
-            is_before = drop.cause is Cause.INPUT_CAP or not drop.after
-            if drop.after + is_before == entry:
-                yield drop
+            self._drops = {}
+            for drop in self.record.drops():
+                is_before = drop.cause is Cause.INPUT_CAP or not drop.after
+                self._drops.setdefault(drop.after + is_before, []).append(drop)
+        return self._drops.get(entry, ())
 
     def _notes(self, kind: str, entry: int) -> list[Memo]:
         """Return the memos of one kind at an entry."""
         first, found = self._memos.get(kind, (maxsize, {}))
         if first > self._first:
             found = {}
-            for memo in self._record.memos(kind, first=self._first):
+            for memo in self.record.memos(kind, first=self._first):
                 found.setdefault(memo.entry, []).append(memo)
             self._memos[kind] = self._first, found
         return found.get(entry, [])
@@ -215,9 +215,9 @@ class Replay:
         text = entry.message.content
         clipped = self.note(CLIPPED_MESSAGE, entry.id) if self._is_whole else {}
         if "drop" in clipped:
-            return self._record.original(str(clipped["drop"])) or text
+            return self.record.original(str(clipped["drop"])) or text
         for start, end, drop in reversed(clipped.get("parts", ())):
-            text = text[:start] + (self._record.original(str(drop)) or text[start:end]) + text[end:]
+            text = text[:start] + (self.record.original(str(drop)) or text[start:end]) + text[end:]
         return text
 
     def subject(self, call: ToolCall) -> str:

@@ -145,8 +145,8 @@ def last_exchange(session: Session) -> dict[str, Any]:
     Steering is part of the words. `finished` is False if calls are open or the answer broke off. Raises `NexusError` if
     the ledger fails.
     """
-    replay, record = replay_of(session), session.record
-    if session.ledger is None or record is None or replay is None:
+    replay = replay_of(session)
+    if session.ledger is None or replay is None:
         return dict(NOTHING)
     info = session.ledger.session(session.id)
     turn = next(replay.newest_turns(), [])
@@ -162,11 +162,11 @@ def last_exchange(session: Session) -> dict[str, Any]:
         "user": "\n\n".join(filter(None, said)),
         "assistant": answers[-1] if answers else "",
         "open": [
-            {"name": one.call.name, "subject": one.subject, "started": record.was_started(one.call.id)}
+            {"name": one.call.name, "subject": one.subject, "started": replay.record.was_started(one.call.id)}
             for one in events
             if isinstance(one, ToolCallEvent) and one.call.id not in ended
         ],
-        "finished": not session.is_open() and not ends_unfinished(record),
+        "finished": not session.is_open() and not ends_unfinished(replay.record),
         "at": turn[-1].at if turn else info.updated,
         "entries": info.entries,
         "turns": info.turns,
