@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         WorktreeDiff,
     )
     from nexus_cli.core.json_types.setup_reports import WorktreesReport
-    from nexus_cli.core.json_types.stream_lines import ApprovalAskLine
 
 CONNECT_SECONDS = 10.0
 SILENT_SECONDS = 60.0
@@ -111,7 +110,7 @@ class Client:
     async def run(
         self,
         prompt: str,
-        answer: Callable[[ApprovalAskLine], str | Awaitable[str]] = lambda question: "no",
+        answer: Callable[[ServerEvent], str | Awaitable[str]] = lambda question: "no",
         each: Callable[[ServerEvent], object] = lambda event: None,
         **agent: Any,
     ) -> AskResult:
@@ -133,7 +132,7 @@ class Client:
                     told = ("no", given) if given not in ("once", "session", "no") else (given, None)
                     await self.approve(agent_id, event["id"], *told)
                 elif event["type"] == "result":
-                    return event
+                    return cast("AskResult", event)
             raise ConnectionError(_NO_RESULT)
         finally:
             with suppress(CallError, ConnectionError):

@@ -1,24 +1,28 @@
-"""Compares JSON with the types of `nexus_cli/core/json_types`: no key too many, none missing, each of its type."""
+"""Compares JSON with the types that declare it (`core/json_schema.py`): no key too many, none missing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, NotRequired, Union, get_args, get_origin
+
+from nexus_cli.core.json_schema import is_object, json_keys, json_type
 
 
 def problems(value: Any, kind: Any, where: str = "") -> Iterator[str]:
     """Where `value` is not of type `kind`."""
+    kind = json_type(kind)
     origin, parts = get_origin(kind), get_args(kind)
     if kind is Any:
         return
-    if is_typeddict(kind):
-        hints = get_type_hints(kind)
+    if is_object(kind):
+        hints = json_keys(kind)
+        required = {key for key, hint in hints.items() if get_origin(hint) is not NotRequired}
         if not isinstance(value, dict):
             yield f"{where}: {value!r} is no object"
             return
         yield from (f"{where}.{key} is not promised" for key in value.keys() - hints.keys())
-        yield from (f"{where}.{key} is missing" for key in kind.__required_keys__ - value.keys())
+        yield from (f"{where}.{key} is missing" for key in required - value.keys())
         for key in value.keys() & hints.keys():
             yield from problems(value[key], hints[key], f"{where}.{key}")
     elif origin is Literal:

@@ -48,7 +48,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
 from nexus_cli.reports import models
-from nexus_cli.reports.conversation import newest_turns
+from nexus_cli.reports.conversation import replay_of
 from nexus_cli.reports.forms import find_form
 from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.service_list import SERVICES
@@ -229,9 +229,9 @@ class EditorAgent:
         """Open a session of the ledger, and send its conversation as it was shown."""
         one = await self._open_session(cwd, additional_directories, mcp_servers, session_id or NO_SESSION)
         stream = UpdateStream(one.session.dispatcher.registry, one.session.folder, replays=True)
-        for turn in reversed(list(newest_turns(one.session))):
-            for past in turn:
-                await self._send(one, stream.translate(past))
+        replay = replay_of(one.session)
+        for past in replay.events() if replay else ():
+            await self._send(one, stream.translate(past.event))
         return schema.LoadSessionResponse(config_options=self._config(one))
 
     async def resume_session(

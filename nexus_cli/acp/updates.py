@@ -17,6 +17,8 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.real_files import read_regular
 from nexus_cli.core.tool import Effect, Reads, Tool
 from nexus_cli.core.usage import Usage
+from nexus_cli.reports.event_texts import describe_event
+from nexus_cli.reports.export import fenced
 from nexus_cli.session.status import Status
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.registry import ToolRegistry
@@ -74,22 +76,11 @@ class UpdateStream:
                 yield self.end_call(call, result)
                 if (tool := self._registry.get(call.name)) and tool.lists and not result.error:
                     yield plan(call.arguments.get(tool.lists))
-            case event.Retry(attempt, wait, why, cut):
-                lost = " The answer so far is void." if cut else ""
-                yield note(f"Attempt {attempt} failed: {why}. Trying again in {wait:.0f} s.{lost}")
-            case event.Notice(text):
-                yield note(text)
-            case event.ContextDrop(drop) if drop.is_missed:
-                yield note(f"Left out of the request as {drop.id}: {drop.what} ({drop.tokens:,} tokens)")
-            case event.CompactionStart(_, tokens):
-                yield note(f"Summarizing older messages ({tokens:,} tokens)")
-            case event.CompactionDone(ok, before, after, why):
-                told = f"Summarized: {before:,} to {after:,} tokens" if ok else f"The summary was rejected: {why}"
-                yield note(told)
-            case event.AgentEvent(agent, _, event.WorkerState(worker)):
-                yield note(f"Worker {agent}: {worker.get('state', '')} {worker.get('task', '')}".rstrip())
-            case _:  # figures, which `usage` tells once a turn, and questions, which are asked
+            case event.CacheResult() | event.TurnEnd():  # `usage` tells the figures, the end of the turn its error
                 pass
+            case _:
+                if text := describe_event(one):
+                    yield note(text)
 
     def start_call(self, call: ToolCall, subject: str) -> schema.ToolCallStart:
         """Return the beginning of a call: its kind, the files it names, and for an edit the diff."""
@@ -221,17 +212,8 @@ def text_block(text: str) -> schema.TextContentBlock:
 
 def fence_text(text: str) -> schema.ContentToolCallContent:
     """Return output as a block that Markdown does not change, without control sequences."""
-    plain = sanitize(text[-LONGEST:])
-    fence = "`" * max(3, _longest_run(plain) + 1)
-    return schema.ContentToolCallContent(type="content", content=text_block(f"{fence}\n{plain.rstrip()}\n{fence}"))
-
-
-def _longest_run(text: str) -> int:
-    longest = run = 0
-    for char in text:
-        run = run + 1 if char == "`" else 0
-        longest = max(longest, run)
-    return longest
+    plain = fenced(sanitize(text[-LONGEST:]).rstrip())
+    return schema.ContentToolCallContent(type="content", content=text_block(plain))
 
 
 def _progress(

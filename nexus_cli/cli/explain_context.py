@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from nexus_cli.core.entry import Drop
+from nexus_cli.core.entry import Drop, drop_value
 from nexus_cli.core.event import ContextPlan, Event
-from nexus_cli.engine.requests.drop_list import drop_value
 from nexus_cli.reports.text.lines import Value, limit, name_basis, name_cause, number, plural, share
 from nexus_cli.text.cells import one_line
 from nexus_cli.ui.print.progress_lines import Writable

@@ -1,4 +1,4 @@
-"""The page `json` of `nexus docs`, generated from the types of `core/json_types` and their docstrings."""
+"""The page `json` of `nexus docs`, generated from events, the types of `core/json_types`, and their docstrings."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ import inspect
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from types import NoneType, UnionType
-from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from types import UnionType
+from typing import Any, Literal, NotRequired, Union, get_args, get_origin
 
 from nexus_cli.commands import discover
+from nexus_cli.core.event import LineEvent
+from nexus_cli.core.json_schema import NAMES, declarations, is_object, json_keys
 from nexus_cli.core.json_types import (
     ask_result,
     cache_report,
     context_report,
     instructions_report,
     report_types,
-    server_results,
     setup_reports,
     stream_lines,
     timeline_report,
 )
-from nexus_cli.rpc.methods import METHODS
+from nexus_cli.rpc import methods
 
 _MODULES = (context_report, report_types, timeline_report, cache_report, setup_reports, instructions_report)
 REPORTS = [kind for module in _MODULES for kind in vars(module).values() if (kind.__doc__ or "").startswith("`nexus ")]
 """The objects of `--json`: the types whose docstring begins with their command. Those of verbs need not."""
-LINES = (*get_args(stream_lines.EventLine), stream_lines.ResultLine)
-EVENTS = get_args(server_results.ServerEvent)
+LINES = (*get_args(LineEvent), stream_lines.ResultLine)
+EVENTS = tuple(methods.EVENTS.values())
 _INTRO = """# JSON
 
 `--json` prints one object, `--stream-json` one object per line. New keys and types are added without notice: ignore
@@ -39,7 +40,7 @@ result. The server sends the same objects as server-sent events (`nexus docs eve
 """
 _SERVER = """The results of `POST /rpc`; `GET /openrpc.json` has the parameters, and the same results as JSON Schema.
 """
-_PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null", Any: "any"}
+_PLAIN = {**NAMES, Any: "any"}
 
 
 def json_page() -> str:
@@ -50,11 +51,11 @@ def json_page() -> str:
     page += _describe(LINES, shown)
     page += ["## nexus map", "", *_describe([ask_result.MapLine], shown)]
     page += ["## The server", "", _SERVER, "| method | result |", "|---|---|"]
-    page += [f"| `{method.name}` | {method.result.__name__} |" for method in METHODS.values()]
-    page += ["", *_describe([method.result for method in METHODS.values()], shown)]
+    page += [f"| `{method.name}` | {method.result.__name__} |" for method in methods.METHODS.values()]
+    page += ["", *_describe([method.result for method in methods.METHODS.values()], shown)]
     page += ["## Reports", "", *_describe(REPORTS, shown)]
     for command, kind in _types_of_verbs():
-        if is_typeddict(kind) and kind not in shown:
+        if is_object(kind) and kind not in shown:
             page += [f"`nexus {command} --json`:", "", *_describe([kind], shown)]
     return "\n".join(page)
 
@@ -79,8 +80,7 @@ def _describe(kinds: Iterable[Any], shown: set[Any]) -> Iterator[str]:
         if kind in shown:
             continue
         shown.add(kind)
-        name = get_type_hints(kind).get("type") if kind in EVENTS else None
-        yield from (f"### {get_args(name)[0] if name else kind.__name__}", "", *_text_of(kind), *_table(kind))
+        yield from (f"### {_name(kind).strip('`')}", "", *_text_of(kind), *_table(kind))
         yield from _describe(_parts(kind), shown)
 
 
@@ -89,9 +89,9 @@ def _text_of(kind: Any) -> list[str]:
 
 
 def _parts(kind: Any) -> Iterator[Any]:
-    """Yield the typed dictionaries that the annotations of `kind` contain."""
-    for part in get_type_hints(kind).values() if is_typeddict(kind) else get_args(kind):
-        if is_typeddict(part):
+    """Yield the objects that the keys of `kind` contain."""
+    for part in json_keys(kind).values() if is_object(kind) else get_args(kind):
+        if is_object(part):
             yield part
         elif get_origin(part) is not Literal:
             yield from _parts(part)
@@ -99,29 +99,26 @@ def _parts(kind: Any) -> Iterator[Any]:
 
 def _table(kind: Any) -> list[str]:
     """Return the table of a type's keys; that of a line omits the keys that every line has."""
-    texts = _texts_of_keys(kind)
-    hints = get_type_hints(kind, include_extras=True)
+    texts = {key: text for one in declarations(kind) for key, text in _texts_of_keys(one).items()}
+    keys = json_keys(kind)
     if kind in EVENTS:
-        hints = {key: hint for key, hint in hints.items() if key not in stream_lines.StreamLine.__annotations__}
+        keys = {key: hint for key, hint in keys.items() if key not in stream_lines.StreamLine.__annotations__}
     rows = [
-        f"| `{key}`{'' if key in kind.__required_keys__ else '?'} | {_name(hint)} | {texts.get(key, '')} |"
-        for key, hint in hints.items()
+        f"| `{key}`{'?' if get_origin(hint) is NotRequired else ''} | {_name(hint)} | {texts.get(key, '')} |"
+        for key, hint in keys.items()
     ]
     return ["| key | type | |", "|---|---|---|", *rows, ""]
 
 
 def _texts_of_keys(kind: Any) -> dict[str, str]:
-    """Return the docstrings of a type's keys from its source, with those of the types that it extends."""
+    """Return the docstrings of the keys that a class declares, from its source."""
     texts: dict[str, str] = {}
-    for base in (*getattr(kind, "__orig_bases__", ()), kind):
-        if not is_typeddict(base):
-            continue
-        module = ast.parse(inspect.getsource(sys.modules[base.__module__]))
-        found = (one for one in module.body if isinstance(one, ast.ClassDef) and one.name == base.__name__)
-        body = next((one.body for one in found), [])
-        for key, text in pairwise(body):
-            if isinstance(key, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-                texts[ast.unparse(key.target)] = " ".join(str(text.value.value).split())
+    module = ast.parse(inspect.getsource(sys.modules[kind.__module__]))
+    found = (one for one in module.body if isinstance(one, ast.ClassDef) and one.name == kind.__name__)
+    body = next((one.body for one in found), [])
+    for key, text in pairwise(body):
+        if isinstance(key, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            texts[ast.unparse(key.target)] = " ".join(str(text.value.value).split())
     return texts
 
 
@@ -130,6 +127,8 @@ def _name(kind: Any) -> str:
     origin, parts = get_origin(kind), get_args(kind)
     if origin is NotRequired:
         return _name(parts[0])
+    if kind in EVENTS:
+        return _name(json_keys(kind)["type"])
     if origin is Literal:
         return ", ".join(f"`{json_literal(part)}`" for part in parts)
     if origin in (UnionType, Union):

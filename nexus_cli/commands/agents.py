@@ -13,6 +13,7 @@ from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
 from nexus_cli.commands.worktree import diff_value, follow_apply_in
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.errors import NexusError
+from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.transcript import transcript_of
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.running_workers import AT_WORK, RunningWorkers
@@ -37,7 +38,8 @@ async def show_agents(
     subjects = {tool.name: tool.subject for tool in context.session.tools()}
     try:
         info = ledger.session(row["session"])
-        value = await asyncio.to_thread(transcript_of, ledger.log(info.id), info, subjects)
+        replay = Replay(ledger.log(info.id), subjects, is_whole=True)
+        value = await asyncio.to_thread(transcript_of, replay, info)
     except NexusError as error:
         raise usage_error("agents", worker, f"its session cannot be read: {error.message}") from error
     context.show("transcript", {**value, "name": f"worker {row['id']} ({row['state']})"})

@@ -13,11 +13,9 @@ from nexus_cli.commands.command import Choice, Command, CommandContext, usage_er
 from nexus_cli.commands.sessions import one_line_title, reopen_fork
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
-from nexus_cli.core.entry import Kind
 from nexus_cli.core.json_types.report_types import MovedHead, UndoReport
-from nexus_cli.engine.requests.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog
-from nexus_cli.reports.conversation import shown_text
+from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.sessions import short_id
 
 if TYPE_CHECKING:
@@ -94,11 +92,9 @@ def _list_turns(record: LaneLog, session: str) -> list[_Turn]:
 
     counts, now, number = count_turns(places().data, session, SECONDS), local_now(), record.count_turns()
     found = []
-    for entry in read_backwards(record.read, record.last_id()):
-        if entry.kind is Kind.USER:
-            text, age = shown_text(record, entry), format_age(entry.at, now)
-            found.append(_Turn(number, entry.id, text, age, counts.get(number)))
-            number -= 1
+    for entry, text in Replay(record, {}).messages():
+        found.append(_Turn(number, entry.id, text, format_age(entry.at, now), counts.get(number)))
+        number -= 1
     return found
 
 

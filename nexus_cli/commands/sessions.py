@@ -16,15 +16,14 @@ from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Ver
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.elide import clip_text, plural
-from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.engine.requests.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.reports import sessions as reports
-from nexus_cli.reports.conversation import shown_text
+from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.export import HTML
 from nexus_cli.reports.text.lines import known_dollars
+from nexus_cli.reports.transcript import transcript_of
 
 MOST = 200
 """Most sessions that are offered; a search reaches the others."""
@@ -62,7 +61,13 @@ def build_list(
 
 def build_session(source: Source, key: Key) -> Report[Any]:
     """Print what happened in a session."""
-    return Report("session", reports.show_session(source.ledger, source.find(key)), whole=True)
+    info = source.ledger.session(source.find(key))
+    value = reports.show_session(source.ledger, info.id)
+    if source.is_json:
+        return Report("transcript", value)
+    subjects = {tool.name: tool.subject for tool in source.tools()}
+    told = transcript_of(Replay(source.ledger.log(info.id), subjects, is_whole=True), info)
+    return Report("transcript", {**value, **told}, whole=True)
 
 
 def build_search(
@@ -357,10 +362,9 @@ async def edit_message(context: CommandContext, rest: str) -> None:
 
 def _messages(record: LaneLog, most: int) -> list[tuple[int, str, str]]:
     """Return the person's newest messages that began a turn: entry, text, age."""
-    entries = read_backwards(record.read, record.last_id())
-    said = (one for one in entries if one.kind is Kind.USER and one.actor == reports.PERSON)
+    said = ((one, text) for one, text in Replay(record, {}).messages() if one.actor == reports.PERSON)
     now = local_now()
-    return [(one.id, shown_text(record, one), format_age(one.at, now)) for one in islice(said, most)]
+    return [(one.id, text, format_age(one.at, now)) for one, text in islice(said, most)]
 
 
 async def rename_session(context: CommandContext, rest: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from nexus_cli.core.message import ToolCall
 
@@ -14,6 +14,8 @@ SAY_INSTEAD = "Say what to do instead"
 
 @dataclass(frozen=True, slots=True)
 class Question:
+    """A call that needs permission."""
+
     call: ToolCall
     what: str
     """The call on one line."""
@@ -22,45 +24,49 @@ class Question:
     detail: str = ""
     """The diff or the whole command."""
     always: str = ""
-    """The scope of an answer for the session, or of a stored rule: "npm test *", "this exact command"."""
+    """The scope of an answer for the session, or of a stored rule: `npm test *`, `this exact command`."""
     kind: str = ""
     """`run`, `edit`, `outside`, `protected`, `network`, `later`, `send`, `server`, or `confirm` if the level would
     allow it."""
     stores: tuple[str, ...] = ()
     """The rules of `always` that can be added to the personal settings; empty if it can hold for the session only."""
     profile: str = ""
-    """For a command: its sandbox profile, see `nexus_cli.sandbox`."""
+    """For a command: its sandbox profile."""
     parts: tuple[Mapping[str, Any], ...] = ()
     """For a command: its parts with the decision on each, as in `nexus rules test --json`; may be truncated."""
     more_parts: int = 0
     """Number of parts left out."""
     doubts: tuple[str, ...] = ()
-    """For a command: what it has, besides its parts, that makes it ask: "a loop that may not end"."""
+    """For a command: reasons to ask that are not in a part of it, such as "a loop that may not end"."""
     rule: str = ""
-    """The rule that asks, with its origin; "" if the level does."""
+    """The rule that asks, with its origin; empty if the level does."""
     agent: str = ""
-    """The worker that makes the call; "" for the session itself."""
+    """The worker that asks; empty for the session itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Yes. `always`: for the rest of the session, see `Question.always`; `stored`: also as a personal rule."""
+    """Yes."""
 
+    answer: ClassVar[str] = "allow"
     always: bool = False
+    """For the rest of the session, see `Question.always`."""
     stored: bool = False
+    """Also as a personal rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
     """No, with a reason for the model."""
 
+    answer: ClassVar[str] = "deny"
     why: str = ""
     said: bool = True
-    """True if the person said no; False if nobody answered, with the reason in `why`."""
+    """True if the person said no; false if nobody answered, with the reason in `why`."""
     by: str = "person"
     """Author of `why` if `said`: `person` if typed, `client` if a program sent it."""
     name: str = ""
-    """Name of the person, "" if unknown."""
+    """Name of the person; empty if unknown."""
     stops: bool = False
     """The turn ends after the calls of this step, so that the person can type a message."""
 
@@ -68,6 +74,8 @@ class Deny:
 @dataclass(frozen=True, slots=True)
 class Defer:
     """Not now: the turn ends with the call open; a resume asks again."""
+
+    answer: ClassVar[str] = "defer"
 
 
 Answer = Allow | Deny | Defer

@@ -9,10 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core.message import Message
 from nexus_cli.core.wire import canonical
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.ask_result import DropObject
 
 _MEMBER = re.compile(r"(?:^|; )([^()]+) \((human|agent), (ent-\d+)\)(?=; |$)")
 """Matches `Entity.actor`; names have no parentheses."""
@@ -157,25 +160,25 @@ _WRITTEN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Something left out of a request, which can be recalled by its id."""
+    """A drop as the ledger has it: something left out of a request, which can be recalled by its id."""
 
     id: str
     """`d1`, `d2`, ... in a session."""
     what: str
     tokens: int
-    """Tokens left out, by our counter."""
+    """Tokens left out, by nexus's own count."""
     cause: Cause
     at: str
     entries: tuple[int, int] | None = None
-    """First and last entry left out, inclusive; None if `text` has the original."""
+    """First and last entry left out; null if `text` has the original."""
     text: str | None = None
-    """The whole original; None in listings, which `Recall` reads."""
+    """The whole original; null in listings, `recall` reads it."""
     uncounted: int = 0
     """Bytes beyond the hard limit, counted but not stored."""
     recalls: int = 0
     """Number of recalls."""
     after: int = 0
-    """The newest entry of its lane when it was recorded; 0 before that."""
+    """The newest entry when it was left out; 0 before it is recorded."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cause", Cause(self.cause))
@@ -187,6 +190,20 @@ class Drop:
         if self.cause is Cause.SECTION_BUDGET and (section := SECTION.match(self.what)):
             return section[2].partition(".")[0] in _WRITTEN
         return self.cause not in (Cause.OUTPUT_CAP, Cause.PRUNED)
+
+
+def drop_value(drop: Drop) -> DropObject:
+    """Return a drop as JSON data (`nexus docs json`), with its time and number of recalls."""
+    return {
+        "id": drop.id,
+        "what": drop.what,
+        "tokens": drop.tokens,
+        "cause": drop.cause.value,
+        "recall": drop.id,
+        "at": drop.at,
+        "uncounted_bytes": drop.uncounted,
+        "recalls": drop.recalls,
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,36 @@
-"""Events of a session for its front ends: one closed union, documented in `nexus docs json`.
+"""Events of a session for its front ends: one closed union, from which `nexus docs json` is made.
 
-A front end matches on the class and ends in `assert_never`; `kind` is the `type` of the JSON lines. Classes whose names
-would clash with `core.message` end in `Event`.
+A front end matches on the class and ends in `assert_never`. A line of JSON has the `kind` of its event as `type`, and
+the fields of the class: their docstrings are the texts of the page. A field whose JSON has another type names that
+(`Annotated`), `line_keys` adds keys. Classes whose names would clash with `core.message` end in `Event`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from nexus_cli.core.approval import SAY_INSTEAD, Answer, Question
-from nexus_cli.core.entry import Drop
+from nexus_cli.core.entry import Drop, drop_value
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
 
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.ask_result import DeniedCall, DropObject, ErrorObject, UntilObject
+    from nexus_cli.core.json_types.stream_lines import PlanObject, QuestionKey, WorkerStateObject
+
+
+def question_id(call_id: str, worker: str) -> str:
+    """Return the id of a question: the id of its call; for a worker's call, behind the worker's name."""
+    return f"{worker}:{call_id}" if worker else call_id
+
 
 @dataclass(frozen=True, slots=True)
 class SessionStart:
+    """A session was opened."""
+
     kind: ClassVar[str] = "session.start"
     session: str
     model: str
@@ -28,14 +40,16 @@ class SessionStart:
 
 @dataclass(frozen=True, slots=True)
 class TurnStart:
+    """A turn begins."""
+
     kind: ClassVar[str] = "turn.start"
     text: str
-    """The message of the person; "" if a turn is resumed."""
+    """The message of the person; empty if a turn is resumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SteeringMessage:
-    """A message that the person sent during the turn has entered the window."""
+    """A message sent during the turn has been delivered."""
 
     kind: ClassVar[str] = "turn.steer"
     text: str
@@ -43,6 +57,8 @@ class SteeringMessage:
 
 @dataclass(frozen=True, slots=True)
 class StepStart:
+    """A request is prepared."""
+
     kind: ClassVar[str] = "step.start"
     step: int
     """Number of the request in the lane, from 1."""
@@ -50,19 +66,24 @@ class StepStart:
 
 @dataclass(frozen=True, slots=True)
 class ContextPlan:
+    """The content of the request."""
+
     kind: ClassVar[str] = "context.plan"
-    plan: Mapping[str, Any]
-    """Sections with tokens, budget, drops: the keys of `nexus docs json`."""
+    plan: Annotated[Mapping[str, Any], PlanObject]
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
+    """Text of the answer."""
+
     kind: ClassVar[str] = "text.delta"
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
+    """Text of the model's reasoning."""
+
     kind: ClassVar[str] = "thinking.delta"
     text: str
 
@@ -79,6 +100,8 @@ class ToolQueue:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallEvent:
+    """A call begins."""
+
     kind: ClassVar[str] = "tool.call"
     call: ToolCall
     subject: str
@@ -87,6 +110,8 @@ class ToolCallEvent:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
+    """Live output of a call."""
+
     kind: ClassVar[str] = "tool.output"
     call_id: str
     text: str
@@ -94,6 +119,8 @@ class ToolOutput:
 
 @dataclass(frozen=True, slots=True)
 class ToolResultEvent:
+    """A call has ended."""
+
     kind: ClassVar[str] = "tool.result"
     call: ToolCall
     result: ToolResult
@@ -103,25 +130,45 @@ class ToolResultEvent:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
+    """A call waits for permission."""
+
     kind: ClassVar[str] = "approval.ask"
     question: Question
+
+    def line_keys(self, worker: str) -> QuestionKey:
+        """Return the further keys of its line, as an event of `worker` ("": of the session)."""
+        return {"id": question_id(self.question.call.id, worker)}
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAnswer:
+    """The answer to `approval.ask`."""
+
     kind: ClassVar[str] = "approval.answer"
     call_id: str
     answer: Answer
 
+    def line_keys(self, worker: str) -> QuestionKey:
+        """Return the further keys of its line, as an event of `worker` ("": of the session)."""
+        return {"id": question_id(self.call_id, worker)}
+
 
 @dataclass(frozen=True, slots=True)
 class ContextDrop:
+    """Something was left out."""
+
     kind: ClassVar[str] = "context.drop"
     drop: Drop
+
+    def line_keys(self, worker: str) -> DropObject:
+        """Return the further keys of its line: those of a drop in a result."""
+        return drop_value(self.drop)
 
 
 @dataclass(frozen=True, slots=True)
 class ContextRecall:
+    """The model read something that was left out."""
+
     kind: ClassVar[str] = "context.recall"
     drop_id: str
     tokens: int
@@ -129,6 +176,8 @@ class ContextRecall:
 
 @dataclass(frozen=True, slots=True)
 class CacheExpectation:
+    """Tokens of the request expected in the provider's cache."""
+
     kind: ClassVar[str] = "cache.expect"
     tokens: int
     """Tokens of the request's beginning that the provider's cache should hold."""
@@ -136,6 +185,8 @@ class CacheExpectation:
 
 @dataclass(frozen=True, slots=True)
 class CacheResult:
+    """Tokens of the request read from the cache."""
+
     kind: ClassVar[str] = "cache.result"
     expected: int
     read: int
@@ -144,15 +195,17 @@ class CacheResult:
     missed: int = 0
     """Tokens of the previous request that were not read from the cache, for any reason."""
     cost_usd: float | None = None
-    """Extra cost of the missed tokens in US dollars; None if a price is unknown."""
+    """Extra cost of the missed tokens; null if a price is unknown."""
     why: str = ""
-    """The reason of the miss on one line; "" without a miss."""
+    """The reason of the miss on one line; empty without a miss."""
     ours: bool | None = None
-    """True if nexus caused the miss; None without a miss or if unknown."""
+    """True if nexus caused the miss; null without a miss or if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionStart:
+    """Older messages are summarized."""
+
     kind: ClassVar[str] = "compaction.start"
     cause: str
     tokens: int
@@ -164,36 +217,42 @@ TOO_LITTLE = "there is too little to summarize"
 
 @dataclass(frozen=True, slots=True)
 class CompactionDone:
+    """The summary was accepted or rejected."""
+
     kind: ClassVar[str] = "compaction.done"
     ok: bool
     before: int
     after: int
     why: str = ""
-    """The reason if the summary was rejected, else ""."""
+    """The reason if the summary was rejected, else empty."""
     kept: Mapping[str, Any] | None = None
-    """The window's new content, None if the summary was rejected: `words`, `words_left`, `words_part`, `answers`,
+    """The window's new content, null if the summary was rejected: `words`, `words_left`, `words_part`, `answers`,
     `answers_left`, `answers_part` (messages; `_part` of those `_left` are there in part), `files`, `commands`,
     `failing`, `record_left` (items), `rules` (sentences with standing instructions of the person), `summary` (tokens),
     `drops` (ids: all removed messages, then items that the record has no room for), `source`, `source_why`."""
     cut: bool = False
     """The summary was rejected, and older messages must be truncated because the window does not fit."""
     cost_usd: float | None = None
-    """Cost of the summary's requests in US dollars, accepted or not; None if a price is unknown."""
+    """Cost of the summary's requests, accepted or not; null if a price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
+    """A request is sent again."""
+
     kind: ClassVar[str] = "retry"
     attempt: int
     wait: float
     """Seconds."""
     why: str
     cut: bool = False
-    """The reply had begun: its text so far is void, and starts again from the beginning."""
+    """The text of the reply so far is void: it starts again from the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
+    """A notice for the person."""
+
     kind: ClassVar[str] = "notice"
     text: str
     warning: bool = True
@@ -202,6 +261,8 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class StepEnd:
+    """A reply is complete."""
+
     kind: ClassVar[str] = "step.end"
     step: int
     finish: str
@@ -210,18 +271,18 @@ class StepEnd:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
+    """The turn has ended."""
+
     kind: ClassVar[str] = "turn.end"
     outcome: Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """A worker is queued, has started or has ended. Always within an `AgentEvent`."""
+    """A worker is queued, has started or has ended. Always an event of that worker."""
 
     kind: ClassVar[str] = "agent.state"
-    worker: Mapping[str, Any]
-    """Its current state: `id`, `call`, `task`, `state`, `steps`, `tokens`, `cost_usd`, `seconds`, `changed`,
-    `worktree`, `folder`, `error` and others, see `RunningWorkers.rows`."""
+    worker: Annotated[Mapping[str, Any], WorkerStateObject]
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,33 +299,37 @@ class AgentEvent:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a turn, by default one that succeeded without a step."""
+    """The end of a turn."""
 
     ok: bool = True
     exit: int = 0
     text: str = ""
     """The text of the last step, possibly partial."""
     finish: str = "stop"
-    error: Mapping[str, str] | None = None
-    """`kind`, `message`, `hint`."""
+    error: Annotated[Mapping[str, str], ErrorObject] | None = None
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
-    denied: tuple[Mapping[str, str], ...] = ()
-    """One per refused call: `id`, `tool`, `subject`, `why`, `allow`, `limit`, `by`, `hint`, see `session.outcome`."""
+    denied: tuple[Annotated[Mapping[str, str], DeniedCall], ...] = ()
+    """The refused calls."""
     changed: tuple[str, ...] = ()
-    until: Mapping[str, Any] | None = None
-    """The state of the work for a command (`--until`), as in the JSON result."""
+    """Files that the turn changed."""
+    until: Annotated[Mapping[str, Any], UntilObject] | None = None
+    """null in a turn that works for no command."""
     data: Any = None
-    """The answer as JSON values, if it has to match a schema (`--schema`) and does."""
+    """With `--schema`: the answer as JSON, if it matches."""
     retry_after: float | None = None
-    """Seconds after which the provider, which is away, wants to be asked again, 0.0 if it did not say; None if the turn
-    did not end by that."""
+    """If the provider is away: seconds after which it wants to be asked again, 0 if it did not say."""
 
     @property
     def was_declined(self) -> bool:
         """True if the person stopped the turn by declining a call, to say what to do instead."""
         return self.error is not None and self.error.get("hint") == SAY_INSTEAD
+
+    @property
+    def is_stopped(self) -> bool:
+        """True if the person stopped the turn."""
+        return self.was_declined or (self.error or {}).get("kind") == "aborted"
 
     @property
     def has_failed(self) -> bool:
@@ -277,7 +342,7 @@ class Outcome:
         return replace(self, ok=False, exit=error.exit_status, finish=error.kind, error=told)
 
 
-Event = (
+LineEvent = (
     SessionStart
     | TurnStart
     | SteeringMessage
@@ -285,7 +350,6 @@ Event = (
     | ContextPlan
     | Text
     | Thinking
-    | ToolQueue
     | ToolCallEvent
     | ToolOutput
     | ToolResultEvent
@@ -302,5 +366,8 @@ Event = (
     | StepEnd
     | TurnEnd
     | WorkerState
-    | AgentEvent
 )
+"""The events that are a line of JSON."""
+
+Event = LineEvent | ToolQueue | AgentEvent
+"""All events. A queued call has its line when it begins; the line of a worker's event has `agent` and `lane`."""

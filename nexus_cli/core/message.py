@@ -16,6 +16,9 @@ from typing import Any
 from nexus_cli.core.attachment import Part as Part
 from nexus_cli.core.surrogates import replace_surrogates as replace_surrogates
 
+UNSHOWN: Mapping[str, bool] = {"unshown": True}
+"""Metadata of a field that the JSON of events omits: the ledger or requests to the model need it, and its text may be
+64 MiB long."""
 USE_TOOL = "use_tool"
 """The tool through which a model calls those whose schemas it was not sent; see `unwrap_call`."""
 
@@ -69,15 +72,15 @@ def _arguments(value: object, name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call requested by the model."""
+    """A tool call of the model."""
 
     id: str
-    """Our id, unique in the session; `Opaque` has the provider's."""
+    """Unique in the session; not the id of the provider."""
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     raw: str = ""
-    """The original argument text if it was no JSON object (then `arguments` is empty), else ""."""
-    is_wrapped: bool = False
+    """The original arguments if they were no JSON object; `arguments` is empty then."""
+    is_wrapped: bool = field(default=False, metadata=UNSHOWN)
     """True if the model called the tool through `use_tool`, and every request has to show the call in this form."""
 
     def __post_init__(self) -> None:
@@ -162,9 +165,10 @@ class ToolResult:
 
     output: str = ""
     error: str = ""
+    """The error if the call failed."""
     changed: tuple[str, ...] = ()
     """Files that the call created, changed or deleted, relative to the project if inside it."""
-    full: str | None = None
+    full: str | None = field(default=None, metadata=UNSHOWN)
     """The whole output if `output` is a part of it; stored in the ledger, read by `recall`."""
     uncounted: int = 0
     """Bytes beyond the hard limit, counted but not stored."""
@@ -173,29 +177,29 @@ class ToolResult:
     cites: str = ""
     """Id of the drop of which this result is a recalled piece, else ""."""
     status: int | None = None
-    """Exit status of a command, for the person."""
+    """Exit status of a command."""
     ran: bool = True
     """False if the call could not run (unknown tool, bad arguments, refused)."""
     stopped: bool = False
-    """True if the turn was stopped during the call, or before it (`ran` is False then)."""
+    """True if the turn was stopped during the call, or before it (`ran` is false then)."""
     diff: str = ""
-    """The file changes of the call as a unified diff, for the person; not part of the text."""
+    """The file changes of the call as a unified diff; not part of the text for the model."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Counts for the person, by plural noun: `lines` (with `first` and `total` for a part of a file), `entries`,
+    """By plural noun: `lines` (with `first` and `total` for a part of a file), `entries`,
     `matches`, `files`."""
     more: bool = False
-    """True if a limit of the tool cut the `counts`."""
+    """True if a limit cut `counts`."""
     pipe: tuple[int, ...] = ()
-    """Exit statuses of the parts of a command's last pipe; () if all but the last (`status`) are 0."""
+    """Exit statuses of the parts of a command's last pipe; empty if all but the last (`status`) are 0."""
     first_line: int | None = None
-    """Line number in the file of the first line of `output` (0: one line precedes the text); None if it is no file."""
+    """Line number in the file of the first line of `output` (0: one line precedes the text); null if it is no file."""
     file: str = ""
     """Absolute path of the file whose text `output` is, else ""."""
-    parts: tuple[FilePart, ...] = ()
+    parts: tuple[FilePart, ...] = field(default=(), metadata=UNSHOWN)
     """The files that `output` shows if they are several, or one in several parts."""
-    edits: tuple[FileEdit, ...] = ()
+    edits: tuple[FileEdit, ...] = field(default=(), metadata=UNSHOWN)
     """The changed lines of files, from a tool that knows them."""
-    outline: str = ""
+    outline: str = field(default="", metadata=UNSHOWN)
     """Text for the model that precedes `output` if that is cut: where its definitions begin."""
     facts: tuple[str, ...] = ()
     """Ids of the remembered facts that the text names or states."""
@@ -204,10 +208,9 @@ class ToolResult:
     warning: str = ""
     """The part left undone, in a few words for the person; "" if it did all that was asked."""
     waits: Mapping[str, Any] | None = None
-    """Set if the run begins to wait: the turn ends when every call of the step has its result. `wait` is the `to_json`
-    of a `core.run.Wait`; the rest of the memo `wait` is added when it is recorded, see `nexus_cli.ledger.sessions`."""
-
-    memos: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The memo `WAIT` of the wait that begins with this result, as far as the tool knows it: the turn ends when every
+    call of the step has its result."""
+    memos: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, metadata=UNSHOWN)
     """Memos to record with the result, by kind."""
 
     def __post_init__(self) -> None:

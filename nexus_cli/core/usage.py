@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from operator import add, sub
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.ask_result import UsageObject
 
 DECIMALS = 8
 """Of an amount of dollars wherever it is kept, streamed or shown."""
@@ -85,10 +88,10 @@ class Usage(Amounts):
         """Tokens of input and output."""
         return self.input + self.output
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> UsageObject:
         """Return the JSON form; `cost` is None if `cost_usd` is, or is more than its known components."""
         is_split = self.cost_usd is not None and round_dollars(self.cost_usd - self.cost.total) == 0
-        return asdict(self) | {"cost": self.cost.to_json() if is_split else None}
+        return cast("UsageObject", asdict(self) | {"cost": self.cost.to_json() if is_split else None})
 
 
 @dataclass(frozen=True, slots=True)

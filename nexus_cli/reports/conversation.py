@@ -1,19 +1,22 @@
-"""The turns of a session as the events that a person saw, newest turn first. A resumed session shows them again.
+"""Read the conversation of a session as the events of its turns: a replay of what a person saw.
 
-Reads the ledger, so that a compacted window hides nothing. Sends nothing and writes nothing.
+Reads the ledger, so that a compacted window hides nothing. Sends nothing and writes nothing. A front end shows these
+events as it shows those of a running turn: the end of a resumed session, a transcript, a page, an editor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
+from sys import maxsize
 from typing import Any
 
 from nexus_cli.core import event
-from nexus_cli.core.entry import Entry, Kind, Memo
+from nexus_cli.core.elide import RECALL
+from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo
 from nexus_cli.core.event import Event
-from nexus_cli.core.memo_kinds import CUT_ANSWER, RESULT, SHOWN_TEXT
+from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, CUT_ANSWER, EVENT, RESULT, SHOWN_TEXT, WORKER
 from nexus_cli.core.message import ToolCall, restore_result
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.engine.calls.waiting import waiting_entry
@@ -21,90 +24,212 @@ from nexus_cli.engine.requests.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog
 from nexus_cli.session.session import Session
 
-PERSON = "person"
 LONGEST = 200
 """Most entries of one turn that are shown, the newest ones."""
+NOT_SHOWN = ("report", "spawner", "untold", "failed")
+"""Keys of a worker's record that its events do not have."""
 CONTINUED = "continued"
 """Text shown to people for the request to continue an answer that broke off."""
 
 
-def shown_text(record: LaneLog, entry: Entry) -> str:
-    """Return the text that people are shown for a user message: the typed text, else the attachments; for our own
-    messages the command."""
-    memos = record.memos(SHOWN_TEXT, first=entry.id)
-    if memos and memos[0].entry == entry.id:
-        return str(memos[0].value["text"])
-    typed, attached = split_attachments(entry.message.content)
-    return typed or attached
+@dataclass(frozen=True, slots=True)
+class PastEvent:
+    """An event of the past."""
+
+    event: Event
+    at: str
+    """ISO 8601, UTC."""
+    entry: Entry | None = None
+    """The entry that holds it; None if another record does."""
+
+
+def replay_of(session: Session, *, is_whole: bool = False) -> Replay | None:
+    """Return the replay of an open session, None for a bare one."""
+    if session.record is None:
+        return None
+    waiting = waiting_entry(session.ledger, session.record) if session.ledger is not None else 0
+    subjects = {tool.name: tool.subject for tool in session.tools()}
+    return Replay(session.record, subjects, waiting, is_whole=is_whole)
 
 
 def newest_turns(session: Session) -> Iterator[list[Event]]:
-    """Yield the turns, newest first, as their events, a long one's ends alone; raise `NexusError` on failure."""
-    record = session.record
-    if record is None:
-        return
-    subjects = {tool.name: tool.subject for tool in session.tools()}
-    waiting = waiting_entry(session.ledger, record) if session.ledger is not None else 0
-    turn: list[Entry] = []
-    for entry in read_backwards(record.read, record.last_id()):
-        if len(turn) < LONGEST or entry.kind is Kind.USER:
-            turn.append(entry)
-        if entry.kind is Kind.USER or entry.id == 1:
-            first = turn[-2].id if len(turn) > 1 else entry.id
-            results = {memo.entry: memo.value for memo in record.memos(RESULT, first=first)}
-            words = shown_text(record, entry)
-            cuts = [memo for memo in record.memos(CUT_ANSWER, first=entry.id) if memo.entry <= turn[0].id]
-            yield list(_events(in_call_order(turn[::-1]), results, subjects, words, waiting, cuts))
-            turn = []
+    """Yield the turns, newest first, as their events, a long one's ends alone, without the calls that have no result
+    (`last_exchange`); raise `NexusError` on failure."""
+    replay = replay_of(session)
+    for turn in replay.newest_turns() if replay else ():
+        events = [past.event for past in turn]
+        ended = {one.call.id for one in events if isinstance(one, event.ToolResultEvent)}
+        yield [one for one in events if not isinstance(one, event.ToolCallEvent) or one.call.id in ended]
 
 
 def in_call_order(entries: Sequence[Entry]) -> list[Entry]:
     """Sort the results of calls that ran together into call order; they were recorded as they ended."""
     calls = [call.id for entry in entries for call in entry.message.tool_calls]
     places: dict[str | None, int] = {call: place for place, call in enumerate(calls)}
-    ordered: list[Entry] = []
-    for kind, run in groupby(entries, lambda entry: entry.kind):
-        found = list(run)
-        if kind is Kind.TOOL:
-            found.sort(key=lambda entry: places.get(entry.message.tool_call_id, -1))
-        ordered += found
-    return ordered
+    runs = (run for _, run in groupby(entries, lambda entry: entry.kind))
+    return [one for run in runs for one in sorted(run, key=lambda one: places.get(one.message.tool_call_id, -1))]
 
 
-def _events(
-    turn: Sequence[Entry],
-    results: Mapping[int, Mapping[str, Any]],
-    subjects: Mapping[str, str],
-    words: str,
-    waiting: int,
-    cuts: Sequence[Memo],
-) -> Iterator[Event]:
-    """Yield the events of a turn that began with `words`. The result of the entry `waiting` is still pending. `cuts`
-    are answers that broke off and were requested again after their entry."""
-    calls: dict[str | None, ToolCall] = {}
-    answer = ""
-    for entry in turn:
-        message = entry.message
+class Replay:
+    """Reads a main conversation of the ledger as events."""
+
+    def __init__(
+        self,
+        record: LaneLog,
+        subjects: Mapping[str, str],
+        waiting: int = 0,
+        *,
+        is_whole: bool = False,
+        first: int = 0,
+    ) -> None:
+        """`subjects` are the names of the tools' main arguments; the result of the entry `waiting` is still pending.
+
+        With `is_whole` long turns are whole, as are texts of which the model was given a part, and messages have what
+        was attached to them. Memos before the entry `first` are not read.
+        """
+        self.record, self._subjects, self._waiting, self._is_whole = record, subjects, waiting, is_whole
+        self._reads_all = is_whole
+        self._first = first
+        """The first entry of which memos are read."""
+        self._memos: dict[str, tuple[int, dict[int, list[Memo]]]] = {}
+        self._drops: dict[int, list[Drop]] | None = None
+
+    def messages(self) -> Iterator[tuple[Entry, str]]:
+        """Yield the messages that began a turn, newest first, with the text that people are shown."""
+        for entry in read_backwards(self.record.read, self.record.last_id()):
+            if entry.kind is Kind.USER:
+                yield entry, self.shown_text(entry)
+
+    def events(self) -> Iterator[PastEvent]:
+        """Yield all events, oldest first."""
+        self._reads_all = True
+        for turn in reversed(list(self.newest_turns())):
+            yield from turn
+
+    def newest_turns(self) -> Iterator[list[PastEvent]]:
+        """Yield the turns, newest first; the oldest one may have no message."""
+        turn: list[Entry] = []
+        longest = maxsize if self._reads_all else LONGEST
+        for entry in read_backwards(self.record.read, self.record.last_id()):
+            if len(turn) < longest or entry.kind is Kind.USER:
+                turn.append(entry)
+            if entry.kind is Kind.USER or entry.id == 1:
+                self._first = 0 if self._reads_all else entry.id
+                yield list(self._turn(turn[::-1]))
+                turn = []
+
+    def _turn(self, entries: Sequence[Entry]) -> Iterator[PastEvent]:
+        """Yield the events of a turn."""
+        calls: dict[str | None, ToolCall] = {}
+        answer, has_ended = "", False
+        for entry in in_call_order(entries):
+            if entry.kind is Kind.ASSISTANT:
+                answer = entry.message.content or answer
+            for past in (*self._events_of(entry, calls), *self._events_after(entry.id, answer)):
+                if has_ended and past.entry:  # the turn was resumed
+                    yield PastEvent(event.TurnStart(""), past.at)
+                has_ended = isinstance(past.event, event.TurnEnd) or (has_ended and not past.entry)
+                yield past
+        if not has_ended:
+            yield PastEvent(event.TurnEnd(event.Outcome(text=answer)), entries[-1].at)
+
+    def _events_of(self, entry: Entry, calls: dict[str | None, ToolCall]) -> Iterator[PastEvent]:
+        """Yield the events that an entry holds; `calls` are those of the turn so far."""
+        held: list[Event] = []
         match entry.kind:
             case Kind.USER:
-                yield event.TurnStart(words)
-            case Kind.STEER if entry.actor == PERSON:
-                yield event.SteeringMessage(split_attachments(message.content)[0])
-            case Kind.STEER:
-                yield event.Notice(CONTINUED, warning=False)
+                held.append(event.TurnStart(self.shown_text(entry)))
+            case Kind.STEER if entry.actor == "nexus":
+                held.append(event.Notice(CONTINUED, warning=False))
+            case Kind.STEER | Kind.MESSAGE if entry.kind is Kind.STEER or self._is_whole:
+                held.append(event.SteeringMessage(self.shown_text(entry)))
             case Kind.ASSISTANT:
-                answer = message.content or answer
-                yield event.Text(message.content)
-                calls |= {call.id: call for call in message.tool_calls}
-            case Kind.TOOL if call := calls.get(message.tool_call_id):
-                result, seconds = restore_result(message.content, results.get(entry.id, {}))
-                result = result if entry.id == waiting else replace(result, waits=None)
-                subject = " ".join(str(call.arguments.get(subjects.get(call.name, ""), "")).split())[:200]
-                yield event.ToolCallEvent(call, subject)
-                yield event.ToolResultEvent(call, result, entry.tokens, seconds)
-            case _:
-                pass
-        for cut in (one for one in cuts if one.entry == entry.id):
-            yield event.Text(str(cut.value["text"]))
-            yield event.Retry(1, 0.0, str(cut.value["why"]), cut=True)
-    yield event.TurnEnd(event.Outcome(text=answer))
+                calls |= {call.id: call for call in entry.message.tool_calls}
+                held += [event.Text(entry.message.content)] if entry.message.content else []
+                held += [event.ToolCallEvent(call, self.subject(call)) for call in entry.message.tool_calls]
+            case Kind.TOOL:
+                call_id = str(entry.message.tool_call_id)
+                call = calls.get(call_id)
+                if call is None and self._is_whole:
+                    call = ToolCall(call_id, entry.actor.removeprefix("tool:"))
+                held += self._events_of_call(call, entry) if call else ()
+        return (PastEvent(one, entry.at, entry) for one in held)
+
+    def _events_of_call(self, call: ToolCall, entry: Entry) -> Iterator[Event]:
+        result, seconds = restore_result(self._text(entry), self.note(RESULT, entry.id))
+        result = result if entry.id == self._waiting else replace(result, waits=None)
+        if call.name == RECALL and result.ran and not result.error:
+            yield event.ContextRecall(str(call.arguments.get("id", "")), entry.tokens)
+        yield event.ToolResultEvent(call, result, entry.tokens, seconds)
+
+    def _events_after(self, entry: int, answer: str) -> list[PastEvent]:
+        """Return what happened after an entry, and is in none; `answer` is the newest one so far."""
+        found = [PastEvent(event.ContextDrop(drop), drop.at) for drop in self._drops_after(entry)]
+        for memo in self._notes(CUT_ANSWER, entry):
+            found.append(PastEvent(event.Text(str(memo.value["text"])), memo.at))
+            found.append(PastEvent(event.Retry(1, 0.0, str(memo.value["why"]), cut=True), memo.at))
+        for memo in self._notes(WORKER, entry):
+            row = {name: value for name, value in memo.value.items() if name not in NOT_SHOWN}
+            report = event.TurnEnd(event.Outcome(text=str(memo.value.get("report") or "")))
+            states = (event.AgentEvent(row["id"], row["session"], one) for one in (report, event.WorkerState(row)))
+            found += [PastEvent(one, memo.at) for one in states]
+        for memo in self._notes(EVENT, entry):
+            if one := _restore(memo, answer):
+                found.append(PastEvent(one, memo.at))
+        return sorted(found, key=lambda past: past.at)
+
+    def _drops_after(self, entry: int) -> Sequence[Drop]:
+        """Return what was left out after an entry was recorded; of a message it is recorded before its entry."""
+        if self._drops is None:
+            self._drops = {}
+            for drop in self.record.drops():
+                is_before = drop.cause is Cause.INPUT_CAP or not drop.after
+                self._drops.setdefault(drop.after + is_before, []).append(drop)
+        return self._drops.get(entry, ())
+
+    def _notes(self, kind: str, entry: int) -> list[Memo]:
+        """Return the memos of one kind at an entry."""
+        first, found = self._memos.get(kind, (maxsize, {}))
+        if first > self._first:
+            found = {}
+            for memo in self.record.memos(kind, first=self._first):
+                found.setdefault(memo.entry, []).append(memo)
+            self._memos[kind] = self._first, found
+        return found.get(entry, [])
+
+    def note(self, kind: str, entry: int) -> Mapping[str, Any]:
+        """Return the newest memo of one kind at an entry, empty if there is none."""
+        notes = self._notes(kind, entry)
+        return notes[-1].value if notes else {}
+
+    def shown_text(self, entry: Entry) -> str:
+        """Return the text that people are shown for a message: the typed text, else the attachments; whole with both.
+        For our own messages it is the command."""
+        if shown := self.note(SHOWN_TEXT, entry.id):
+            return str(shown["text"])
+        typed, attached = split_attachments(entry.message.content)
+        return self._text(entry) if self._is_whole else typed or attached
+
+    def _text(self, entry: Entry) -> str:
+        """Return the text of an entry, if whole with the originals of what was clipped when it was recorded."""
+        text = entry.message.content
+        clipped = self.note(CLIPPED_MESSAGE, entry.id) if self._is_whole else {}
+        if "drop" in clipped:
+            return self.record.original(str(clipped["drop"])) or text
+        for start, end, drop in reversed(clipped.get("parts", ())):
+            text = text[:start] + (self.record.original(str(drop)) or text[start:end]) + text[end:]
+        return text
+
+    def subject(self, call: ToolCall) -> str:
+        """Return the main argument of a call on one line."""
+        subject = " ".join(str(call.arguments.get(self._subjects.get(call.name, ""), "")).split())
+        return subject if self._is_whole else subject[:200]
+
+
+def _restore(memo: Memo, answer: str) -> Event | None:
+    from nexus_cli.core.read_event import read_event  # noqa: PLC0415  (few turns have such an event)
+
+    found = read_event(memo.value)
+    if isinstance(found, event.TurnEnd):
+        return event.TurnEnd(replace(found.outcome, text=answer))
+    return found

@@ -18,10 +18,9 @@ from types import MappingProxyType
 from typing import Any, TextIO
 
 from nexus_cli.core.clock import format_local_minute
-from nexus_cli.core.entry import Entry
+from nexus_cli.core.entry import Entry, drop_value
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import json_text
-from nexus_cli.engine.requests.drop_list import drop_value
 from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.reports.sessions import entry_value, session_value
@@ -145,15 +144,15 @@ def _entry(entry: Entry) -> Iterator[str]:
     at = format_local_minute(entry.at, LOCAL)
     yield f"\n## {speaker}\n\n*[{entry.id}] {at}*\n"
     if message.content:
-        yield f"\n{_fenced(message.content) if entry.actor.startswith('tool:') else message.content.rstrip()}\n"
+        yield f"\n{fenced(message.content) if entry.actor.startswith('tool:') else message.content.rstrip()}\n"
     for part in message.parts:
         yield f"\n*Image {part.name or 'without a name'} ({part.media_type}, {len(part.data):,} bytes)*\n"
     for call in message.tool_calls:
-        block = _fenced(call.raw) if call.raw else _fenced(json_text(call.arguments, escaped=False, dense=True), "json")
+        block = fenced(call.raw) if call.raw else fenced(json_text(call.arguments, escaped=False, dense=True), "json")
         yield f"\n**{call.name}** ({call.id})\n\n{block}\n"
 
 
-def _fenced(text: str, language: str = "") -> str:
+def fenced(text: str, language: str = "") -> str:
     """Return `text` as a code block with a fence that does not occur in it."""
     fence = "`" * max(3, 1 + max(map(len, _FENCE.findall(text)), default=0))
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"

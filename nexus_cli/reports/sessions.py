@@ -5,30 +5,26 @@ Reads the ledger, so that a compacted window hides nothing. Sends nothing and wr
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from nexus_cli.conversation.conversation import item_of
-from nexus_cli.conversation.groups import Dispatch, Done, next_step
-from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import SteeringMessage, Text, ToolCallEvent, ToolResultEvent, TurnStart
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
-from nexus_cli.core.message import ToolCall
 from nexus_cli.engine.requests.model_call import ends_unfinished
-from nexus_cli.engine.requests.user_messages import read_backwards
-from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
+from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.sessions import makers_of
-from nexus_cli.reports.text.lines import Value, cut_line, filled, folded, number, plural, table, when
-from nexus_cli.reports.workers import recorded_workers, worker_lines
+from nexus_cli.reports.conversation import replay_of
+from nexus_cli.reports.text.lines import Value, cut_line, filled, number, plural, table, when
+from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import ListedSession, SessionObject, SessionsReport
     from nexus_cli.core.json_types.setup_reports import (
         EntryObject,
-        ImportOrigin,
         SearchHit,
         SearchReport,
         SessionReport,
@@ -48,20 +44,6 @@ NOTHING: Mapping[str, Any] = {
     "entries": 0,
     "turns": 0,
 }
-HEAD = (
-    "id",
-    "name",
-    "folder",
-    "worktree",
-    "model",
-    "recipe",
-    "created",
-    "updated",
-    "turns",
-    "parent",
-    "spawner",
-    "cost_usd",
-)
 TITLE = 200
 """Most columns of a title on lines that are otherwise as long as their content."""
 WIDE = 1000
@@ -105,14 +87,13 @@ def short_id(ledger: Ledger | None, session: str) -> str:
 
 def show_session(ledger: Ledger, session: str) -> SessionReport:
     """Return one session with its workers and every entry of its main conversation."""
-    info, log = ledger.session(session), ledger.log(session)
-    entries = log.read(1, log.last_id())
-    workers = recorded_workers(ledger, session)
-    origin: dict[str, ImportOrigin] = {}
+    log = ledger.log(session)
+    value: dict[str, Any] = {**session_value(ledger.session(session)), "version": 1}
+    value["workers"] = recorded_workers(ledger, session)
     for memo in log.memos(IMPORTED_SESSION):
-        origin["imported"] = {"from": memo.value["from"], "id": memo.value["id"], "file": memo.value["file"]}
-    values = [entry_value(one) for one in entries]
-    return cast("SessionReport", {**session_value(info), "version": 1, "workers": workers, **origin, "entries": values})
+        value["imported"] = {name: memo.value[name] for name in ("from", "id", "file")}
+    value["entries"] = [entry_value(one) for one in log.read(1, log.last_id())]
+    return cast("SessionReport", value)
 
 
 def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> SearchReport:
@@ -164,49 +145,32 @@ def last_exchange(session: Session) -> dict[str, Any]:
     Steering is part of the words. `finished` is False if calls are open or the answer broke off. Raises `NexusError` if
     the ledger fails.
     """
-    if session.ledger is None or session.record is None:
+    replay = replay_of(session)
+    if session.ledger is None or replay is None:
         return dict(NOTHING)
-    subjects = {tool.name: tool.subject for tool in session.tools()}
-    found = last_exchange_of(session.record, session.ledger.session(session.id), subjects)
-    return {**found, "short": short_id(session.ledger, session.id)}
-
-
-def last_exchange_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
-    """Return the same from a record; `subjects` are the names of the tools' main arguments."""
-    turn = _newest_turn(record)
-    said = [entry.message.content for entry in turn if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == PERSON]
-    answers = [entry.message.content for entry in turn if entry.kind is Kind.ASSISTANT and entry.message.content]
-    step = next_step([item_of(entry) for entry in turn])
-    calls: Sequence[ToolCall] = step.calls if isinstance(step, Dispatch) else ()
+    info = session.ledger.session(session.id)
+    turn = next(replay.newest_turns(), [])
+    events = [past.event for past in turn]
+    said = [one.text for one in events if isinstance(one, TurnStart | SteeringMessage)]
+    answers = [one.text for one in events if isinstance(one, Text)]
+    ended = {one.call.id for one in events if isinstance(one, ToolResultEvent)}
     return {
-        "version": 1,
+        **NOTHING,
         "session": info.id,
+        "short": short_id(session.ledger, session.id),
         "name": info.name,
-        "user": "\n\n".join(said),
+        "user": "\n\n".join(filter(None, said)),
         "assistant": answers[-1] if answers else "",
         "open": [
-            {
-                "name": call.name,
-                "subject": " ".join(str(call.arguments.get(subjects.get(call.name, ""), "")).split())[:200],
-                "started": record.was_started(call.id),
-            }
-            for call in calls
+            {"name": one.call.name, "subject": one.subject, "started": replay.record.was_started(one.call.id)}
+            for one in events
+            if isinstance(one, ToolCallEvent) and one.call.id not in ended
         ],
-        "finished": isinstance(step, Done) and not ends_unfinished(record),
+        "finished": not session.is_open() and not ends_unfinished(replay.record),
         "at": turn[-1].at if turn else info.updated,
         "entries": info.entries,
         "turns": info.turns,
     }
-
-
-def _newest_turn(record: LaneLog) -> list[Entry]:
-    """Return the entries from the newest user message on; all of them if there is none."""
-    found: list[Entry] = []
-    for entry in read_backwards(record.read, record.last_id()):
-        found.append(entry)
-        if entry.kind is Kind.USER:
-            break
-    return found[::-1]
 
 
 def sessions_text(value: Value, width: int) -> str:
@@ -238,29 +202,6 @@ def describe_more_sessions(value: Value) -> str:
 def title_of(text: object) -> str:
     """Return the beginning of a session as its title: the person's text without attachments."""
     return str(text or "").split("\n\n<", 1)[0]
-
-
-def session_text(value: Value, width: int) -> str:
-    """Show one session: its head, then its entries in order; a result names the call that it answers."""
-    head = {**value, **{key: when(value.get(key)) for key in ("created", "updated")}}
-    lines = [cut_line(f"{key:<8}  {head[key]}", width) for key in HEAD if head.get(key) not in (None, "")]
-    if origin := value.get("imported"):
-        lines.append(cut_line(f"imported from {origin['from']}: {origin['file']}", width))
-    lines += worker_lines(value, width)
-    for entry in value.get("entries", []):
-        answers = f" of {entry['call']}" if entry.get("call") else ""
-        lines += ["", cut_line(f"[{entry.get('id')}] {when(entry.get('at'))} {entry.get('actor', '')}{answers}", width)]
-        lines += folded(text, width) if (text := str(entry.get("text") or "").rstrip("\n")) else []
-        for call in entry.get("calls", []):
-            given = call.get("raw") or _arguments_line(call.get("arguments"))
-            lines.append(cut_line(f"-> {call.get('id', '')} {call.get('name')} {given}", width))
-    return "\n".join(lines)
-
-
-def _arguments_line(arguments: Any) -> str:
-    """Return the arguments of a call on one line: a single text unchanged, else JSON."""
-    values = list(arguments.values()) if isinstance(arguments, Mapping) else [arguments]
-    return values[0] if len(values) == 1 and isinstance(values[0], str) else json.dumps(arguments, ensure_ascii=False)
 
 
 def search_text(value: Value, width: int) -> str:

@@ -23,18 +23,17 @@ from nexus_cli.core.memo_kinds import (
     RECALLED_DROP,
     RESULT,
     REWRITE,
-    SHOWN_TEXT,
     SPACE_HISTORY,
     TRIGGER,
     WAIT,
     WORKER,
 )
 from nexus_cli.core.message import ToolResult, restore_result
-from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.calls.waiting import waiting_entry
 from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
+from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.workers import recorded_workers
 
 if TYPE_CHECKING:
@@ -184,29 +183,20 @@ class ReadEntries:
         self._times: list[str] = []
         for entry in self.entries.values():  # a clock may have been set back
             self._times.append(max(entry.at, self._times[-1] if self._times else ""))
-        self._results = newest_by_entry(log.memos(RESULT, first=first))
-        self._decisions = newest_by_entry(log.memos(DECISION, first=first))
-        self._shown = newest_by_entry(log.memos(SHOWN_TEXT, first=first))
-        self._attached = newest_by_entry(log.memos(ATTACHMENTS, first=first))
-        self._history = newest_by_entry(log.memos(SPACE_HISTORY, first=first))
+        self._replay = Replay(log, subjects, first=first)
         self._recalled = log.memos(RECALLED_DROP, first=first)
-        self._triggers = newest_by_entry(log.memos(TRIGGER, first=first))
-        self._calls = self._name_calls(log, subjects)
+        self._calls = self._name_calls(log)
 
-    def _name_calls(self, log: LaneLog, subjects: Mapping[str, str]) -> dict[str, TimelineCall]:
+    def _name_calls(self, log: LaneLog) -> dict[str, TimelineCall]:
         """Return name and main argument of every call, by its id; with those whose results come first here."""
         entries, first = list(self.entries.values()), self.first
         while entries and entries[0].kind is Kind.TOOL and first > 1:
             first = max(1, first - _LOOK_BACK)
             entries = [*log.read(first, entries[0].id - 1), *entries]
-        calls = [call for entry in entries for call in entry.message.tool_calls]
         return {
-            call.id: {
-                "id": call.id,
-                "name": call.name,
-                "subject": " ".join(str(call.arguments.get(subjects.get(call.name, ""), "")).split())[:200],
-            }
-            for call in calls
+            call.id: {"id": call.id, "name": call.name, "subject": self._replay.subject(call)}
+            for entry in entries
+            for call in entry.message.tool_calls
         }
 
     def find_place(self, at: str) -> int:
@@ -240,28 +230,26 @@ class ReadEntries:
 
     def _message_row(self, entry: Entry) -> Row:
         """Return the row of a message; for an entry that started a turn, with its trigger."""
-        recorded = self._triggers.get(entry.id, {})
+        recorded = self._replay.note(TRIGGER, entry.id)
         source, trigger = str(recorded.get("source", "")), None
         if source or (entry.kind is Kind.USER and entry.actor == PERSON["id"]):
             trigger = {"type": _TYPES.get(source, source) or self._front, **recorded.get("facts", {})}
         actor = _actor(entry.actor if source in _TYPED or entry.actor != PERSON["id"] else source)
-        typed, attached = split_attachments(entry.message.content)
-        shown = self._shown.get(entry.id)
-        text = str(shown["text"]) if shown else self._history_words(entry) or typed or attached
+        text = self._history_words(entry) or self._replay.shown_text(entry)
         text = text or "".join(f"[image {part.name or part.media_type}]" for part in entry.message.parts)
         recalled = [memo.value["drop"] for memo in self._recalled if memo.entry == entry.id]
-        files = self._attached.get(entry.id, {}).get("files", [])
+        files = self._replay.note(ATTACHMENTS, entry.id).get("files", [])
         more = {**({"recalled": recalled} if recalled else {}), **({"attached": files} if files else {})}
         return self._entry_row(entry, actor, text, trigger=trigger, **more)
 
     def _history_words(self, entry: Entry) -> str:
         """Return the messages of a space in an entry of SPACE HISTORY, "" for another entry."""
-        parts = self._history.get(entry.id, {}).get("parts", ())
+        parts = self._replay.note(SPACE_HISTORY, entry.id).get("parts", ())
         return "; ".join(one_line(entry.message.content[start:state]).strip() for start, state, _ in parts)
 
     def _tool_row(self, entry: Entry) -> Row:
-        note, made = self._results.get(entry.id), self._decisions.get(entry.id, {})
-        result, seconds = restore_result(entry.message.content, note or {})
+        note, made = self._replay.note(RESULT, entry.id), self._replay.note(DECISION, entry.id)
+        result, seconds = restore_result(entry.message.content, note)
         call = str(entry.message.tool_call_id)
         subject = self._calls[call]["subject"] if call in self._calls else ""
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
@@ -271,19 +259,14 @@ class ReadEntries:
             _actor(entry.actor),
             entry.message.content,
             why=str(made.get("why") or made.get("rule") or ""),
-            seconds=None if note is None else seconds,
+            seconds=seconds if note else None,
             call=call,
             subject=subject,
-            outcome="" if note is None else _outcome(result, waits=entry.id == self.waiting),
+            outcome=_outcome(result, waits=entry.id == self.waiting) if note else "",
             decision=made.get("decision"),
             answer=made.get("answer"),
             **more,
         )
-
-
-def newest_by_entry(memos: Sequence[Memo]) -> dict[int, Mapping[str, Any]]:
-    """Return the newest note of each entry."""
-    return {memo.entry: memo.value for memo in memos}
 
 
 def _outcome(result: ToolResult, *, waits: bool) -> str:

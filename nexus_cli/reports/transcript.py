@@ -1,127 +1,121 @@
 """Report a whole session for a person: every message and call, each output before it was cut for the model.
 
-Reads the ledger, so that a compacted window hides nothing. Sends nothing and writes nothing.
+A fold over the events of the session (`conversation.py`), whose lines are those of `--stream-json`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from itertools import groupby
 from typing import Any
 
-from nexus_cli.core.entry import Entry, members_of
-from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, CUT_ANSWER, SHOWN_TEXT
-from nexus_cli.engine.calls.waiting import waiting_entry
-from nexus_cli.ledger import LaneLog, SessionInfo
-from nexus_cli.reports.conversation import CONTINUED, in_call_order
-from nexus_cli.reports.sessions import entry_value, session_value
-from nexus_cli.reports.text.lines import Value, cut_line, folded, plural, when, wrapped
+from nexus_cli.core import event as e
+from nexus_cli.core.entry import members_of
+from nexus_cli.core.message import ToolCall
+from nexus_cli.ledger import SessionInfo
+from nexus_cli.reports.conversation import CONTINUED, PastEvent, Replay, replay_of
+from nexus_cli.reports.event_texts import describe_event
+from nexus_cli.reports.sessions import session_value
+from nexus_cli.reports.text.lines import Value, cut_line, dollars, folded, plural, when, wrapped
+from nexus_cli.reports.workers import worker_lines
+from nexus_cli.session.event_json import event_value
 from nexus_cli.session.session import Session
 
 INDENT = "    "
-CUT_OFF = "[cut off, asked again]"
-"""Shown below an answer whose stream broke off; the complete one follows."""
 
 
 def session_transcript(session: Session) -> dict[str, Any]:
-    """Return the transcript of an open session; without entries if nothing is recorded."""
-    if session.ledger is None or session.record is None:
-        return {"version": 1, "entries": []}
-    subjects = {tool.name: tool.subject for tool in session.tools()}
-    waiting = waiting_entry(session.ledger, session.record)
-    return {**transcript_of(session.record, session.ledger.session(session.id), subjects), "waiting": waiting}
+    """Return the transcript of an open session; without events if nothing is recorded."""
+    replay = replay_of(session, is_whole=True)
+    if session.ledger is None or replay is None:
+        return {"version": 1, "events": []}
+    return transcript_of(replay, session.ledger.session(session.id))
 
 
-def transcript_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
-    """Return the session with every entry of its main conversation, and with answers that broke off and were requested
-    again (`cut`). `subjects` are the names of the tools' main arguments."""
-    clipped = {memo.entry: memo.value for memo in record.memos(CLIPPED_MESSAGE)}
-    shown = {memo.entry: str(memo.value["text"]) for memo in record.memos(SHOWN_TEXT)}
-    return {
-        "version": 1,
-        **session_value(info),
-        "subjects": dict(subjects),
-        "cut": [{"after": memo.entry, "text": str(memo.value["text"])} for memo in record.memos(CUT_ANSWER)],
-        "entries": [
-            {**entry_value(entry), "text": shown.get(entry.id) or _whole_text(entry, record, clipped.get(entry.id))}
-            for entry in in_call_order(record.read(1, record.last_id()))
-        ],
-    }
+def transcript_of(replay: Replay, info: SessionInfo) -> dict[str, Any]:
+    """Return a session with every event of its main conversation."""
+    return {"version": 1, **session_value(info), "events": list(map(_line, replay.events()))}
 
 
-def _whole_text(entry: Entry, record: LaneLog, clipped: Mapping[str, Any] | None) -> str:
-    """Return the text of an entry, with the originals of what was clipped when it was recorded."""
-    text = entry.message.content
-    if not clipped:
-        return text
-    if "drop" in clipped:
-        return record.original(str(clipped["drop"])) or text
-    for start, end, drop in reversed(clipped["parts"]):
-        text = text[:start] + (record.original(str(drop)) or text[start:end]) + text[end:]
-    return text
+def _line(past: PastEvent) -> dict[str, Any]:
+    """Return the line of an event, with the number of its entry, and who wrote it."""
+    kind, fields = event_value(past.event) or ("", {})
+    line = {"type": kind, "at": past.at, **fields, "entry": past.entry and past.entry.id}
+    if past.entry is not None:
+        images = [part.name or part.media_type for part in past.entry.message.parts]
+        line |= {"actor": past.entry.actor, "images": images}
+    return line
 
 
 def transcript_text(value: Value, width: int) -> str:
     """Show the session in order, with an empty line between messages; outputs of `!` lines are among them."""
-    entries, shell = list(value.get("entries", ())), list(value.get("shell", ()))
-    if not entries and not shell:
+    from nexus_cli.core.read_event import read_event  # noqa: PLC0415  (a transcript is shown)
+
+    lines, shell = value.get("events", ()), list(value.get("shell", ()))
+    if not lines and not shell:
         return cut_line("No messages in this session yet.", width)
-    calls = {call["id"]: call for entry in entries for call in entry.get("calls", ())}
+    titles: dict[str, str] = {}
     blocks = [_head(value, width)] if value.get("id") else []
-    shell_by_entry = {after: list(found) for after, found in groupby(shell, key=lambda one: one["after"])}
-    for entry in [{"id": 0}, *entries]:
-        still = " · waiting" if entry["id"] and entry["id"] == value.get("waiting") else ""
-        blocks += [_message(entry, calls, value.get("subjects", {}), width, still)] if entry["id"] else []
-        blocks += [
-            [*wrapped(one["text"], width), CUT_OFF] for one in value.get("cut", ()) if one["after"] == entry["id"] != 0
-        ]
-        blocks += [_output(one["title"], one["text"], width) for one in shell_by_entry.get(entry["id"], ())]
-    return "\n\n".join("\n".join(lines) for lines in blocks if lines)
+    for line in lines:
+        while shell and shell[0]["after"] < (line["entry"] or 0):
+            blocks.append(_output(shell[0]["title"], shell.pop(0)["text"], width))
+        event = read_event(line)
+        if isinstance(event, e.ToolCallEvent):
+            titles[event.call.id] = f"{event.call.name} {event.call.raw or event.subject}".rstrip()
+        if event is not None:
+            blocks.append(_block(event, line, titles, width))
+    blocks += [_output(one["title"], one["text"], width) for one in shell]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
 def _head(value: Value, width: int) -> list[str]:
     name = f" {value['name']}" if value.get("name") else ""
     turns = plural(int(value.get("turns", 0)), "turn")
-    facts = [f"session {value['id']}{name}", str(value.get("model", "")), turns, str(value.get("folder", ""))]
-    return [cut_line(" · ".join(facts), width)]
+    facts = [f"session {value['id']}{name}", value.get("model"), value.get("recipe"), turns, value.get("folder")]
+    facts += [f"{name} {value[name]}" for name in ("parent", "spawner") if value.get(name)]
+    facts += [dollars(value["cost_usd"])] if value.get("cost_usd") else []
+    lines = [cut_line(" · ".join(map(str, filter(None, facts))), width)]
+    if origin := value.get("imported"):
+        lines.append(cut_line(f"imported from {origin['from']}: {origin['file']}", width))
+    return [*lines, *worker_lines(value, width)]
 
 
-def _message(entry: Value, calls: Value, subjects: Value, width: int, still: str) -> list[str]:
-    text, actor = str(entry.get("text") or "").strip("\n"), str(entry.get("actor"))
-    if entry.get("call"):
-        call = calls.get(entry["call"])
-        return _output((_title(call, subjects) if call else actor.removeprefix("tool:")) + still, text, width)
-    if actor == "agent":
-        blocks = [wrapped(text, width)] if text else []
-        for call in entry.get("calls", ()):
-            rest = _arguments(call, subjects.get(call["name"], ""), width)
-            blocks += [[cut_line(f"-> {_title(call, subjects)}", width), *rest]] if rest else []
-        return [line for lines in blocks for line in ("", *lines)][1:]
-    if actor == "nexus":
-        return [cut_line(f"{when(entry.get('at'))} {CONTINUED}", width)]
-    said = wrapped("\n".join([text, *(f"[image {name}]" for name in entry.get("images", ()))]), width - 2)
-    marked = (f"{'  ' if number else '> '}{line}".rstrip() for number, line in enumerate(said))
-    who = [actor] if members_of(actor) else []
-    return [cut_line(" ".join([when(entry.get("at")), *who]), width), *marked]
+def _block(event: e.Event, line: Value, titles: Mapping[str, str], width: int) -> list[str]:
+    """Return the lines of an event; none if a person does not see it. `titles` are those of the calls."""
+    match event:
+        case e.TurnStart(text) | e.SteeringMessage(text):
+            return _message(text.strip("\n"), line, width) if line["entry"] else []
+        case e.Text(text):
+            return wrapped(text.strip("\n"), width)
+        case e.ToolCallEvent(call, subject):
+            rest = _arguments(call, subject, width)
+            return [cut_line(f"-> {titles[call.id]}", width), *rest] if rest else []
+        case e.ToolResultEvent(call, result):
+            waits = " · waiting" if result.waits else ""
+            return _output(f"{titles.get(call.id, call.name)}{waits}", result.text, width)
+    text = describe_event(event)
+    return wrapped(f"{when(line['at'])} {text}", width) if text else []
 
 
-def _title(call: Value, subjects: Value) -> str:
-    """Return name and main argument of a call."""
-    subject = call.get("raw") or call.get("arguments", {}).get(subjects.get(call["name"], ""), "")
-    return f"{call['name']} {subject}"
+def _message(text: str, line: Value, width: int) -> list[str]:
+    if line["actor"] == "nexus":
+        return [cut_line(f"{when(line['at'])} {CONTINUED}", width)]
+    said = wrapped("\n".join([text, *(f"[image {name}]" for name in line["images"])]), width - 2)
+    marked = (f"{'  ' if number else '> '}{row}".rstrip() for number, row in enumerate(said))
+    who = [line["actor"]] if members_of(line["actor"]) else []
+    return [cut_line(" ".join([when(line["at"]), f"[{line['entry']}]", *who]), width), *marked]
 
 
-def _arguments(call: Value, subject: str, width: int) -> list[str]:
+def _arguments(call: ToolCall, subject: str, width: int) -> list[str]:
     """Return the other arguments besides the main one, texts unchanged."""
     lines: list[str] = []
-    for name, value in dict(call.get("arguments") or {}).items():
-        if name == subject and "\n" not in str(value):
+    for name, value in call.arguments.items():
+        if value == subject:
             continue
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
         lines += folded(f"{name}:{chr(10) if chr(10) in text else ' '}{text}".rstrip("\n"), width, INDENT)
     return lines
 
 
-def _output(title: str, text: Any, width: int) -> list[str]:
-    return [cut_line(f"* {title}", width), *folded(str(text).strip("\n"), width, INDENT)]
+def _output(title: str, text: str, width: int) -> list[str]:
+    return [cut_line(f"* {title}", width), *folded(text.strip("\n"), width, INDENT)]

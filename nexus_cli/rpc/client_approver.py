@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from nexus_cli.core.approval import Allow, Answer, Defer, Deny, Question
+from nexus_cli.core.event import question_id
 from nexus_cli.rpc.jsonrpc import INVALID_PARAMS, REFUSED, RpcError
-from nexus_cli.session.event_json import question_id
 
 NOBODY = "no client listens to this agent, so nobody can be asked"
 ANSWERS = ("once", "session", "no")

@@ -43,7 +43,7 @@ from nexus_cli.rpc.jsonrpc import BUSY, INVALID_PARAMS, REFUSED, TURN_FAILED, Rp
 from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.runs.live_wait import claim_resumed, end_turn, stop_if_cancelled, wait_until_over
 from nexus_cli.session.crash_report import report_bug
-from nexus_cli.session.event_json import EventNumbers, event_value, question_id, to_json_value
+from nexus_cli.session.event_json import EventNumbers, event_value, to_json_value
 from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.session import Session
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
         UnqueuedTexts,
         WorkerList,
     )
-    from nexus_cli.core.json_types.stream_lines import EventLine
 
 MOST_WAITING = 16
 """Messages and commands of one agent that may wait for their turn."""
@@ -264,11 +263,11 @@ class AgentDispatcher:
         if isinstance(event, AgentEvent):
             agent, event = event.agent, event.event
         if isinstance(event, ApprovalRequest):
-            key = question_id(event.question.call.id, agent)
+            key = event.line_keys(agent)["id"]
             self.approver.expect(key)
             self._questions[key] = item
         elif isinstance(event, ApprovalAnswer):
-            key = question_id(event.call_id, agent)
+            key = event.line_keys(agent)["id"]
             self.approver.forget(key)
             self._questions.pop(key, None)
 
@@ -379,8 +378,8 @@ class AgentDispatcher:
 
     def _read_conversation(self, turns: int) -> ConversationObject:
         numbers = EventNumbers()
-        newest = [list(map(numbers.event_line, turn)) for turn in islice(newest_turns(self.session), turns)]
-        found = cast("list[list[EventLine]]", [[line for line in turn if line is not None] for turn in newest])
+        newest = islice(newest_turns(self.session), turns)
+        found = [list(filter(None, map(numbers.event_line, turn))) for turn in newest]
         return {"end": to_json_value(last_exchange(self.session)), "turns": found}
 
     # -- the end -----------------------------------------------------------------------------------------------

@@ -11,15 +11,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, cast, get_args, get_type_hints
+from typing import Any, cast, get_args
 
 from nexus_cli import __version__
 from nexus_cli.config.paths import places
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import LineEvent
+from nexus_cli.core.json_schema import json_keys, json_schema
 from nexus_cli.core.json_types.ask_result import AskResult
 from nexus_cli.core.json_types.context_report import ContextReport
-from nexus_cli.core.json_types.json_schema import json_schema
 from nexus_cli.core.json_types.report_types import SessionsReport
 from nexus_cli.core.json_types.server_results import (
     Acknowledged,
@@ -30,16 +31,18 @@ from nexus_cli.core.json_types.server_results import (
     CompactResult,
     ConversationObject,
     CreatedAgent,
+    CutLine,
     DestroyedAgent,
+    GapLine,
     MessageList,
     RemovedWorktree,
-    ServerEvent,
     TokenUsage,
     UnqueuedTexts,
     WorkerList,
     WorktreeDiff,
 )
 from nexus_cli.core.json_types.setup_reports import WorktreesReport
+from nexus_cli.core.json_types.stream_lines import ResultLine
 from nexus_cli.core.limits import FORMER_NAMES, LEVELS, MAX_INT, Limits, level_fields
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.reports.sessions import list_sessions
@@ -314,8 +317,10 @@ METHODS: Mapping[str, Method] = {
     )
 }
 """Every method by its name."""
-EVENTS: Mapping[str, type] = {get_args(get_type_hints(kind)["type"])[0]: kind for kind in get_args(ServerEvent)}
-"""The `TypedDict` of every event by its type; `/openrpc.json` has them as `components/schemas/TYPE`."""
+EVENTS: Mapping[str, Any] = {
+    get_args(json_keys(kind)["type"])[0]: kind for kind in (*get_args(LineEvent), ResultLine, GapLine, CutLine)
+}
+"""What declares every event, by its type; `/openrpc.json` has them as `components/schemas/TYPE`."""
 
 
 class PoolMethods:

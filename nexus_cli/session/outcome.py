@@ -6,21 +6,21 @@ Explains for each refused call what refused it and what would allow it; front en
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.limits import SETS, Bound
-from nexus_cli.engine.requests.drop_list import drop_value
 from nexus_cli.engine.requests.spending import BUDGET
 from nexus_cli.permission.call_decision import BY_RULE, GUARDED, SAID_NO, SAID_NOTHING
 from nexus_cli.permission.run_limits import SIGNALS
+from nexus_cli.session.event_json import result_of
 from nexus_cli.session.options import COMMAND_LINE
 from nexus_cli.session.session_state import SessionState
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import AskResult, DeniedCall, ErrorObject, UntilObject, UsageObject
+    from nexus_cli.core.json_types.ask_result import AskResult, ContextFigures
 
 PARTIAL = frozenset(
     ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")
@@ -115,31 +115,11 @@ def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) 
     """Return the object that `--json` prints at the end of a turn; `drops` are those of the turn."""
     engine = state.engine
     request = engine.next_request()
-    made: AskResult = {
-        "type": "result",
-        "version": 1,
-        "ok": outcome.ok,
-        "exit": outcome.exit,
-        "text": outcome.text,
-        "data": outcome.data,
-        "finish": outcome.finish,
-        "session": state.session_id,
-        "model": engine.model.info.name,
-        "steps": outcome.steps,
-        "seconds": outcome.seconds,
-        "usage": cast("UsageObject", outcome.usage.to_json()),
-        "context": {
-            "window": request.budget.window,
-            "budget": request.budget.available,
-            "used": request.tokens,
-            "basis": request.basis,
-            "epoch": engine.conversation.epoch.id,
-        },
-        "drops": [drop_value(drop) for drop in drops],
-        "denied": cast("list[DeniedCall]", list(outcome.denied)),
-        "files_changed": list(outcome.changed),
-        "error": cast("ErrorObject", dict(outcome.error)) if outcome.error else None,
+    context: ContextFigures = {
+        "window": request.budget.window,
+        "budget": request.budget.available,
+        "used": request.tokens,
+        "basis": request.basis,
+        "epoch": engine.conversation.epoch.id,
     }
-    if outcome.until:
-        made["until"] = cast("UntilObject", dict(outcome.until))
-    return made
+    return result_of(outcome, state.session_id, engine.model.info.name, context, drops)

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.session.continuation import Continuation, next_message
 from nexus_cli.session.limits_record import at_level
+from nexus_cli.session.record_events import record_event
 from nexus_cli.session.running_workers import RunningJobs, RunningWorkers
 from nexus_cli.session.session_state import Act, SessionState, bare_state
 from nexus_cli.session.start_conversation import (
@@ -405,6 +407,7 @@ class Session:
             nonlocal problem
             problem = None
             try:
+                self._control.recorder = partial(record_event, self.state.engine.context, 0)
                 await self._save()
                 await self._open()
                 await act(self.state)
@@ -465,6 +468,8 @@ class Session:
     async def _work(self, trigger: Trigger) -> None:
         engine, dispatcher = self.state.engine, self.state.dispatcher
         known = self.state.record.last_drop() if self.state.record else 0
+        first = engine.conversation.last + 1 if trigger.text else 0
+        self._control.recorder = partial(record_event, engine.context, first)
         dispatcher.denied.clear()
         dispatcher.changed.clear()
         dispatcher.permission.begin_turn()
@@ -492,6 +497,7 @@ class Session:
             error = self._convert_error(problem)
         ended = await self._end(error, continuations)
         self._ends.append((ended, [drop for drop in self.state.drops() if int(drop.id[1:]) > known]))
+        self._control.recorder = None
         engine.emit(event.TurnEnd(ended))
 
     async def _record(self, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
@@ -532,7 +538,6 @@ class Session:
                 await run_shielded(self.workers.aclose())
         if self.jobs is not None:
             await run_shielded(self.jobs.end_turn())
-        await self._end_saving()
         from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (no request needs it)
 
         ended = outcome(self.state, error)
@@ -541,6 +546,9 @@ class Session:
                 ended = one.close(ended)
             except Exception as problem:  # the others are closed all the same
                 ended = ended.with_error(self._convert_error(problem))
+        if self._control.recorder is not None:
+            self._control.recorder(event.TurnEnd(ended))
+        await self._end_saving()
         return ended
 
     async def _save(self, *, waits: bool = True) -> None:

@@ -55,7 +55,7 @@ def test_in_a_pipe_no_line_of_a_session_or_of_its_drops_is_cut(nexus: Run, tmp_p
     found = logger.session.id
     logger.close()
     shown = nexus("sessions", "show", found).stdout.decode()
-    assert f"{words}\n" in shown and f"-> c2a bash {command.strip()}\n" in shown
+    assert f"{words}\n" in shown and f"-> bash {command.strip()}\n" in shown
     drops = nexus("drops").stdout.decode()
     assert f"result of {command.strip()}\n" in drops
     assert nexus("sessions", "list").stdout.decode().endswith(f"  {words}\n")

@@ -19,8 +19,11 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, WorkerState
 from nexus_cli.core.request import Request
+from nexus_cli.ledger import Ledger
+from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.sessions import show_session
+from nexus_cli.reports.transcript import transcript_of
 from nexus_cli.session.session import Session
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.worktrees import list_worktrees
@@ -155,13 +158,20 @@ def test_a_later_process_reads_the_workers_and_those_below_them_from_the_ledger(
         assert again.ledger is not None
         value = show_session(again.ledger, again.id)
         assert [row["id"] for row in value["workers"]] == ["w1", "w1.1"]
-        text = find_form("session")(value, 200)
+        text = told(again.ledger, again.id)
         assert f"worker w1 finished · 2 steps · 6,030 tokens · $0.7500 · session {rows['w1']['session']}" in text
         own = show_session(again.ledger, rows["w1"]["session"])
-        assert own["spawner"] == again.id and f"spawner {again.id}" in find_form("session")(own, 200)
+        assert own["spawner"] == again.id and f"spawner {again.id}" in told(again.ledger, own["id"])
         assert [row["id"] for row in own["workers"]] == ["w1.1"]
 
     over(context, again, work)
+
+
+def told(ledger: Ledger, session: str) -> str:
+    """What `nexus sessions show` prints."""
+    replay = Replay(ledger.log(session), {}, is_whole=True)
+    value = {**show_session(ledger, session), **transcript_of(replay, ledger.session(session))}
+    return find_form("transcript")(value, 200)
 
 
 def edits_in_a_worktree(project: Path, new: str = "by a worker\n") -> Session:

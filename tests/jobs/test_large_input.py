@@ -17,6 +17,7 @@ from program.stage import Stage, calls, clean, stage
 from search import sample
 
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.transcript import transcript_of
 
 FIRST = "2026-11-02 03:14:15 ERROR worker-7 payment refused: certificate expired"
@@ -117,7 +118,9 @@ def test_two_large_files_and_the_words_are_each_shown(place: Stage) -> None:
         assert place.run("drops", "show", drop).stdout == (place.folder / name).read_bytes()
     with closing(Ledger.open(place.ledger)) as ledger:
         session = str(place.run("drops", "--json").result["session"])
-        shown = transcript_of(ledger.log(session), ledger.session(session), {})["entries"][0]["text"]
+        shown = transcript_of(Replay(ledger.log(session), {}, is_whole=True), ledger.session(session))["events"][0][
+            "text"
+        ]
     rows = "".join(f"b.log row {n} of what happened\n" for n in range(100_000))
     assert shown.endswith(f'<file path="b.log">\n{rows}</file>')
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,22 @@ from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.engine.calls.dispatch import Dispatcher
-from nexus_cli.reports.sessions import NOTHING, last_exchange, last_exchange_of
+from nexus_cli.reports.sessions import NOTHING, last_exchange
 from nexus_cli.session.session import Session
 
 
-def shown(session: str) -> dict[str, Any]:
-    with the_ledger() as ledger:
-        record = ledger.log(session)
-        return last_exchange_of(record, ledger.session(session), {"bash": "command"})
+def shown(session: str, folder: Path) -> dict[str, Any]:
+    resumed = opened(Played(lambda request: "x"), folder, session)
+    try:
+        return last_exchange(resumed)
+    finally:
+        asyncio.run(resumed.aclose())
 
 
 def test_a_finished_turn_is_its_words_and_its_answer(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "the answer"), tmp_path)
     assert say(session, "the words")[1].ok
-    value = shown(session.id)
+    value = shown(session.id, tmp_path)
     assert (value["user"], value["assistant"], value["open"]) == ("the words", "the answer", [])
     assert value["finished"] and value["entries"] == 2 and value["turns"] == 1 and value["at"]
 
@@ -53,7 +56,7 @@ def test_only_the_newest_turn_is_told_however_long_it_is(tmp_path: Path) -> None
             text = f"answer {number}" if number % 2 else ""
             on(ledger, lane).append(Entry(number, at, "agent", Kind.ASSISTANT, Message(Role.ASSISTANT, text or "…")))
         on(ledger, lane).append(Entry(504, at, "person", Kind.STEER, Message(Role.USER, "and steering")))
-    value = shown(session.id)
+    value = shown(session.id, tmp_path)
     assert value["user"] == "new words\n\nand steering" and value["assistant"] == "answer 503"
     assert not value["finished"], "the steering waits for an answer"
 
@@ -66,7 +69,7 @@ def test_an_answer_that_is_missing_or_broke_off_is_not_finished(tmp_path: Path, 
 
     session = opened(Played(fails), tmp_path)
     assert not say(session, "words")[1].ok
-    value = shown(session.id)
+    value = shown(session.id, tmp_path)
     assert value["user"] == "words" and not value["finished"] and not value["assistant"]
 
 
@@ -87,7 +90,7 @@ def test_calls_without_a_result_are_told_with_what_became_of_them(tmp_path: Path
         info = ledger.session(session.id)
         calls = ledger.log(info.id).read(2, 2)[0].message.tool_calls
         ledger.log(info.id).record_start(calls[0].id, "bash")
-    value = shown(session.id)
+    value = shown(session.id, tmp_path)
     assert value["open"] == [
         {"name": "bash", "subject": "echo one", "started": True},
         {"name": "bash", "subject": "echo two", "started": False},
@@ -96,4 +99,4 @@ def test_calls_without_a_result_are_told_with_what_became_of_them(tmp_path: Path
     again = opened(Played(lambda request: "done"), tmp_path, session.id)
     assert again.is_open() and last_exchange(again)["open"] == value["open"]
     assert say(again, "")[1].ok
-    assert shown(session.id)["finished"]
+    assert shown(session.id, tmp_path)["finished"]

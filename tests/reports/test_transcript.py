@@ -11,14 +11,15 @@ from session.played import Answer, Played, opened, say, the_ledger
 
 from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.request import Request
-from nexus_cli.reports.conversation import newest_turns
+from nexus_cli.reports.conversation import Replay, newest_turns
 from nexus_cli.reports.transcript import session_transcript, transcript_of, transcript_text
 from nexus_cli.session.session import Session
 
 
 def transcript(session: str) -> dict[str, Any]:
     with the_ledger() as ledger:
-        return transcript_of(ledger.log(session), ledger.session(session), {"bash": "command", "write_file": "path"})
+        replay = Replay(ledger.log(session), {"bash": "command", "write_file": "path"}, is_whole=True)
+        return transcript_of(replay, ledger.session(session))
 
 
 @pytest.mark.matrix
@@ -37,9 +38,8 @@ def test_outputs_and_messages_are_whole_where_the_request_had_a_part(tmp_path: P
     assert say(session, words)[1].ok
     assert max(len(str(message.get("content"))) for message in provider.seen[-1]) < 60_000
     value = transcript(session.id)
-    texts = {entry["call"] or entry["actor"]: entry["text"] for entry in value["entries"]}
-    assert texts["person"] == words
-    results = [entry["text"] for entry in value["entries"] if entry["call"]]
+    assert [line["text"] for line in value["events"] if line["type"] == "turn.start"] == [words]
+    results = [line["result"]["output"] for line in value["events"] if line["type"] == "tool.result"]
     assert results[0].split("\n")[:20_000] == [str(number) for number in range(1, 20_001)]
     assert results[1].startswith(quoted), "what an output quotes is no hole in it"
     text = transcript_text(value, 60)
@@ -59,7 +59,7 @@ def test_a_message_with_a_part_of_an_output_keeps_the_words_that_were_typed(tmp_
     output = asyncio.run(session.share("a line of output\n" * 9_000, "output of make"))
     words = f'why does this fail?\n\n<shell command="make">\n{output}\n</shell>'
     assert 'left out: recall("d1"' in words and say(session, words)[1].ok
-    assert transcript(session.id)["entries"][0]["text"] == words
+    assert transcript(session.id)["events"][0]["text"] == words
 
 
 def test_a_message_is_broken_between_words(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_results_of_calls_that_ran_together_stand_in_call_order_whichever_ended_
         log = ledger.log(session.id)
         ends = [entry.actor for entry in log.read(1, log.last_id()) if entry.actor.startswith("tool:")]
     assert ends[0] != "tool:grep", "a worker process is started for it"
-    entries = transcript(session.id)["entries"]
-    assert [entry["actor"] for entry in entries if entry["call"]] == ["tool:grep", "tool:glob", "tool:read_file"]
+    results = [line for line in transcript(session.id)["events"] if line["type"] == "tool.result"]
+    assert [line["actor"] for line in results] == ["tool:grep", "tool:glob", "tool:read_file"]
     again = opened(Played(lambda request: "nothing"), tmp_path, session.id)
     shown = [one.call.name for one in next(newest_turns(again)) if isinstance(one, ToolResultEvent)]
     assert shown == ["grep", "glob", "read_file"]

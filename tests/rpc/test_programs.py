@@ -19,7 +19,6 @@ from worktrees.repository import make_project, make_worktree
 from nexus_cli.client import CallError, Client
 from nexus_cli.config.paths import places
 from nexus_cli.core.json_types import server_results
-from nexus_cli.core.json_types.stream_lines import ApprovalAskLine
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import event_feed
@@ -341,7 +340,7 @@ async def test_every_event_of_a_turn_with_a_worker_and_a_question_has_its_type(t
             return "done"
         return [("bash", {"command": "touch made"})] if "task" in words(request) else [("agent", {"task": "task"})]
 
-    async def say_once(question: ApprovalAskLine) -> str:
+    async def say_once(question: server_results.ServerEvent) -> str:
         await asyncio.sleep(0)
         return "once"
 

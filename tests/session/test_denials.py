@@ -14,10 +14,10 @@ from nexus_cli.core.approval import Deny, Question
 from nexus_cli.core.event import TurnEnd
 from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.request import Request
+from nexus_cli.reports.event_texts import describe_denials
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import explain_denial
-from nexus_cli.ui.render.event_texts import describe_denials
 
 LOOK = ("read_file", {"path": "a.txt"})
 RUN = ("bash", {"command": "touch made"})

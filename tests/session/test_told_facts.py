@@ -15,9 +15,9 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.event import ContextPlan, Event
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.event_texts import describe_new_facts
 from nexus_cli.text.cells import cells
 from nexus_cli.ui.print.progress_lines import ProgressLines
-from nexus_cli.ui.render.event_texts import describe_new_facts
 
 
 def keep(folder: Path, slot: MemorySlot, text: str) -> None:

@@ -40,10 +40,10 @@ from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests import spending
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.event_texts import describe_worker
 from nexus_cli.reports.timeline import session_timeline, timeline_text
 from nexus_cli.service_list import WORKERS
 from nexus_cli.session.factory import open_session
-from nexus_cli.ui.render.event_texts import describe_worker
 from nexus_cli.workers.worker import Worker
 from nexus_cli.workers.workers import MOST_DEPTH, SessionWorkers
 from nexus_cli.worktrees.apply_worktree import apply_worktree

@@ -1,4 +1,4 @@
-"""The JSON that programs read: a `TypedDict` for each report, stream line and server result.
+"""The JSON that programs read: a `TypedDict` for each report and server result (an event is its own: `core/event.py`).
 
 Builders import these for mypy only; at runtime `nexus docs json`, `/openrpc.json` and the tests do. The modules do not
 use `from __future__ import annotations`: evaluating annotations at once is cheaper than evaluating strings.

@@ -1,12 +1,14 @@
 """The results of the server's methods; `send` and `get_context` return objects of other modules."""
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from nexus_cli.core.json_types import LevelFields, VersionedReport
 from nexus_cli.core.json_types.ask_result import ErrorObject
 from nexus_cli.core.json_types.setup_reports import WorkerObject
-from nexus_cli.core.json_types.stream_lines import EventLine, ResultLine, StreamLine
+from nexus_cli.core.json_types.stream_lines import StreamLine
 
+EventLine = Annotated[dict[str, Any], "LineEvent"]
+"""The line of an event: the fields of its class in `core/event.py`, and those of `StreamLine`."""
 AgentActivity = Literal["idle", "running", "asking", "waiting"]
 
 
@@ -215,5 +217,5 @@ class CutLine(TypedDict):
     why: str
 
 
-ServerEvent = EventLine | ResultLine | GapLine | CutLine
-"""An event of an agent, as the server sends it."""
+ServerEvent = dict[str, Any]
+"""An event of an agent, as the server sends it: an `EventLine`, `ResultLine`, `GapLine` or `CutLine`."""

@@ -1,6 +1,6 @@
 """Reports on the setup: status, rules, settings, skills, memory, worktrees, sessions in detail."""
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from nexus_cli.core.json_types import LevelFields, VersionedReport
 from nexus_cli.core.json_types.report_types import PermissionDecision, SessionObject
@@ -261,16 +261,6 @@ class StatusReport(VersionedReport, LevelFields):
     sandbox: SandboxState
 
 
-class CallObject(TypedDict):
-    """A tool call of the model."""
-
-    id: str
-    name: str
-    arguments: dict[str, Any]
-    raw: str
-    """The original arguments if they were no JSON object."""
-
-
 class EntryObject(TypedDict):
     """An entry of a session."""
 
@@ -279,7 +269,7 @@ class EntryObject(TypedDict):
     actor: str
     kind: str
     text: str
-    calls: list[CallObject]
+    calls: list[Annotated[dict[str, Any], "ToolCall"]]
     call: str | None
     """For a result: the id of its call."""
     images: list[str]

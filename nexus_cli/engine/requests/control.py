@@ -39,6 +39,8 @@ class Control:
     """The events of the newest turn or act; None before the first one, when events are discarded."""
     waiting_texts: Callable[[], Sequence[str]] = tuple
     """Returns the texts that the front end will send with the person's next message."""
+    recorder: Callable[[Event], None] | None = None
+    """Records the events of the turn or act that runs, as far as a replay needs it."""
     listener: Callable[[Event], None] | None = None
     """Receives the events of workers while no turn runs."""
     steering: deque[SteeringWords] = field(default_factory=deque)
@@ -64,6 +66,8 @@ class Control:
 
     def emit(self, event: Event) -> None:
         """Send an event to the front end."""
+        if self.recorder is not None:
+            self.recorder(event)
         if self.events is not None:
             self.events.put_nowait(event)
 

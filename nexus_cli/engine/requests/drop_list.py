@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.entry_ranges import EntryRange
-from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
+from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem, drop_value
 from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION, UNDONE_COMPACTION
 from nexus_cli.ledger import Ledger
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import DropObject
     from nexus_cli.core.json_types.context_report import DropsReport
 
 Memos = Callable[[str], Iterable[Memo]]
@@ -26,20 +25,6 @@ NAMED = 8
 UNIT = "counted"
 """Unit of drop tokens: our own count when it was recorded, as in the lines for the model. Reports that use tokens of
 the budget have it in `counted` and `full_counted`."""
-
-
-def drop_value(drop: Drop) -> DropObject:
-    """Return a drop as JSON data (`nexus docs json`), with its time and number of recalls."""
-    return {
-        "id": drop.id,
-        "what": drop.what,
-        "tokens": drop.tokens,
-        "cause": drop.cause.value,
-        "recall": drop.id,
-        "at": drop.at,
-        "uncounted_bytes": drop.uncounted,
-        "recalls": drop.recalls,
-    }
 
 
 def session_drops(ledger: Ledger, session: str) -> DropsReport:

@@ -15,9 +15,10 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.cache_diagnosis import CAUSES
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Drop
-from nexus_cli.core.memo_kinds import IMPORTED_SESSION, RESULT, SHOWN_TEXT
+from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.sessions import FIRST_TEXT
+from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.page.chart import LAYERS, draw_strips
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import ALONE, FORMS, HeldPart, RequestFigures, list_request_figures
@@ -25,7 +26,6 @@ from nexus_cli.reports.page.talk import TIME, Block, Fold, Talk
 from nexus_cli.reports.sessions import title_of
 from nexus_cli.reports.text.lines import dollars, known_dollars, list_components, name_cause, number, plural, share
 from nexus_cli.reports.timeline import session_timeline
-from nexus_cli.reports.timeline_rows import newest_by_entry
 
 MOST = 25_000_000
 """Most bytes of a page. Beyond it the largest folded parts are left out, then the oldest messages; both are named."""
@@ -57,9 +57,8 @@ def session_page(
     value = session_timeline(ledger, info.id, subjects, maxsize)
     requests = list(list_request_figures(ledger, log, entries, settings))
     rows = {row["entry"]: row for row in value["rows"] if row["entry"] is not None}
-    shown = {entry: str(one["text"]) for entry, one in newest_by_entry(log.memos(SHOWN_TEXT)).items()}
     replies = {one.row.manifest.last + 1: one for one in requests}
-    talk = Talk(markup, entries, rows, newest_by_entry(log.memos(RESULT)), shown, replies)
+    talk = Talk(markup, Replay(log, subjects, is_whole=True).events(), rows, replies)
     by_id = {entry.id: entry for entry in entries}
     blocks = list[Block]()
     for row in value["rows"]:

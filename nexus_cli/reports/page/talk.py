@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from nexus_cli.core.entry import Entry, Kind, members_of
-from nexus_cli.core.message import Part, ToolCall, restore_result
+from nexus_cli.core.event import (
+    AgentEvent,
+    CompactionDone,
+    ContextDrop,
+    SteeringMessage,
+    Text,
+    ToolResultEvent,
+    TurnStart,
+)
+from nexus_cli.core.message import Part, ToolCall, ToolResult
 from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.reports.conversation import PastEvent
+from nexus_cli.reports.event_texts import describe_event
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import RequestFigures
 from nexus_cli.reports.text.lines import dollars, name_cause, number, plural, share, short
@@ -21,6 +33,8 @@ SHOWN_DIFF = 40
 """Most lines of a diff that is open at first."""
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 SPEAKERS = {"agent": "nexus", "person": "You", "nexus": "nexus (program)", "client": "Client"}
+IN_ROWS = (AgentEvent, CompactionDone, ContextDrop)
+"""Events that have a row in the timeline."""
 CLASSES = {Kind.ASSISTANT: "agent", Kind.INSTRUCTION: "added"}
 
 
@@ -37,50 +51,58 @@ Block = list["str | Fold"]
 
 
 class Talk:
-    """Renders the entries of one session."""
+    """Renders the conversation of one session: a fold over its events."""
 
     def __init__(
         self,
         markup: Markup,
-        entries: Sequence[Entry],
+        past: Iterable[PastEvent],
         rows: Mapping[int, Mapping[str, Any]],
-        results: Mapping[int, Mapping[str, Any]],
-        shown: Mapping[int, str],
         requests: Mapping[int, RequestFigures],
     ) -> None:
-        """`rows` are the rows of the timeline by entry, `results` the notes of results, `shown` the texts shown for
-        messages, `requests` the newest request by the entry of its reply."""
-        self._markup, self._rows, self._results, self._shown, self._requests = markup, rows, results, shown, requests
-        self._answers = {entry.message.tool_call_id: entry for entry in entries if entry.kind is Kind.TOOL}
-        self._called = {call.id for entry in entries for call in entry.message.tool_calls}
+        """`rows` are the rows of the timeline by entry, `requests` the newest request by the entry of its reply."""
+        self._markup, self._rows, self._requests = markup, rows, requests
+        self._held: dict[int, list[PastEvent]] = {}
+        """Events by the entry that holds them, or after which they happened."""
+        self._results: dict[str, tuple[Entry, ToolResultEvent]] = {}
+        """The results of calls that are not shown yet."""
+        place = 0
+        for one in past:
+            place = one.entry.id if one.entry else place
+            self._held.setdefault(place, []).append(one)
+            if one.entry and isinstance(one.event, ToolResultEvent):
+                self._results[one.event.call.id] = one.entry, one.event
 
     def blocks(self, entry: Entry) -> Iterator[Block]:
-        """Yield the block of an entry; nothing for a result, which its call shows."""
-        message = entry.message
-        if entry.kind is Kind.TOOL and message.tool_call_id in self._called:
-            return
-        block: Block = [self._head(entry)]
-        if entry.kind is Kind.TOOL:
-            block.append(self._fold("result", self._markup.pre(message.content)))
-        elif entry.kind is Kind.ASSISTANT:
-            block.append(self._markup.prose(message.content) if message.content else "")
-        else:
-            block += self._words(entry)
-        block += [self._picture(part) for part in message.parts]
-        for call in message.tool_calls:
-            block += self._call(call)
-        block.append("</article>\n")
-        yield block
+        """Yield the block of an entry, which for a result its call has shown, and of events after it."""
+        block: Block = []
+        held = self._held.get(entry.id, [])
+        for one in held:
+            match one.event:
+                case TurnStart(text) | SteeringMessage(text) if one.entry:
+                    block += self._words(entry, text)
+                case Text(text) if one.entry:
+                    block.append(self._markup.prose(text))
+                case ToolResultEvent(call) if call.id in self._results:  # no message has its call
+                    block += self._call(call)
+        if entry.kind is not Kind.TOOL:
+            block += map(self._picture, entry.message.parts)
+            block += chain.from_iterable(map(self._call, entry.message.tool_calls))
+        if block or entry.kind is not Kind.TOOL:
+            yield [self._head(entry), *block, "</article>\n"]
+        for one in held:
+            if one.entry is None and not isinstance(one.event, IN_ROWS) and (text := describe_event(one.event)):
+                yield [self._note(one.at, "notice", "", text)]
 
     def event(self, row: Mapping[str, Any]) -> Block:
         """Return the block of an event that is not an entry."""
         name, text = describe_row({**row, "why": name_cause(row["why"])} if row["kind"] == "drop" else row)
         ends = f' id="drop-{row["drop"]}"' if row["kind"] == "drop" else ""
-        at = self._markup.time(str(row["at"]), "%H:%M")
-        marked = (
-            f'<p class="note {row["kind"].split("_")[0]}"{ends}><time>{at}</time> <b>{self._markup.text(name)}</b> '
-        )
-        return [f"{marked}{self._markup.text(text)}</p>\n"]
+        return [self._note(str(row["at"]), row["kind"].split("_")[0], name, text, ends)]
+
+    def _note(self, at: str, kind: str, name: str, text: str, ends: str = "") -> str:
+        time, title = self._markup.time(at, "%H:%M"), f"<b>{self._markup.text(name)}</b> " if name else ""
+        return f'<p class="note {kind}"{ends}><time>{time}</time> {title}{self._markup.text(text)}</p>\n'
 
     def _head(self, entry: Entry) -> str:
         members = ", ".join(name for name, _, _ in members_of(entry.actor))
@@ -95,23 +117,20 @@ class Talk:
             f'<a class="at" href="#e{entry.id}"><time>{at}</time></a>{link}</header>\n'
         )
 
-    def _words(self, entry: Entry) -> Block:
-        """Return a message of a person: the typed text, then what was attached and added."""
-        typed, attached = split_attachments(entry.message.content)
-        shown = self._shown.get(entry.id)
-        block: Block = [f'<div class="words">{self._markup.text(shown or typed)}</div>\n']
-        if shown and shown != typed:
+    def _words(self, entry: Entry, text: str) -> Block:
+        """Return a message: the text that people are shown, then what was attached and added."""
+        typed, attached = split_attachments(text)
+        block: Block = [f'<div class="words">{self._markup.text(typed)}</div>\n']
+        if typed not in entry.message.content:
             block.append(self._fold("as it was sent", self._markup.pre(entry.message.content)))
         elif attached:
             block.append(self._fold(f"attached, {plural(len(attached), 'character')}", self._markup.pre(attached)))
-        if entry.preamble:
-            block.append(self._fold("added by nexus", self._markup.pre(entry.preamble)))
-        return block
+        return [*block, *self._added(entry)]
 
     def _call(self, call: ToolCall) -> Block:
-        entry = self._answers.get(call.id)
+        entry, ended = self._results.pop(call.id, (None, None))
         row = self._rows.get(entry.id, {}) if entry else {}
-        result, seconds = restore_result(entry.message.content, self._results.get(entry.id, {})) if entry else (None, 0)
+        result, seconds = (ended.result, ended.seconds) if ended else (ToolResult(), 0.0)
         outcome = str(row.get("outcome") or ("no result" if entry is None else ""))
         name = "good" if outcome == "ok" else "bad"
         badge = f' <span class="outcome {name}">{self._markup.text(outcome)}</span>' if outcome else ""
@@ -123,18 +142,20 @@ class Talk:
         block: Block = [f'<div class="call"{anchor}><p>{title}</p>\n']
         if row.get("decision") in ("ask", "deny") and row.get("why"):
             block.append(f'<p class="why">{self._markup.text(str(row["why"]))}</p>')
-        if result and result.diff:
+        if result.diff:
             changed = result.diff.count("\n")
             opened = " open" if changed <= SHOWN_DIFF else ""
             block.append(self._fold(f"diff, {plural(changed, 'line')}", self._markup.diff(result.diff), opened))
         block.append(self._fold("arguments", self._markup.pre(given)))
-        if entry and entry.message.content:
-            text = entry.message.content
-            lines = plural(text.count("\n") + 1, "line")
-            block.append(self._fold(f"result, {lines}, {number(entry.tokens)} tokens", self._markup.pre(text)))
-            block += [self._fold("added by nexus", self._markup.pre(entry.preamble))] if entry.preamble else []
+        if entry and result.text:
+            lines = plural(result.text.count("\n") + 1, "line")
+            told = f"result, {lines}, {number(entry.tokens)} tokens"
+            block += [self._fold(told, self._markup.pre(result.text)), *self._added(entry)]
             block += [self._picture(part) for part in entry.message.parts]
         return [*block, "</div>\n"]
+
+    def _added(self, entry: Entry) -> Block:
+        return [self._fold("added by nexus", self._markup.pre(entry.preamble))] if entry.preamble else []
 
     def _fold(self, title: str, html: str, opened: str = "") -> Fold:
         name = self._markup.text(title)

@@ -126,7 +126,7 @@ def known_dollars(cost: float | None, known: float) -> str:
     return dollars(cost) if cost else "$0.00"
 
 
-def list_components(cost: Mapping[str, float] | None) -> str:
+def list_components(cost: Mapping[str, Any] | None) -> str:
     """List the components of a cost that are not zero, "" if they are unknown: `$0.0030 input, $0.0005 cached`."""
     return ", ".join(f"{dollars(amount)} {name}" for name, amount in (cost or {}).items() if amount)
 

@@ -6,7 +6,7 @@ The renderer prints the answer on stdout. Every message is sanitized and stays o
 from __future__ import annotations
 
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol, assert_never
+from typing import TYPE_CHECKING, Protocol
 
 from nexus_cli.core import event as e
 from nexus_cli.core.elide import clip_text
@@ -14,7 +14,7 @@ from nexus_cli.core.entry import Drop
 from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.text.terminal_sanitizer import StreamSanitizer, sanitize
 from nexus_cli.tools.registry import tells_person
-from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, describe_drop, shell_drops_command
+from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, shell_drops_command
 
 if TYPE_CHECKING:
     from nexus_cli.session.session import Session
@@ -98,17 +98,18 @@ class ProgressLines:
                 if self._verbose:
                     for line in event.text.splitlines():
                         self._step(f"  | {line}")
-            case e.Retry():
-                self._retried(event)
-            case e.CompactionStart():
-                self._step(f"  compacting {event.tokens:,} tokens ({event.cause})")
+            case e.Retry() if event.cut or (event.wait >= LONG_WAIT and not self._progress):
+                self.notice(_texts().describe_event(event))
             case e.CompactionDone():
-                if line := _texts().describe_compaction_end(event):
+                if line := _texts().describe_event(event):
                     self.notice(line)
             case e.ContextDrop():
                 self._noted(self._left_out(event.drop))
-            case e.ContextRecall():
-                self._step(f"  recalled {event.drop_id}, {event.tokens:,} tokens")
+            case e.ContextPlan() if not self._verbose:
+                pass
+            case e.ContextRecall() | e.CompactionStart() | e.WorkerState() | e.ContextPlan() | e.Retry():
+                if text := _texts().describe_event(event):
+                    self._step(f"  {text}")
             case e.Notice():
                 self.notice(event.text.partition(TAKEN_BACK)[0])  # there are no slash commands here
             case e.StepEnd():
@@ -123,27 +124,16 @@ class ProgressLines:
             case e.SessionStart():
                 if self._verbose:
                     self._step(f"  session {event.session}, model {event.model}, recipe {event.recipe}")
-            case e.ContextPlan() if self._verbose and event.plan.get("facts"):
-                self._step(f"  {_texts().describe_told_facts(event.plan)}")
             case e.CacheResult() if self._verbose and event.why:
                 self._step(f"  cache missed, {event.missed:,} tokens: {event.why}")
-            case e.TurnStart() | e.SteeringMessage() | e.StepStart() | e.ContextPlan() | e.Text() | e.ToolQueue():
-                pass
-            case e.ApprovalRequest() | e.ApprovalAnswer() | e.ContextDrop() | e.CacheExpectation() | e.CacheResult():
-                pass
             case e.AgentEvent():
                 self._feed_worker(event)
-            case e.WorkerState():
-                if text := _texts().describe_worker(event.worker):
-                    self._step(f"  {text}")
-            case _:
-                assert_never(event)
 
     def _feed_worker(self, marked: e.AgentEvent) -> None:
         """Print the start and end of a worker, with `verbose` also its calls."""
         inner = marked.event
         if isinstance(inner, e.Notice):
-            self.notice(f"{marked.agent}: {inner.text}")
+            self.notice(_texts().describe_event(marked))
         elif isinstance(inner, e.WorkerState) or (
             self._verbose and isinstance(inner, e.ToolCallEvent | e.ToolResultEvent)
         ):
@@ -159,14 +149,6 @@ class ProgressLines:
     def _noted(self, text: str) -> None:
         if not self._quiet:
             self._line(f"nexus: {text}")
-
-    def _retried(self, event: e.Retry) -> None:
-        if event.cut:
-            self.notice(_texts().describe_cut(event.why))
-        elif self._progress or event.wait < LONG_WAIT:
-            self._step(f"  retry {event.attempt} in {event.wait:.0f} s: {event.why}")
-        else:
-            self.notice(f"retry {event.attempt} in {event.wait:.0f} s: {event.why}")
 
     def _resulted(self, event: e.ToolResultEvent) -> None:
         result = event.result
@@ -220,10 +202,11 @@ class ProgressLines:
 
     def _left_out(self, drop: Drop) -> str:
         way = shell_drops_command(self.session, drop.id)
-        return describe_drop(drop, way if way == LOST else f"{way} prints it")
+        told: str = _texts().describe_drop(drop, way if way == LOST else f"{way} prints it")
+        return told
 
 
 def _texts() -> ModuleType:
-    from nexus_cli.ui.render import event_texts  # noqa: PLC0415  (once there is something to say)
+    from nexus_cli.reports import event_texts  # noqa: PLC0415  (once there is something to say)
 
     return event_texts

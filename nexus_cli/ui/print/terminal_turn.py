@@ -25,23 +25,19 @@ RATE = 8
 STOP_KEY = "ctrl+c to stop"
 LEAST_ROWS = 6
 """Least rows of a terminal for showing running calls and open text above the spinner."""
-_SHOWN = (
-    e.TurnStart,
-    e.StepStart,
-    e.StepEnd,
-    e.Text,
-    e.Thinking,
-    e.ToolQueue,
-    e.ToolCallEvent,
-    e.ToolOutput,
-    e.ToolResultEvent,
-    e.ApprovalRequest,
-    e.ApprovalAnswer,
-    e.Retry,
-    e.CompactionStart,
-    e.TurnEnd,
-    e.AgentEvent,
+_ELSEWHERE = (
+    e.SessionStart,
+    e.SteeringMessage,
+    e.ContextPlan,
+    e.ContextDrop,
+    e.ContextRecall,
+    e.CacheExpectation,
+    e.CacheResult,
+    e.CompactionDone,
+    e.Notice,
+    e.WorkerState,
 )
+"""Events that `progress_lines` shows, if anything does."""
 _OF_QUESTION = (e.ApprovalRequest, e.ApprovalAnswer, e.TurnEnd)
 """Events of a worker that begin or end its question."""
 
@@ -169,7 +165,7 @@ class TerminalTurn:
 
     def feed(self, event: e.Event) -> None:
         """Show `event`, unless `ProgressLines` prints a line for it."""
-        if not isinstance(event, _SHOWN):
+        if isinstance(event, _ELSEWHERE):
             return
         inner = event.event if isinstance(event, e.AgentEvent) else event
         if isinstance(inner, e.ApprovalAnswer | e.TurnEnd):

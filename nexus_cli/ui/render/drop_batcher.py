@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nexus_cli.conversation.entry_ranges import ranges_of
-from nexus_cli.core.entry import SECTION, Cause, Drop
+from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.event import ContextDrop, ContextPlan, Event, TurnStart
 
 if TYPE_CHECKING:
@@ -28,15 +28,6 @@ def shell_drops_command(session: Session | None, drop: str = "") -> str:
 
     named = f" --session {session.id[:SHORT_ID]}" if session is not None else ""
     return f"`nexus drops show {drop}{named}`" if drop else f"`nexus drops{named}`"
-
-
-def describe_drop(drop: Drop, how: str) -> str:
-    """Return the line about one drop: what was left out, why, and `how` to see it."""
-    from nexus_cli.reports.text.lines import name_cause, plural  # noqa: PLC0415  (as above)
-
-    beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
-    what = SECTION.sub(lambda section: section[1] + (section[3] or section[2]), drop.what)
-    return f"left out as {drop.id}: {what}, {plural(drop.tokens, 'token')}{beyond} ({name_cause(drop.cause)}); {how}"
 
 
 class DropBatcher:

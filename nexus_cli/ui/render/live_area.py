@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from nexus_cli.core.message import ToolCall
+from nexus_cli.reports.event_texts import format_duration
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.text.cells import cut, expand_tabs, fold, wrap
 from nexus_cli.text.terminal_sanitizer import StreamSanitizer
-from nexus_cli.ui.render.event_texts import format_duration
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, format_call, format_head, format_running_call, starts_worker
 from nexus_cli.ui.render.worker_tree import WorkerTree

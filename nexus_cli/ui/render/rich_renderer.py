@@ -10,18 +10,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import assert_never
 
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Question
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.permission.approvals import TAKEN_BACK
+from nexus_cli.reports import event_texts
 from nexus_cli.text.cells import PROSE, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.render import event_texts, live_area, tool_line
+from nexus_cli.ui.render import live_area, tool_line
 from nexus_cli.ui.render.call_group import CallGroup, HeldNote
-from nexus_cli.ui.render.drop_batcher import DropBatcher, describe_drop
+from nexus_cli.ui.render.drop_batcher import DropBatcher
 from nexus_cli.ui.render.live_area import Thought
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.scrollback import Scrollback
@@ -198,24 +198,68 @@ class RichRenderer:
                 self._close()
                 for call, subject in zip(event.calls, event.subjects, strict=True):
                     self._calls[call.id] = live_area.OpenCall(call, subject, self._clock(), waiting=True)
-            case e.ToolCallEvent() | e.ToolOutput() | e.ToolResultEvent() | e.ApprovalRequest() | e.ApprovalAnswer():
-                self._tool(event)
-            case e.SessionStart() | e.TurnStart() | e.SteeringMessage() | e.StepStart() | e.StepEnd() | e.TurnEnd():
-                self._went_on(event)
-            case e.ContextDrop() | e.ContextRecall() | e.CompactionStart() | e.CompactionDone() | e.CacheResult():
-                self._context(event)
+            case e.ToolCallEvent():
+                self._begin_call(event)
+            case e.ToolOutput():
+                if event.call_id in self._calls:
+                    self._calls[event.call_id].feed(event.text)
+            case e.ToolResultEvent():
+                self._resulted(event)
+            case e.ApprovalRequest():
+                self._show_group()
+                self._ask(event.question)
+            case e.ApprovalAnswer():
+                if event.call_id in self._calls:
+                    self._calls[event.call_id].asked = False
+                    self._calls[event.call_id].began = self._clock()
+            case e.SessionStart() | e.TurnStart():
+                self._close()
+                self._workers.forget(ended=True)
+                self._in_turn, self.commands_run, self.counted = True, 0, ""
+                self._spinner.phase(PREPARING)
+            case e.SteeringMessage():
+                self._close()
+                self._scrollback.add_user_message(event.text)
+            case e.StepStart():
+                self._close()
+                self._spinner.phase(WAITING, again=True)
+            case e.StepEnd():
+                self._close()
+                self._spinner.phase(PREPARING)
+            case e.TurnEnd():
+                self._close()
+                self._ended(event.outcome)
+            case e.CompactionStart():
+                self._close()
+                self._spinner.phase(event_texts.describe_event(event))
             case e.Retry():
                 self._retry(event)
-            case e.Notice():
-                told = event.text.partition(TAKEN_BACK)[0]  # without slash commands
-                text = event_texts.use_slash_names(event.text) if self._commands else told
-                self._scrollback.add_note(text, "warn" if event.warning else "dim")
-            case e.ContextPlan():
-                self._scrollback.add_note(event_texts.describe_new_facts(event.plan, self._width() - 2), "dim")
             case e.CacheExpectation() | e.WorkerState():
                 pass
             case _:
-                assert_never(event)
+                self._note(event)
+
+    def _note(self, event: e.Event) -> None:
+        """Show an event that is a line."""
+        text, role = event_texts.describe_event(event), "dim"
+        match event:
+            case e.ContextDrop():
+                text = _describe_drop(event.drop)
+                role = "dim" if event.drop.cause in USUAL else "warn"
+            case e.CompactionDone():
+                self._spinner.phase(PREPARING if self._in_turn else "")
+                text, role = event_texts.use_slash_names(text), "dim" if event.ok else "warn"
+            case e.CacheResult():
+                # A provider that has never reported a cache may have none, so there is no miss.
+                self._caches = self._caches or event.read > 0 or event.written > 0 or event.why != ""
+                text = text if self._caches else ""
+            case e.Notice():
+                told = text.partition(TAKEN_BACK)[0]  # without slash commands
+                text = event_texts.use_slash_names(text) if self._commands else told
+                role = "warn" if event.warning else "dim"
+            case e.ContextPlan():
+                text = event_texts.describe_new_facts(event.plan, self._width() - 2)
+        self._scrollback.add_note(text, role)
 
     def _show_held_drops(self, event: e.Event | None = None) -> None:
         """Show held drops, unless more of them may follow before `event`."""
@@ -226,14 +270,14 @@ class RichRenderer:
         """Count the attempts in the spinner; without one, in lines."""
         if event.cut:
             self._close()
-            self._scrollback.add_note(event_texts.describe_cut(event.why), "warn")
+            self._scrollback.add_note(event_texts.describe_event(event), "warn")
             return
         self._spinner.retry(event.attempt, event.wait, event.why)
         if self._drawn:
             began = self._retried[1] if self._retried and self._retried[0].attempt < event.attempt else self._clock()
             self._retried = event, began
         else:
-            self._scrollback.add_note(f"retry {event.attempt} in {event.wait:.0f} s: {event.why}", "dim")
+            self._scrollback.add_note(event_texts.describe_event(event), "dim")
 
     def _show_retries(self, event: e.Event) -> None:
         """Show the number of retries before `event`, without the reason if `event` repeats it."""
@@ -356,31 +400,13 @@ class RichRenderer:
             else:
                 self._scrollback.add_lines(format_finished_call(one, self._width(), self._theme))
 
-    def _tool(
-        self, event: e.ToolCallEvent | e.ToolOutput | e.ToolResultEvent | e.ApprovalRequest | e.ApprovalAnswer
-    ) -> None:
-        match event:
-            case e.ToolCallEvent():
-                self._close()
-                call = live_area.OpenCall(event.call, event.subject, self._clock())
-                self._calls[event.call.id] = call
-                # Waiting workers were announced earlier.
-                self._calls = dict(sorted(self._calls.items(), key=lambda item: item[1].waiting))
-                self._spinner.phase(PREPARING)
-            case e.ToolOutput():
-                if event.call_id in self._calls:
-                    self._calls[event.call_id].feed(event.text)
-            case e.ToolResultEvent():
-                self._resulted(event)
-            case e.ApprovalRequest():
-                self._show_group()
-                self._ask(event.question)
-            case e.ApprovalAnswer():
-                if event.call_id in self._calls:
-                    self._calls[event.call_id].asked = False
-                    self._calls[event.call_id].began = self._clock()
-            case _:
-                assert_never(event)
+    def _begin_call(self, event: e.ToolCallEvent) -> None:
+        self._close()
+        call = live_area.OpenCall(event.call, event.subject, self._clock())
+        self._calls[event.call.id] = call
+        # Waiting workers were announced earlier.
+        self._calls = dict(sorted(self._calls.items(), key=lambda item: item[1].waiting))
+        self._spinner.phase(PREPARING)
 
     def _ask(self, question: Question) -> None:
         """Show a question about a call, which does not run yet."""
@@ -433,26 +459,6 @@ class RichRenderer:
         else:
             self._scrollback.add_lines(format_finished_call(done, self._width(), self._theme))
 
-    def _went_on(
-        self, event: e.SessionStart | e.TurnStart | e.SteeringMessage | e.StepStart | e.StepEnd | e.TurnEnd
-    ) -> None:
-        self._close()
-        match event:
-            case e.SessionStart() | e.TurnStart():
-                self._workers.forget(ended=True)
-                self._in_turn, self.commands_run, self.counted = True, 0, ""
-                self._spinner.phase(PREPARING)
-            case e.SteeringMessage():
-                self._scrollback.add_user_message(event.text)
-            case e.StepStart():
-                self._spinner.phase(WAITING, again=True)
-            case e.StepEnd():
-                self._spinner.phase(PREPARING)
-            case e.TurnEnd():
-                self._ended(event.outcome)
-            case _:
-                assert_never(event)
-
     def _ended(self, outcome: e.Outcome) -> None:
         calls, self._calls = list(self._calls.values()), {}
         self._asked.clear()
@@ -471,47 +477,15 @@ class RichRenderer:
         if outcome.text:
             self.last_answer = outcome.text
         if self._commands:
-            self._show_failure(outcome)
+            role = "error" if outcome.has_failed and not outcome.is_stopped else "dim"
+            self._scrollback.add_note(event_texts.describe_failure(outcome), role)
+            others = [call for call in outcome.denied if call.get("by") not in ASKED]
+            self._scrollback.add_note(event_texts.describe_denials(others, "/permissions"), "dim")
         dot = self._theme.signs.dot
         changed = event_texts.describe_changed(outcome, dot, self.counted, self.commands_run)
         totals = event_texts.describe_totals(outcome, dot, with_workers=with_workers, priced=not changed)
         self._scrollback.add_note("\n".join(filter(None, [totals, changed])), "dim")
 
-    def _show_failure(self, outcome: e.Outcome) -> None:
-        if outcome.error and outcome.error.get("kind") == "aborted":
-            self._scrollback.add_note("Interrupted. Completed steps are kept.", "dim")
-        elif outcome.was_declined:
-            self._scrollback.add_note("Stopped. Type what to do instead, or /continue without it.", "dim")
-        else:
-            self._scrollback.add_note(event_texts.describe_failure(outcome), "error" if outcome.has_failed else "dim")
-        others = [call for call in outcome.denied if call.get("by") not in ASKED]
-        self._scrollback.add_note(event_texts.describe_denials(others, "/permissions"), "dim")
-
-    def _context(
-        self, event: e.ContextDrop | e.ContextRecall | e.CompactionStart | e.CompactionDone | e.CacheResult
-    ) -> None:
-        match event:
-            case e.ContextDrop():
-                role = "dim" if event.drop.cause in USUAL else "warn"
-                self._scrollback.add_note(_describe_drop(event.drop), role)
-            case e.ContextRecall():
-                self._scrollback.add_note(f"recalled {event.drop_id}, {event.tokens:,} tokens", "dim")
-            case e.CompactionStart():
-                self._close()
-                self._spinner.phase(f"compacting {event.tokens:,} tokens")
-            case e.CompactionDone():
-                self._spinner.phase(PREPARING if self._in_turn else "")
-                self._scrollback.add_note(
-                    event_texts.use_slash_names(event_texts.describe_compaction_end(event)),
-                    "dim" if event.ok else "warn",
-                )
-            case e.CacheResult():
-                # A provider that has never reported a cache may have none, so there is no miss.
-                self._caches = self._caches or event.read > 0 or event.written > 0 or event.why != ""
-                self._scrollback.add_note(event_texts.describe_cache_miss(event) if self._caches else "", "dim")
-            case _:
-                assert_never(event)
-
 
 def _describe_drop(drop: Drop) -> str:
-    return describe_drop(drop, f"/drops {drop.id}")
+    return event_texts.describe_drop(drop, f"/drops {drop.id}")

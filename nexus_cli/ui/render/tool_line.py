@@ -178,8 +178,10 @@ def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[s
     elif (result.status is not None or result.stopped) and not done.figures:
         lines += (indent + theme.paint("dim", line) for line in _end(result.output, room, theme, done.whole))
     if result.error and not result.stopped and not (done.asked and done.is_outcome):
-        role = "warn" if result.denied else "error"
-        lines += (indent + theme.paint(role, line) for line in _cause(result.error, room, done.whole))
+        role, error = "error", result.error
+        if result.denied:
+            role, error = "warn", error.replace("the person", "you")
+        lines += (indent + theme.paint(role, line) for line in _cause(error, room, done.whole))
     if _asks(done) and not done.is_outcome:
         lines += (indent + line for text in done.result.output.splitlines() for line in wrap(sanitize(text), room))
     if rows := _listed(done):

@@ -11,11 +11,11 @@ from typing import Any
 
 from nexus_cli.core import event as e
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.reports.event_texts import LONGEST, describe_event, describe_worker, for_person, worker_figures
 from nexus_cli.reports.text.lines import worker_title
 from nexus_cli.session.running_workers import AT_WORK
 from nexus_cli.text.cells import cells, cut, one_line
 from nexus_cli.ui.render.call_group import HeldNote
-from nexus_cli.ui.render.event_texts import LONGEST, describe_worker, for_person, worker_figures
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, starts_worker
 
@@ -79,7 +79,7 @@ class WorkerTree:
         reports the end of its worker itself."""
         inner = marked.event
         if isinstance(inner, e.Notice) and inner.warning:
-            return HeldNote(f"{marked.agent}: {inner.text}", "warn")
+            return HeldNote(describe_event(marked), "warn")
         if not isinstance(inner, e.WorkerState):
             if worker := self._workers.get(marked.agent):
                 self._note_work(worker, inner)
@@ -131,10 +131,8 @@ class WorkerTree:
         match inner:
             case e.StepStart():
                 worker.doing = "waits for the model"
-            case e.Retry():
-                worker.doing = f"retry {inner.attempt}: {one_line(inner.why[:LONGEST])}"
-            case e.CompactionStart():
-                worker.doing = "compacts its window"
+            case e.Retry() | e.CompactionStart():
+                worker.doing = one_line(describe_event(inner)[:LONGEST])
             case e.ToolCallEvent():
                 worker.doing = one_line(f"{inner.call.name} {inner.subject[:LONGEST]}")
             case e.ApprovalRequest():

@@ -12,8 +12,8 @@ from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.progress import follow_progress
+from nexus_cli.reports.event_texts import use_slash_names
 from nexus_cli.session.crash_report import report_bug
-from nexus_cli.ui.render.event_texts import use_slash_names
 
 ShowLine = Callable[[str, str], None]
 """Takes a line for the person and its role."""

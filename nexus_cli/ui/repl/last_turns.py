@@ -67,9 +67,9 @@ def _draw(events: Sequence[Event], renderer: RichRenderer, pieces: Sequence[str]
     """Return the rows of the person's message, and those of the rest, which `renderer` outputs to `pieces`."""
     said = 0
     for one in events:
-        if isinstance(one, TurnStart):
+        if isinstance(one, TurnStart) and one.text:
             renderer.show_user_message(one.text)
-            said = len(pieces)
+            said = said or len(pieces)
         renderer.feed(one)
     parts = ["".join(part).strip("\n").split("\n") for part in (pieces[:said], pieces[said:])]
     words, rest = ([] if part == [""] else part for part in parts)
@@ -102,7 +102,7 @@ def describe_open_calls(value: Mapping[str, Any]) -> list[str]:
 
 def can_continue(session: Session, outcome: Outcome) -> bool:
     """True if a turn failed so that `/continue` resumes it."""
-    if not outcome.has_failed or outcome.was_declined or outcome.finish == "aborted":
+    if not outcome.has_failed or outcome.is_stopped:
         return False
     try:
         return session.is_open() or not last_exchange(session)["finished"]

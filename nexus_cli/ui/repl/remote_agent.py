@@ -20,11 +20,11 @@ from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.limits import PLAN
+from nexus_cli.core.read_event import read_event
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.rpc.jsonrpc import TURN_FAILED
 from nexus_cli.rpc.served_command import refuse_elsewhere
-from nexus_cli.session.event_json import question_id, read_event
 from nexus_cli.session.session import CYCLE
 from nexus_cli.text.cells import cut, one_line
 from nexus_cli.ui.print.approver import PersonApprover
@@ -365,10 +365,10 @@ class RemoteAgent(ReplBackend):
     def _show(self, event: e.Event) -> None:
         inner, agent = (event.event, event.agent) if isinstance(event, e.AgentEvent) else (event, "")
         if isinstance(inner, e.ApprovalRequest):
-            key = question_id(inner.question.call.id, agent)
+            key = inner.line_keys(agent)["id"]
             self._questions[key] = self._begin(self._ask(key, inner.question))
         elif isinstance(inner, e.ApprovalAnswer):
-            task = self._questions.pop(question_id(inner.call_id, agent), None)
+            task = self._questions.pop(inner.line_keys(agent)["id"], None)
             if task is not None:
                 task.cancel()  # answered elsewhere, or done
         elif isinstance(event, e.SteeringMessage) and event.text in self._steered:

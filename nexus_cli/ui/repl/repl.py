@@ -15,6 +15,7 @@ from nexus_cli.commands import discover, find, parse
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
+from nexus_cli.reports.event_texts import format_duration
 from nexus_cli.reports.help import KEYS
 from nexus_cli.reports.transcript import transcript_text
 from nexus_cli.text.cells import cells, without_codes
@@ -22,7 +23,6 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.process_tree import kill_all
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.drawn_report import draw_in_theme
-from nexus_cli.ui.render.event_texts import format_duration
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief, take_argument
@@ -286,7 +286,7 @@ class Repl:
     async def _show_transcript(self, value: Mapping[str, Any] | None = None) -> None:
         made = await self.backend.transcript(value)
         text = await asyncio.to_thread(transcript_text, made, self.view.width - 1)
-        await show_in_pager(self.view, text, at_end=bool(made["entries"] or made["shell"]))
+        await show_in_pager(self.view, text, at_end=bool(made["events"] or made["shell"]))
 
     # Effects
 

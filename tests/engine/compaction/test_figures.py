@@ -23,11 +23,11 @@ from nexus_cli.core.services import Assembly
 from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.engine.requests.side_conversations import separate
 from nexus_cli.reports.cache import cache_report, miss_report
+from nexus_cli.reports.event_texts import describe_compaction_end
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.pins import pins_report
 from nexus_cli.session.acts.compaction import pin, preview, uncompaction
 from nexus_cli.session.session import Session
-from nexus_cli.ui.render.event_texts import describe_compaction_end
 
 SMALL = Settings(models={MODEL: {**PRICES, "window": 24_000}})
 WIDE = Settings(models={MODEL: {**PRICES, "window": 64_000}})

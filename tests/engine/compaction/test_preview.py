@@ -13,11 +13,11 @@ from session.played import MODEL
 from session.summed import SUMMARY, Summariser, done, ended, living, summary_of, turn, window_hash
 
 from nexus_cli.core.price import request_cost
+from nexus_cli.reports.event_texts import describe_kept
 from nexus_cli.reports.forms import find_form
 from nexus_cli.session.acts.compaction import pin, preview
 from nexus_cli.session.session import Session
 from nexus_cli.text.cells import cells
-from nexus_cli.ui.render.event_texts import describe_kept
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(8))
 PRICES: dict[str, float | int | bool] = {

@@ -21,12 +21,12 @@ from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Delta, FinishDelta, Request
 from nexus_cli.engine.compaction.preview import preview
 from nexus_cli.engine.requests.model_call import GO_ON
+from nexus_cli.reports.event_texts import describe_compaction_end
 from nexus_cli.session.acts.compaction import pin
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
-from nexus_cli.ui.render.event_texts import describe_compaction_end
 
 RULES = (
     "Never use eval in this project.",

@@ -124,25 +124,19 @@ def test_every_table_can_be_read_in_40_columns() -> None:
     assert "* anthropic/claude-sonnet-4-5" in texts[3] and "because ANTHROPIC_API_KEY" in " ".join(texts[3].split())
 
 
-def test_a_session_is_its_head_and_its_entries() -> None:
-    entries = [
-        {"id": 1, "at": "2026-01-02T03:04:05Z", "actor": "person", "text": "  indented words " * 10, "calls": []},
-        {
-            "id": 2,
-            "at": "",
-            "actor": "agent",
-            "text": "",
-            "calls": [
-                {"id": "c2a", "name": "bash", "arguments": {"command": "ls"}, "raw": ""},
-                {"id": "c2b", "name": "glob", "arguments": {}, "raw": "{cut off"},
-            ],
-        },
-        {"id": 3, "at": "", "actor": "tool:glob", "text": "none", "calls": [], "call": "c2b"},
-        {"id": 4, "at": "", "actor": "tool:bash", "text": "a.txt", "calls": [], "call": "c2a"},
+def test_a_transcript_is_its_head_and_its_events() -> None:
+    said = {"at": "2026-01-02T03:04:05Z", "entry": 1, "actor": "person", "images": []}
+    calls: list[dict[str, Any]] = [
+        {"id": "c2a", "name": "bash", "arguments": {"command": "ls"}, "raw": ""},
+        {"id": "c2b", "name": "glob", "arguments": {}, "raw": "{cut off"},
     ]
-    text = find_form("session")({"id": "01J", "model": "m", "turns": 1, "entries": entries}, 40)
-    assert "[1] 2026-01-02 03:04 person" in text and "-> c2a bash ls" in text
-    assert "-> c2b glob {cut off" in text and text.index("tool:glob of c2b") < text.index("tool:bash of c2a")
+    events: list[dict[str, Any]] = [{"type": "turn.start", "text": "  indented words " * 10, **said}]
+    for entry, call in enumerate(calls, 3):
+        events.append({"type": "tool.call", "call": call, "subject": call["arguments"].get("command", ""), **said})
+        result = {"type": "tool.result", "call": call, "result": {"output": "a.txt"}, "tokens": 3, "seconds": 0.1}
+        events.append({**result, **said, "entry": entry})
+    text = find_form("transcript")({"id": "01J", "model": "m", "turns": 1, "events": events}, 40)
+    assert "2026-01-02 03:04 [1]" in text and "* bash ls\n    a.txt" in text and "* glob {cut off\n" in text
     assert max(map(len, text.splitlines())) <= 40
 
 
@@ -290,7 +284,8 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         "snippet": text,
     }
     command = {"name": "context", "usage": "[ID [A:B]]", "summary": text, "help": text, "aliases": [text], "idle": True}
-    entry = {"id": 1, "at": "", "actor": text, "text": text, "calls": [{"name": text, "arguments": {"a": text}}] * many}
+    place = {"entry": 1, "at": text}
+    call = {"id": "c1", "name": "bash", "arguments": {"command": text, "other": text, "n": [many]}, "raw": ""}
     asked = {
         "lane": "main" if many else text,
         "step": 10**6,
@@ -634,7 +629,6 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         "fact": {"facts": [fact] * many, "done": "kept"},
         "memory": {"facts": [fact] * many, "whole": many == 2},
         "search": {"text": text, "folder": None, "hits": [hit] * many, "more": True, "damaged": many},
-        "session": {**session, "entries": [entry] * many, "workers": [worker] * many},
         "sessions": {"sessions": [session] * many},
         "settings": {
             "settings": {text + str(value): {"value": value, "origin": text} for value in (text, many, True, 0.5)},
@@ -675,27 +669,15 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         "transcript": {
             **session,
             "id": text,
-            "subjects": {"bash": "command"},
-            "entries": [
-                {"id": 1, "at": text, "actor": "person", "text": text, "images": [text] * many, "call": ""},
-                {
-                    "id": 2,
-                    "at": text,
-                    "actor": "agent",
-                    "text": text,
-                    "call": "",
-                    "calls": [
-                        {
-                            "id": "c1",
-                            "name": "bash",
-                            "arguments": {"command": text, "other": text, "n": [many]},
-                            "raw": "",
-                        },
-                    ],
-                },
-                {"id": 3, "at": text, "actor": "tool:bash", "text": text, "call": "c1"},
-                {"id": 4, "at": text, "actor": "tool:bash", "text": text, "call": "unknown"},
-            ][:many],
+            "workers": [worker] * many,
+            "imported": {"from": text, "file": text},
+            "events": [
+                {"type": "turn.start", "text": text, **place, "actor": "person", "images": [text] * many},
+                {"type": "text.delta", "text": text, **place},
+                {"type": "tool.call", "call": call, "subject": text, **place},
+                {"type": "tool.result", "call": call, "result": {"output": text}, "tokens": 1, "seconds": 1.0, **place},
+                {"type": "notice", "text": text, **place},
+            ][: many + 2],
             "shell": [{"after": 0, "title": text, "text": text}] * many,
         },
         "timeline": {

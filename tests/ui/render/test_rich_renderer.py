@@ -468,9 +468,7 @@ def test_an_error_tells_its_cause_and_the_way_to_the_rest() -> None:
 
 def test_a_refused_call_says_by_whom_and_why() -> None:
     result = ToolResult(error="the person said no: use make", denied=True, ran=False)
-    assert (
-        put(e.ToolCallEvent(BASH, "ls"), resulted(result)) == "✗ bash ls · refused\n    the person said no: use make\n"
-    )
+    assert put(e.ToolCallEvent(BASH, "ls"), resulted(result)) == "✗ bash ls · refused\n    you said no: use make\n"
 
 
 def test_a_call_that_was_never_announced_is_named_by_its_arguments() -> None:

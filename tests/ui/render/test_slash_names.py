@@ -8,7 +8,7 @@ import pytest
 from ui.repl.test_repl import Stage
 
 from nexus_cli.commands import discover
-from nexus_cli.ui.render.event_texts import HERE, use_slash_names
+from nexus_cli.reports.event_texts import HERE, use_slash_names
 
 
 def test_every_form_names_a_command_that_there_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,12 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import Played, opened, say
+from session.played import MODEL, Played, opened, say
+from workers.crew import Crew, crewed, doing, handing, run
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core import event as e
+from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.conversation import newest_turns
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.ui.render.rich_renderer import RichRenderer
@@ -56,9 +62,8 @@ def without_times(events: list[e.Event]) -> list[e.Event]:
     return [replace(one, seconds=0.0) if isinstance(one, e.ToolResultEvent) else one for one in events]
 
 
-def without_totals(text: str) -> list[str]:
-    kept = [line for line in text.split("\n") if not re.search(r" steps | files? · ", line)]
-    return "\n".join(kept).strip("\n").split("\n")
+def rows_of(text: str) -> list[str]:
+    return text.strip("\n").split("\n")
 
 
 @pytest.mark.matrix
@@ -66,11 +71,103 @@ def test_a_turn_is_shown_again_as_it_was_seen(tmp_path: Path) -> None:
     session, events = worked(tmp_path)
     for width, theme in product((60, 100, 160), (DARK, PLAIN)):
         shown = last_screenful(map(without_times, newest_turns(session)), 200, width, theme, drawn=True)
-        assert list(shown.lines) == without_totals(live(without_times(events), WORDS, width, theme))
+        assert list(shown.lines) == rows_of(live(without_times(events), WORDS, width, theme))
     text = without_codes("\n".join(shown.lines))
     for part in ("made.py", "+1 -1", "22", "missing.py", "exit 3", "to stderr", "It is done."):
         assert part in text
     assert shown.turns == 1 and shown.output is not None and "to stderr" in shown.output[1]
+
+
+def begun(folder: Path, script: Callable[[], Any], session: str = "", **options: Any) -> Session:
+    """A session that asks for what is not allowed, which nobody answers."""
+    asked = Options(folder, MODEL, resume=session, allow="read", limits=Limits(max_steps=9), **options)
+    settings = Settings(models={MODEL: {"window": 16_000}})
+    return open_session(asked, settings, approver=None, provider=Played(lambda request: script()))
+
+
+def shown_again(folder: Path, session: str, width: int = 80) -> list[str]:
+    resumed = begun(folder, lambda: "nothing", session)
+    try:
+        turns = map(without_times, newest_turns(resumed))
+        return list(last_screenful(turns, 500, width, PLAIN, drawn=True).lines)
+    finally:
+        asyncio.run(resumed.aclose())
+
+
+def test_a_drop_a_recall_a_refusal_and_a_notice_are_shown_again(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("a line of text\n" * 9_000)
+    steps = iter(
+        [
+            [("read_file", {"path": "long.txt"})],
+            [("recall", {"id": "d1", "range": "0:50"}), ("bash", {"command": "touch made"})],
+            "It was refused.",
+        ]
+    )
+
+    def script() -> Any:
+        session.state.engine.emit(e.Notice("a note of nexus", warning=False))
+        return next(steps)
+
+    session = begun(tmp_path, script)
+    events = without_times(say(session, WORDS + " x" * 90_000)[0])
+    seen = rows_of(live(events, WORDS + " x" * 90_000, 80, PLAIN))
+    again = shown_again(tmp_path, session.id)
+    for part in ("left out as d1", "recalled d", "a note of nexus", "1 call was refused: bash touch made", " steps "):
+        assert any(part in row for row in seen), (part, seen[-20:])
+        assert any(part in row for row in again), part
+    said = next(place for place, row in enumerate(seen) if not row.startswith((BAR, "  x")))
+    assert again[-(len(seen) - said) :] == seen[said:]
+
+
+def test_the_figures_and_the_report_of_a_worker_are_shown_again(tmp_path: Path) -> None:
+    crew = Crew({"make it": handing("look at one", "look at two"), "look at": doing("I have looked.\nAll is well.")})
+    session = crewed(crew, tmp_path)
+    events = run(session, WORDS)[0]
+    seen = [re.sub(r"\d\.\d s", "x s", row) for row in rows_of(live(without_times(events), WORDS, 80, PLAIN))]
+    resumed = crewed(crew, tmp_path, session.id)
+    turns = map(without_times, newest_turns(resumed))
+    again = last_screenful(turns, 500, 80, PLAIN, drawn=True).lines
+    asyncio.run(resumed.aclose())
+    assert sum("All is well." in row for row in seen) == 2 and any("2 steps" in row for row in seen)
+    assert [re.sub(r"\d\.\d s", "x s", row) for row in again] == seen
+
+
+async def stopped(session: Session) -> list[e.Event]:
+    """The events of a turn that the person stops while its command runs."""
+    events: list[e.Event] = []
+    async for one in session.run("sleep"):
+        events.append(one)
+        if isinstance(one, e.ToolCallEvent):
+            session.cancel()
+    async for one in session.run(""):
+        events.append(one)
+    await session.aclose()
+    return events
+
+
+def test_a_turn_that_was_stopped_and_went_on_is_shown_with_both_ends(tmp_path: Path) -> None:
+    steps = iter([[("grep", {"pattern": "x"})], "Here it is."])
+    session = begun(tmp_path, lambda: next(steps))
+    events = without_times(asyncio.run(stopped(session)))
+    seen, again = rows_of(live(events, "sleep", 80, PLAIN)), shown_again(tmp_path, session.id)
+    assert "Interrupted. Completed steps are kept." in "\n".join(seen) and "Here it is." in seen
+    assert again == seen
+
+
+def test_a_compaction_is_shown_again_where_it_was(tmp_path: Path) -> None:
+    session = begun(tmp_path, lambda: "word " * 900)
+
+    async def scene() -> list[e.Event]:
+        events: list[e.Event] = []
+        for words in ("one", "two", "three"):
+            events = [one async for one in session.run(words)]
+        events += await session.compact()
+        await session.aclose()
+        return events
+
+    events = asyncio.run(scene())
+    rows = [row for row in live(without_times(events), "three", 80, PLAIN).split("\n") if "compacted" in row]
+    assert rows and [row for row in shown_again(tmp_path, session.id) if "compacted" in row] == rows
 
 
 def turns(count: int, lines: int) -> Iterator[list[e.Event]]:

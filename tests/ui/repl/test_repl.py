@@ -1136,7 +1136,7 @@ def test_words_of_ours_are_sent_with_what_waits_and_are_not_shown_as_the_persons
         assert "▌ /init see @no.py\n" in stage.text[before:], "resumed it looks the same"
         ledger, record = stage.session.ledger, stage.session.record
         assert ledger and record and ledger.session(stage.session.id).first_text == "/init see @no.py"
-        assert session_transcript(stage.session)["entries"][0]["text"] == "/init see @no.py"
+        assert session_transcript(stage.session)["events"][0]["text"] == "/init see @no.py"
         assert "at the root" in record.read(1, 1)[0].message.content
         stage.view.answers = ["1"]
         stage.repl.edit_last()

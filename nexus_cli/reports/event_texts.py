@@ -1,4 +1,4 @@
-"""Describe events on one line: first the texts of both front ends, then those of the REPL alone.
+"""The words of events for a person: those of the screen, of `nexus ask`, of transcripts and of editors.
 
 The REPL uses slash commands instead of shell commands (`use_slash_names`).
 """
@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, assert_never
 
+from nexus_cli.core import event as e
 from nexus_cli.core.elide import name_first
+from nexus_cli.core.entry import SECTION, Drop
 from nexus_cli.core.event import TOO_LITTLE, CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
 from nexus_cli.core.limits import ALL, LEVELS
-from nexus_cli.reports.text.lines import Value, dollars, plural, short, worker_title
+from nexus_cli.reports.text.lines import Value, dollars, name_cause, plural, short, worker_title
 from nexus_cli.session.running_workers import AT_WORK
 from nexus_cli.text.cells import cut, one_line, wrap
 
@@ -21,9 +23,54 @@ NAMED = 5
 """Most calls and reasons that are named."""
 
 
-def describe_cut(why: str) -> str:
-    """Return the line below a text whose stream was cut; the answer is requested again."""
-    return f"cut off: {why.rstrip('.')}; asking again"
+def describe_event(event: Event) -> str:
+    """Return the line of an event; "" if it has none: texts and calls are shown as such."""
+    match event:
+        case e.Notice():
+            return event.text
+        case e.Retry(cut=True):
+            return f"cut off: {event.why.rstrip('.')}; asking again"
+        case e.Retry():
+            return f"retry {event.attempt} in {event.wait:.0f} s: {event.why}"
+        case e.ContextDrop():
+            return describe_drop(event.drop) if event.drop.is_missed else ""
+        case e.ContextRecall():
+            return f"recalled {event.drop_id}, {event.tokens:,} tokens"
+        case e.ContextPlan():
+            return describe_told_facts(event.plan)
+        case e.CompactionStart():
+            return f"compacting {event.tokens:,} tokens"
+        case e.CompactionDone():
+            return describe_compaction_end(event)
+        case e.CacheResult():
+            return describe_cache_miss(event)
+        case e.TurnEnd():
+            return describe_failure(event.outcome)
+        case e.WorkerState():
+            return describe_worker(event.worker)
+        case e.AgentEvent(event=e.WorkerState() as inner):
+            return describe_event(inner)
+        case e.AgentEvent(event=e.Notice() as inner):
+            return f"{event.agent}: {inner.text}"
+        case (
+            e.SessionStart() | e.TurnStart() | e.SteeringMessage() | e.StepStart() | e.StepEnd() | e.CacheExpectation()
+        ):
+            return ""
+        case e.Text() | e.Thinking() | e.ToolQueue() | e.ToolCallEvent() | e.ToolOutput() | e.ToolResultEvent():
+            return ""
+        case e.ApprovalRequest() | e.ApprovalAnswer() | e.AgentEvent():
+            return ""
+        case _:
+            assert_never(event)
+    return ""
+
+
+def describe_drop(drop: Drop, how: str = "") -> str:
+    """Return the line about one drop: what was left out, why, and `how` to see it."""
+    beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
+    what = SECTION.sub(lambda section: section[1] + (section[3] or section[2]), drop.what)
+    told = f"left out as {drop.id}: {what}, {plural(drop.tokens, 'token')}{beyond} ({name_cause(drop.cause)})"
+    return f"{told}; {how}" if how else told
 
 
 def describe_retries(last: Retry, seconds: float, then: Event) -> str:
@@ -165,6 +212,10 @@ def describe_failure(outcome: Outcome) -> str:
     """Return the reason that a turn failed and the person's next step; "" if it finished."""
     if not outcome.error:
         return ""
+    if outcome.error.get("kind") == "aborted":
+        return "Interrupted. Completed steps are kept."
+    if outcome.was_declined:
+        return "Stopped. Type what to do instead, or /continue without it."
     if not outcome.has_failed:
         return f"{outcome.error['message'].rstrip('.')}. The session continues by itself then; you can type meanwhile."
     hint = (
