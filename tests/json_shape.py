@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -12,13 +13,15 @@ def problems(value: Any, kind: Any, where: str = "") -> Iterator[str]:
     origin, parts = get_origin(kind), get_args(kind)
     if kind is Any:
         return
-    if is_typeddict(kind):
+    if is_typeddict(kind) or is_dataclass(kind):
         hints = get_type_hints(kind)
         if not isinstance(value, dict):
             yield f"{where}: {value!r} is no object"
             return
         yield from (f"{where}.{key} is not promised" for key in value.keys() - hints.keys())
-        yield from (f"{where}.{key} is missing" for key in kind.__required_keys__ - value.keys())
+        yield from (
+            f"{where}.{key} is missing" for key in getattr(kind, "__required_keys__", hints.keys()) - value.keys()
+        )
         for key in value.keys() & hints.keys():
             yield from problems(value[key], hints[key], f"{where}.{key}")
     elif origin is Literal:
@@ -27,7 +30,7 @@ def problems(value: Any, kind: Any, where: str = "") -> Iterator[str]:
     elif origin in (UnionType, Union):
         if all(any(problems(value, part)) for part in parts):
             yield f"{where}: {value!r} is none of {parts}"
-    elif origin is list:
+    elif origin in (list, tuple):
         for number, item in enumerate(value if isinstance(value, list) else [object()]):
             yield from problems(item, parts[0], f"{where}[{number}]")
     elif origin is dict:

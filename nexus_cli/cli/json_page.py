@@ -6,6 +6,7 @@ import ast
 import inspect
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import is_dataclass
 from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
@@ -91,8 +92,9 @@ def _table(kind: Any) -> list[str]:
     hints = get_type_hints(kind, include_extras=True)
     if kind in EVENTS:
         hints = {key: hint for key, hint in hints.items() if key not in stream_lines.StreamLine.__annotations__}
+    required = getattr(kind, "__required_keys__", hints)
     rows = [
-        f"| `{key}`{'' if key in kind.__required_keys__ else '?'} | {_name(hint)} | {texts.get(key, '')} |"
+        f"| `{key}`{'' if key in required else '?'} | {_name(hint)} | {texts.get(key, '')} |"
         for key, hint in hints.items()
     ]
     return ["| key | type | |", "|---|---|---|", *rows, ""]
@@ -102,7 +104,7 @@ def _texts_of_keys(kind: Any) -> dict[str, str]:
     """Return the docstrings of a type's keys from its source, with those of the types that it extends."""
     texts: dict[str, str] = {}
     for base in (*getattr(kind, "__orig_bases__", ()), kind):
-        if not is_typeddict(base):
+        if not (is_typeddict(base) or is_dataclass(base)):
             continue
         module = ast.parse(inspect.getsource(sys.modules[base.__module__]))
         found = (one for one in module.body if isinstance(one, ast.ClassDef) and one.name == base.__name__)
@@ -122,7 +124,7 @@ def _name(kind: Any) -> str:
         return ", ".join(f"`{json_literal(part)}`" for part in parts)
     if origin in (UnionType, Union):
         return " or ".join(_name(part) for part in parts)
-    if origin is list:
+    if origin in (list, tuple):
         return f"list of {_name(parts[0])}"
     if origin is dict:
         return "object" if parts[1] is Any else f"object of {_name(parts[1])}"

@@ -220,6 +220,6 @@ COMMANDS = (
         "[ID | steer ID WORDS | stop ID | review ID]",
         complete=_complete_agents,
         aliases=("agent",),
-        served=lambda context, rest: rest.partition(" ")[0] not in (STEER, REVIEW),  # the person's words and files
+        served=lambda context, rest: rest.partition(" ")[0] != STEER,  # those are the person's words
     ),
 )

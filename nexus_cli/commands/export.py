@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 
 from nexus_cli.commands.arguments import require_ledger, require_record
 from nexus_cli.commands.command import Command, CommandContext, always, usage_error
@@ -14,7 +13,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.elide import plural
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.reports.diff import folder_diff
-from nexus_cli.reports.export import FORMATS, HTML, default_file_name, format_of_file, save_export, session_pieces
+from nexus_cli.reports.export import FORMATS, HTML, default_file_name, format_of_file, session_pieces
 from nexus_cli.reports.transcript import session_transcript
 
 
@@ -43,17 +42,9 @@ async def export_session(context: CommandContext, rest: str) -> None:
     form = form or format_of_file(name)
     ledger = require_ledger(context)
     info = ledger.session(context.session.id)
-    target = context.session.folder / os.path.expanduser(name)
-    if os.path.isdir(target):
-        target /= default_file_name(info, form)
     subjects = {tool.name: tool.subject for tool in context.session.tools()}
-
-    def save() -> Path:
-        pieces = export_pieces(ledger, info, form, lambda: subjects, lambda: context.settings)
-        return save_export(pieces, target, beside=True)
-
-    path = await asyncio.to_thread(save)
-    context.say(f"Written to {path}")
+    pieces = export_pieces(ledger, info, form, lambda: subjects, lambda: context.settings)
+    await context.save(name, default_file_name(info, form), pieces)
 
 
 def export_pieces(
@@ -128,7 +119,14 @@ async def show_diff(context: CommandContext, rest: str) -> None:
 
 COMMANDS = (
     Command("transcript", "session", show_transcript, served=always),
-    Command("export", "session", export_session, "[md|jsonl|html|claude] [FILE]", complete=lambda context: FORMATS),
+    Command(
+        "export",
+        "session",
+        export_session,
+        "[md|jsonl|html|claude] [FILE]",
+        complete=lambda context: FORMATS,
+        served=always,
+    ),
     Command("copy", "work", copy_answer, "[N]", at_terminal=True),
-    Command("diff", "work", show_diff, "[N] [PATH]", is_first=True),
+    Command("diff", "work", show_diff, "[N] [PATH]", is_first=True, served=always),
 )

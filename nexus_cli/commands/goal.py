@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
+from nexus_cli.commands.command import Command, CommandContext, always, run_act, usage_error
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.goals import goals_report
@@ -126,6 +126,6 @@ COMMANDS = (
         idle=True,
         at_once=(CLEAR,),
         complete=_complete_goal,
-        served=lambda context, rest: UNTIL.search(rest) is None,
+        served=always,
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.command import Command, CommandContext, always
 from nexus_cli.core.services import ServerTools
 from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.session.session_servers import describe_servers, servers_report
@@ -23,4 +23,4 @@ async def show_servers(context: CommandContext, rest: str) -> None:
     context.show("mcp_servers", servers_report(catalogue, describe_servers(catalogue, by_hash)))
 
 
-COMMANDS = (Command("mcp", "nexus", show_servers),)
+COMMANDS = (Command("mcp", "nexus", show_servers, served=always),)

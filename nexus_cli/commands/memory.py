@@ -196,5 +196,12 @@ def _complete_memory(context: CommandContext) -> Sequence[str]:
 
 
 COMMANDS = (
-    Command("memory", "context", edit_memory, "[add|accept|forget|search|list ...]", complete=_complete_memory),
+    Command(
+        "memory",
+        "context",
+        edit_memory,
+        "[add|accept|forget|search|list ...]",
+        complete=_complete_memory,
+        served=lambda context, rest: split_act(rest)[0] not in CHANGES,
+    ),
 )

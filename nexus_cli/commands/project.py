@@ -65,5 +65,5 @@ async def review_change(context: CommandContext, rest: str) -> None:
 
 COMMANDS = (
     Command("init", "work", write_instructions, "[TOKENS] [WORDS]", idle=True, is_first=True, served=always),
-    Command("review", "work", review_change, "[RANGE [WORDS]]", idle=True),
+    Command("review", "work", review_change, "[RANGE [WORDS]]", idle=True, served=always),
 )

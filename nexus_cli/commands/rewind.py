@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.commands.arguments import require_ledger, require_record
-from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
+from nexus_cli.commands.command import Choice, Command, CommandContext, always, usage_error
 from nexus_cli.commands.sessions import one_line_title, reopen_fork
 from nexus_cli.commands.undo import wait_settled
 from nexus_cli.config.paths import places
@@ -205,4 +205,6 @@ def _merge(reports: Sequence[UndoReport], first: int) -> Mapping[str, Any]:
     }
 
 
-COMMANDS = (Command("rewind", "session", rewind, USAGE, idle=True, aliases=("checkpoint", "checkpoints")),)
+COMMANDS = (
+    Command("rewind", "session", rewind, USAGE, idle=True, aliases=("checkpoint", "checkpoints"), served=always),
+)

@@ -271,9 +271,10 @@ COMMANDS = (
         complete=_complete_resume,
         aliases=("sessions",),
         is_first=True,
+        served=lambda context, rest: not rest.startswith("--stop"),
     ),
-    Command("clear", "session", clear_session, idle=True, aliases=("new", "reset"), is_first=True),
-    Command("fork", "session", fork_session, "[NAME]", idle=True),
-    Command("edit", "session", edit_message, f"[{LIST}]", idle=True, complete=lambda context: (LIST,)),
+    Command("clear", "session", clear_session, idle=True, aliases=("new", "reset"), is_first=True, served=always),
+    Command("fork", "session", fork_session, "[NAME]", idle=True, served=always),
+    Command("edit", "session", edit_message, f"[{LIST}]", idle=True, complete=lambda context: (LIST,), served=always),
     Command("rename", "session", rename_session, "NAME", served=always),
 )

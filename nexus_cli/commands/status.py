@@ -100,5 +100,13 @@ COMMANDS = (
     Command(
         "status", "nexus", show_status, f"[{TOOLS}]", complete=lambda context: (TOOLS,), is_first=True, served=always
     ),
-    Command("config", "nexus", show_config, "[NAME | KEY VALUE]", complete=_complete_key, aliases=("settings",)),
+    Command(
+        "config",
+        "nexus",
+        show_config,
+        "[NAME | KEY VALUE]",
+        complete=_complete_key,
+        aliases=("settings",),
+        served=lambda context, rest: " " not in rest,
+    ),
 )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from nexus_cli.commands.arguments import require_record
-from nexus_cli.commands.command import Choice, Command, CommandContext
+from nexus_cli.commands.command import Choice, Command, CommandContext, always
 
 T = TypeVar("T")
 _NUMBERED = re.compile(r"#?0*([1-9][0-9]{0,8})(?:\s+(.+))?")
@@ -79,6 +79,6 @@ async def wait_settled(work: Coroutine[Any, Any, T], stopped: Callable[[], objec
 
 
 COMMANDS = (
-    Command("undo", "work", undo, "[N | PATH]", idle=True, is_first=True),
-    Command("redo", "work", redo, "[PATH]", idle=True),
+    Command("undo", "work", undo, "[N | PATH]", idle=True, is_first=True, served=always),
+    Command("redo", "work", redo, "[PATH]", idle=True, served=always),
 )

@@ -14,6 +14,7 @@ from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import Dispatch, Done, next_step
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import name_level
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.message import ToolCall
 from nexus_cli.engine.requests.model_call import ends_unfinished
@@ -169,6 +170,20 @@ def last_exchange(session: Session) -> dict[str, Any]:
     subjects = {tool.name: tool.subject for tool in session.tools()}
     found = last_exchange_of(session.record, session.ledger.session(session.id), subjects)
     return {**found, "short": short_id(session.ledger, session.id)}
+
+
+def is_cut_short(session: Session) -> bool:
+    """True if the newest turn is not finished, so that `/continue` resumes it."""
+    try:
+        return session.is_open() or not last_exchange(session)["finished"]
+    except NexusError:  # the ledger has failed, which is reported elsewhere
+        return False
+
+
+def describe_opened(session: Session) -> str:
+    """Describe a new session that was opened in place of another one."""
+    level = name_level(session.dispatcher.level)
+    return f"session {short_id(session.ledger, session.id)}, model {session.model}, permission level {level}"
 
 
 def last_exchange_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:

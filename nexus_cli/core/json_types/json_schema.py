@@ -1,5 +1,6 @@
-"""Make the JSON Schema of a `TypedDict`, for `/openrpc.json`."""
+"""Make the JSON Schema of a `TypedDict` or a dataclass, for `/openrpc.json`."""
 
+from dataclasses import is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -17,12 +18,13 @@ def json_schema(kind: Any) -> dict[str, Any]:
         return {"const": parts[0]} if len(parts) == 1 else {"enum": list(parts)}
     if origin in (UnionType, Union):
         return {"anyOf": [json_schema(part) for part in parts]}
-    if origin is list:
+    if origin in (list, tuple):
         return {"type": "array", "items": json_schema(parts[0])}
     if origin is dict:
         return {"type": "object", "additionalProperties": json_schema(parts[1])}
-    if is_typeddict(kind):
+    if is_typeddict(kind) or is_dataclass(kind):
         fields = get_type_hints(kind)
         found = {"type": "object", "properties": {name: json_schema(value) for name, value in fields.items()}}
-        return found | {"required": [name for name in fields if name in kind.__required_keys__]}
+        required = getattr(kind, "__required_keys__", fields)
+        return found | {"required": [name for name in fields if name in required]}
     return {"type": _NAMES[kind]}
