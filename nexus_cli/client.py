@@ -250,8 +250,9 @@ class Client:
         self, agent_id: str, name: str, arguments: str | None = None, asks: bool | None = None
     ) -> CommandResult:
         """Run a slash command beside the session; return what it did at the terminal, with `asks` up to a choice."""
-        given = {"name": name, "arguments": arguments, "asks": asks}
-        result: CommandResult = await self.call("run_command", agent_id=agent_id, **given)
+        result: CommandResult = await self.call(
+            "run_command", agent_id=agent_id, name=name, arguments=arguments, asks=asks
+        )
         return result
 
     async def choose(self, agent_id: str, id: str, key: str | None = None) -> CommandResult:

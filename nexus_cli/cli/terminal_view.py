@@ -119,8 +119,9 @@ class TerminalView:
 
     def make_repl(self, backend: LocalSession | RemoteAgent, folder: Path | None = None) -> Repl:
         """Return the REPL of this terminal in front of `backend`; paths in `folder` become links."""
-        width, drawn = (lambda: self.view.width), not self.is_dumb
-        renderer = RichRenderer(self.view.put, width, self.theme, drawn=drawn, folder=folder)
+        renderer = RichRenderer(
+            self.view.put, lambda: self.view.width, self.theme, drawn=not self.is_dumb, folder=folder
+        )
         repl = Repl(backend, self.view, renderer, self.theme)
         backend.connect(repl)
         self.connect(repl)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from nexus_cli.config.unsupported import Unsupported, describe_unsupported
 from nexus_cli.reports.hooks import count_hooks
 from nexus_cli.reports.text.lines import Value, filled, join_names, plural
+from nexus_cli.session.recipes import FRONTS
 
 WIDE = 50
 """Least width at which names have a column of their own."""
@@ -16,8 +17,6 @@ TRUST = {
     "untrusted": "not trusted: its configuration is not in effect (`nexus trust`)",
     "nothing": "has no configuration of its own",
 }
-FRONTS = ("ask", "chat")
-"""Recipes that everybody has: those of `nexus ask` and of sessions."""
 
 
 def status_text(value: Value, width: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -108,7 +109,7 @@ class AgentDispatcher:
         self._works: set[asyncio.Task[Any]] = set()
         self._queued: dict[asyncio.Task[Any], str] = {}
         """The turns that have not begun, in order, with their content."""
-        self._commands: dict[asyncio.Task[None], ServedContext] = {}
+        self._commands: dict[asyncio.Task[None], tuple[Command, ServedContext]] = {}
         """Slash commands that run, wait until no turn runs, or wait for a choice."""
         self._changes = ""
         """The files and lines that the newest turn changed."""
@@ -312,15 +313,17 @@ class AgentDispatcher:
         if command.idle:
             self._check_room()
         task = asyncio.create_task(self._invoke(command, context, arguments.strip()))
-        self._commands[task] = context
-        task.add_done_callback(lambda task: self._commands.pop(task).paused.set())
+        self._commands[task] = command, context
+        task.add_done_callback(lambda task: self._commands.pop(task)[1].paused.set())
         return await self._follow_command(task, context)
 
     async def choose(self, id: str, key: str | None = None) -> CommandResult:
         """Answer the choice of a command, and run that to its end or its next choice."""
-        for task, context in self._commands.items():
-            if context.answer(id, key):
-                return await self._follow_command(task, context)
+        for task, (command, context) in list(self._commands.items()):
+            if context.choice_id == id:
+                await self._wait_for_turns(command)
+                if context.answer(id, key):
+                    return await self._follow_command(task, context)
         raise RpcError(REFUSED, f"no choice {id[:80]} is waiting for an answer")
 
     async def _follow_command(self, task: asyncio.Task[None], context: ServedContext) -> CommandResult:
@@ -336,9 +339,12 @@ class AgentDispatcher:
             raise RpcError(REFUSED, ENDED) from None
         return {"calls": context.take_calls(), "error": problem}
 
-    async def _invoke(self, command: Command, context: ServedContext, arguments: str) -> None:
+    async def _wait_for_turns(self, command: Command) -> None:
         while command.idle and self._works:
             await asyncio.wait(list(self._works))
+
+    async def _invoke(self, command: Command, context: ServedContext, arguments: str) -> None:
+        await self._wait_for_turns(command)
         if self._ending:
             raise RpcError(REFUSED, ENDED)
         await command.invoke(context, arguments)
@@ -359,15 +365,18 @@ class AgentDispatcher:
         """Return the figures of the status line."""
         session, ledger = self.session, self.session.ledger
         now, workers = session.status(), session.workers
-        run = waiting_run(session) if self.state == "waiting" else None
-        if not (now.settled or self._works):  # nothing was sent yet
-            now = replace(now, used=await asyncio.to_thread(estimate_next_tokens, session.state))
+        asking, run = 0, None
+        with suppress(NexusError):  # the session reports a failed ledger
+            run = waiting_run(session) if self.state == "waiting" else None
+            asking = len(waiting_runs(ledger, session.folder)) if ledger is not None and ledger.has_runs() else 0
+            if not (now.settled or self._works):  # nothing was sent yet
+                now = replace(now, used=await asyncio.to_thread(estimate_next_tokens, session.state))
         status = replace(
             now,
             branch=read_branch(session.folder),
             workers=len(workers.running()) if workers is not None else 0,
             waits=run.waits.why if run and run.waits else "",
-            asking=len(waiting_runs(ledger, session.folder)) if ledger is not None and ledger.has_runs() else 0,
+            asking=asking,
             activity=self.state,
             changes=self._changes,
             next=self.feed.next,

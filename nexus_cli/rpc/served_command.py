@@ -48,8 +48,9 @@ class ServedContext:
         self._session, self._publish, self._reopen, self._asks = session, publish, reopen, asks
         self._calls: list[TerminalCall] = []
         """Actions for the client's terminal, in order."""
-        self._choice: tuple[str, asyncio.Future[str | None]] | None = None
-        """The id of the open choice, and where its answer is put."""
+        self.choice_id = ""
+        """The id of the open choice, "" for none."""
+        self._choice: asyncio.Future[str | None]
         self.paused = asyncio.Event()
         """Set while a choice is open, and at the end."""
 
@@ -88,22 +89,23 @@ class ServedContext:
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         if not self._asks:
             raise refuse_elsewhere("choosing from a list", "Name one behind the command")
-        key, answer = self._choice = secrets.token_hex(4), asyncio.get_running_loop().create_future()
-        self._call("choose", id=key, title=title, choices=to_json_value(choices))
+        self.choice_id, self._choice = secrets.token_hex(4), asyncio.get_running_loop().create_future()
+        self._call("choose", id=self.choice_id, title=title, choices=to_json_value(choices))
         self.paused.set()
         try:
-            return await asyncio.wait_for(answer, CHOICE_SECONDS)
+            return await asyncio.wait_for(self._choice, CHOICE_SECONDS)
         except TimeoutError:
             return None
         finally:
-            self._choice = None
+            self.choice_id = ""
 
     def answer(self, id: str, key: str | None) -> bool:
         """Answer the open choice, so that the command runs on; False if it has another id."""
-        if self._choice is None or self._choice[0] != id or self._choice[1].done():
+        if self.choice_id != id:
             return False
+        self.choice_id = ""
         self.paused.clear()
-        self._choice[1].set_result(key)
+        self._choice.set_result(key)
         return True
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:

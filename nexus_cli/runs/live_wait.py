@@ -25,6 +25,8 @@ from nexus_cli.session.session import Session
 
 LOOK_SECONDS = 1.0
 """Seconds between two checks."""
+Turn = Callable[[Run, Trigger], Awaitable[Outcome | None]]
+"""Runs the turn of a claimed run, and returns its outcome."""
 WHILE_ALIVE = 1e9
 """Seconds of the lease: as long as this process lives and has the lock of the run."""
 
@@ -52,7 +54,7 @@ async def wait_until_over(session: Session) -> bool:
         return False
 
 
-async def resume_run(session: Session, turn: Callable[[Run, Trigger], Awaitable[Outcome | None]]) -> None:
+async def resume_run(session: Session, turn: Turn) -> None:
     """Claim the run of the session, and record the outcome of its `turn`, which is cancelled if the run is cancelled
     elsewhere; nothing if there is none to resume, or if it waits again."""
     ledger, found = session.ledger, waiting_run(session)
@@ -66,9 +68,7 @@ async def resume_run(session: Session, turn: Callable[[Run, Trigger], Awaitable[
         ledger.unlock(found.id)
 
 
-async def _run_turn(
-    session: Session, ledger: Ledger, run: Run, turn: Callable[[Run, Trigger], Awaitable[Outcome | None]]
-) -> None:
+async def _run_turn(session: Session, ledger: Ledger, run: Run, turn: Turn) -> None:
     signals = ledger.runs.signals(run.key)
     made = keep_conversation(await resume_trigger(session, run, signals))
     taken = {"run": run.key, "signals": [signal.key for signal in signals]}

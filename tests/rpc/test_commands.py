@@ -384,3 +384,19 @@ async def test_a_command_that_must_pass_runs_by_the_rules_of_the_session(tmp_pat
         with pytest.raises(CallError, match="may not run"):
             await served.client.send("a", "ship it")
         assert not (tmp_path.parent / "outside").exists(), "nobody listens who could allow it"
+
+
+async def test_a_choice_that_is_made_while_a_turn_runs_waits_for_its_end(tmp_path: Path) -> None:
+    provider = Answering(gates={"go": asyncio.Event()})
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        await served.client.send("a", "hello")
+        asked = (await served.client.run_command("a", "rewind", asks=True))["calls"][-1]
+        turn = asyncio.create_task(served.client.send("a", "go"))
+        await until(lambda: "go" in provider.asked)
+        choosing = asyncio.create_task(served.client.choose("a", asked["params"]["id"], "1"))
+        await asyncio.sleep(0.1)
+        assert not choosing.done()
+        provider.gates["go"].set()
+        assert (await turn)["text"] == "wait echo go"
+        assert [one["method"] for one in (await choosing)["calls"]][:1] == ["reopened"]

@@ -234,13 +234,10 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """Return the result of a call that runs a command; raise its error as one for the person."""
         self._is_calling = True
         try:
-            return await self._with_lines(self._caught_up(call))
+            result = await self._with_lines(call)
+            await self._with_lines(self._catch_up())
         finally:
             self._is_calling = False
-
-    async def _caught_up(self, call: Awaitable[T]) -> T:
-        result = await call
-        await self._catch_up()
         return result
 
     async def _repeat(self, result: Mapping[str, Any]) -> None:
@@ -257,8 +254,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 self.repl.renderer.forget()
                 self.earlier_answer = ""
                 if params["shows"]:
-                    await self.show_conversation()
-        if (error := result["error"]) is not None:
+                    await self._with_lines(self.show_conversation())
+        if error := result["error"]:
             raise _nexus_error(error)
 
     async def _choose_here(self, id: str, title: str, choices: Sequence[Mapping[str, str]]) -> Mapping[str, Any]:

@@ -224,7 +224,7 @@ class Repl:
     def edit_last(self) -> None:
         """Let the person choose a message; fork before it, and put its text into the box."""
         if self.jobs.current is None:
-            self.jobs.start("command", "/edit", self.backend.run_command(find("edit", discover()), "list"))
+            self.jobs.start("command", "/edit", self.backend.run_command(discover()["edit"], "list"))
 
     def interrupt(self, *, gently: bool = False) -> None:
         """Stop running work: first gently, then with all child processes, then exit nexus."""
@@ -299,7 +299,7 @@ class Repl:
         """Show the whole newest output. If it was shown before, or there is none, show the transcript."""
         last = self.renderer.last_output
         if last is None or last == self._shown_output:
-            self.jobs.start_background(self.backend.run_command(find("transcript", discover()), ""))
+            self.jobs.start_background(self.backend.run_command(discover()["transcript"], ""))
             return
         self._shown_output = last
         title, text = last

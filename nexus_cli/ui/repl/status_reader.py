@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -65,11 +66,8 @@ class StatusReader:
         return self._found.get(key)
 
     async def _find(self, session: Session, key: Hashable, work: Callable[[Any], Any]) -> None:
-        try:
+        with suppress(NexusError, asyncio.CancelledError):  # the turn shows the error; the REPL may end
             await asyncio.sleep(LATER)
-            if session.busy:
-                return
-            self._found[key] = await asyncio.to_thread(work, session.state)
-        except (NexusError, asyncio.CancelledError):  # the turn shows the error; the end of the REPL is no error
-            return
-        self._refresh()
+            if not session.busy:
+                self._found[key] = await asyncio.to_thread(work, session.state)
+                self._refresh()

@@ -1231,3 +1231,14 @@ def test_a_person_is_asked_for_the_port_of_a_job_and_sees_its_address(tmp_path: 
     ran, forwarded = stage.view.asked
     assert "http.server" in ran and f"port {port} of j1 to 127.0.0.1 for your browser" in forwarded, stage.view.asked
     assert f"j1 http://127.0.0.1:{port} until j1 ends" in stage.text.replace("\n  ", " "), stage.text
+
+
+def test_help_lists_the_keys_of_ones_own(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+    stage.repl.keys = (*stage.repl.keys, ("F5", "redraw"))
+
+    async def scene() -> None:
+        stage.type("/help all")
+        await stage.until(lambda: "F5" in stage.text and "!COMMAND" in stage.text)
+
+    stage.play(scene())
