@@ -448,7 +448,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_342, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (65_006, 0, 5),
+    "cli": (64_987, 0, 5),
     "client": (2_505, 0, 2),
     "commands": (25_703, 0, 17),
     "config": (32_356, 0, None),
@@ -464,7 +464,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (10_469, 0, 41),
     "plugins": (6_199, 0, 22),
     "provider": (32_658, 0, 57),
-    "reports": (76_941, 8_414, None),
+    "reports": (76_945, 8_414, None),
     "rpc": (17_104, 0, 15),
     "rules": (29_567, 0, 17),
     "runs": (23_906, 0, 44),
@@ -477,7 +477,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (2_233, 0, None),
     "tools": (55_436, 27_172, 48),
     "tree undo worktrees": (66_580, 0, 53),
-    "ui": (100_033, 0, 43),
+    "ui": (100_041, 0, 43),
     "workers": (9_505, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -491,7 +491,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (950_581, 67_619)
+SUM = (950_574, 67_619)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of

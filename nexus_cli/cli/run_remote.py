@@ -61,7 +61,6 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
         backend = RemoteAgent(client, agent, status, url, folder, approver, os.environ, raw)
         repl, interrupt = made.make_repl(backend), Interrupt()
         interrupt.install(repl.request_exit, stop=made.view.interrupt)
-        reading: asyncio.Task[None] | None = None
         try:
             if not shared.quiet:
                 repl.show_note(f"nexus {__version__}  {agent} at {url}\n/help commands, Ctrl+D leaves")
@@ -69,11 +68,12 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
                 await backend.show_conversation()
             backend.watch()
             reading = asyncio.create_task(backend.read_events())
-            await repl.run()
-        finally:
-            if reading is not None:
+            try:
+                await repl.run()
+            finally:
                 reading.cancel()
                 await asyncio.gather(reading, return_exceptions=True)
+        finally:
             interrupt.uninstall()
             made.close()
         if not backend.status_code and await _stays(client, agent, is_new=not shared.resume):

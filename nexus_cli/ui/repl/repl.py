@@ -437,6 +437,7 @@ class Repl:
             text, job = message.trigger.text, self.jobs.current
             if job is not None and job.kind == "turn" and not job.stopped and not message.trigger.parts:
                 self.input_queue.given[text] = message
+                self.view.invalidate()
                 if await self.backend.steer(message.trigger):
                     return
                 self.input_queue.given.pop(text)
