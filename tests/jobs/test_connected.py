@@ -20,7 +20,7 @@ from search import sample
 from terminal.repl import Place, Repl, place
 from terminal.terminal import ENTER
 
-LENGTHS = re.compile(r"^[\d.]+k(?= of )|\d+\.\d+")
+LENGTHS = re.compile(r"^[\d.]+k(?= of )|\d+\.\d+|\d+(?=% cached)")
 SHIFT_TAB = "\x1b[Z"
 SHOP = 'PRICE = {"tea": 4}\n\n\ndef total(names):\n    return sum(PRICE[name] for name in names)\n'
 CHANGE = [
