@@ -245,10 +245,24 @@ class Client:
         result: MessageList = await self.call("get_messages", agent_id=agent_id, offset=offset, limit=limit)
         return result
 
-    async def run_command(self, agent_id: str, name: str, arguments: str | None = None) -> CommandResult:
-        """Run a slash command beside the session; return what it did at the terminal."""
-        result: CommandResult = await self.call("run_command", agent_id=agent_id, name=name, arguments=arguments)
+    async def run_command(
+        self, agent_id: str, name: str, arguments: str | None = None, asks: bool | None = None
+    ) -> CommandResult:
+        """Run a slash command beside the session; return what it did at the terminal, with `asks` up to a choice."""
+        result: CommandResult = await self.call(
+            "run_command", agent_id=agent_id, name=name, arguments=arguments, asks=asks
+        )
         return result
+
+    async def choose(self, agent_id: str, id: str, key: str | None = None) -> CommandResult:
+        """Answer the choice of a command; return what it did at the terminal from there on."""
+        result: CommandResult = await self.call("choose", agent_id=agent_id, id=id, key=key)
+        return result
+
+    async def get_status(self, agent_id: str) -> Mapping[str, Any]:
+        """Return the figures of the status line."""
+        found: Mapping[str, Any] = await self.call("get_status", agent_id=agent_id)
+        return found
 
     async def get_conversation(self, agent_id: str, turns: int | None = None) -> ConversationObject:
         """Return the newest turns as events."""

@@ -31,7 +31,7 @@ def problems(value: Any, kind: Any, where: str = "") -> Iterator[str]:
     elif origin in (UnionType, Union):
         if all(any(problems(value, part)) for part in parts):
             yield f"{where}: {value!r} is none of {parts}"
-    elif origin is list:
+    elif origin in (list, tuple):
         for number, item in enumerate(value if isinstance(value, list) else [object()]):
             yield from problems(item, parts[0], f"{where}[{number}]")
     elif origin is dict:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from acp import Client, run_agent, schema
+from acp import Agent, Client, run_agent, schema
 from acp.exceptions import RequestError
 from acp.meta import PROTOCOL_VERSION
 
@@ -29,7 +29,7 @@ from nexus_cli.commands.own_guides import own_commands
 from nexus_cli.config.added_folders import check_folders
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.project_settings import settings_in
-from nexus_cli.config.settings import Settings
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
@@ -43,14 +43,15 @@ from nexus_cli.core.event import (
     TurnEnd,
     WorkerState,
 )
-from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, PLAN, parse_level, require_level
-from nexus_cli.ledger import Ledger
+from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, PLAN
+from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
 from nexus_cli.reports import models
 from nexus_cli.reports.conversation import replay_of
+from nexus_cli.reports.export import save_in
 from nexus_cli.reports.forms import find_form
-from nexus_cli.rpc.served_command import ServedContext, find_served
+from nexus_cli.rpc.served_command import ServedContext, find_served, refuse_elsewhere
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import make_provider, open_session
@@ -103,6 +104,10 @@ MOST_LISTED = 200
 NO_SESSION = "(empty)"
 """In place of an empty session id, which would begin a new session."""
 LEVEL, MODEL, EFFORT = "level", "model", "effort"
+OPTIONS = {LEVEL: "permissions", MODEL: "model", EFFORT: "effort"}
+"""The options of a session, each with the command that sets it."""
+OPEN_OTHERS = ("clear", "edit", "fork", "resume")
+"""Commands that open another session, which the editor does itself."""
 StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 _LEVELS: Mapping[str, str] = {
     PLAN: "Read-only; the model proposes a plan",
@@ -118,7 +123,6 @@ class EditorSession:
     """An open session, and what belongs to its connection."""
 
     session: Session
-    settings: Settings
     approver: EditorApprover
     told: str = ""
     """The title that the editor was told."""
@@ -135,7 +139,8 @@ class EditorSession:
 
 
 class EditorAgent:
-    """Serves one editor: several sessions over one ledger and one provider."""
+    """Serves one editor: several sessions over one ledger and one provider. It has no forks (`/rewind` forks), no modes
+    (levels are a config option, see `set_config_option`) and no extensions."""
 
     def __init__(self, options: Options) -> None:
         """`options` has the model, level and effort of the command line, for new sessions."""
@@ -153,7 +158,7 @@ class EditorAgent:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the messages of an editor until it closes its end."""
-        await run_agent(self, writer, reader, use_unstable_protocol=True)
+        await run_agent(cast("Agent", self), writer, reader, use_unstable_protocol=True)
 
     async def aclose(self) -> None:
         """Close all sessions, then ledger and provider: the editor has left."""
@@ -257,7 +262,7 @@ class EditorAgent:
                 schema.SessionInfo(
                     session_id=one.id,
                     cwd=one.folder,
-                    title=sanitize(one.name or one.first_text).partition("\n")[0][:100] or None,
+                    title=_title(one) or None,
                     updated_at=one.updated,
                 )
                 for one in found
@@ -318,7 +323,7 @@ class EditorAgent:
             services=SERVICES,
         )
         approver.session_id = session.id
-        one = EditorSession(session, settings, approver)
+        one = EditorSession(session, approver)
         one.stream()
         return one
 
@@ -333,7 +338,7 @@ class EditorAgent:
         built_in = discover()
         assert options is not None, "sessions of this room have options"
         own = await asyncio.to_thread(own_commands, one.session.folder, built_in, options.servers)
-        served = [command for command in built_in.values() if command.is_served]
+        served = [one for name, one in built_in.items() if one.is_served and name not in OPEN_OTHERS]
         commands = [_describe_command(command) for command in (*own.values(), *served)]
         update = schema.AvailableCommandsUpdate(available_commands=commands, session_update="available_commands_update")
         await self._client.session_update(one.session.id, update)
@@ -346,13 +351,17 @@ class EditorAgent:
         one = self._get(session_id)
         with _as_request_error():
             trigger = make_trigger(prompt, one.session.folder)
-            if trigger.text.startswith("/") and trigger.text[1:].partition(" ")[0].strip() in discover():
-                async with one.lock:
-                    return await self._run_command(one, trigger.text)
         before = one.cancels
         async with one.lock:
             if one.cancels != before:
                 return schema.PromptResponse(stop_reason="cancelled")
+            if trigger.text.startswith("/") and trigger.text[1:].partition(" ")[0].strip() in discover():
+                with _as_request_error():
+                    follows = await self._run_command(one, trigger.text)
+                if follows is None:
+                    await self._tell_figures(one)
+                    return schema.PromptResponse(stop_reason="end_turn")
+                trigger = follows
             outcome: Outcome | None = None
             stream = one.stream()
             try:
@@ -389,45 +398,26 @@ class EditorAgent:
             one.cancels += 1
             one.session.cancel()
 
-    async def _run_command(self, one: EditorSession, line: str) -> schema.PromptResponse:
+    async def _run_command(self, one: EditorSession, line: str) -> Trigger | None:
+        """Run a slash command; return the trigger of the turn that it starts, None if it starts none."""
         word, _, rest = line.strip().removeprefix("/").partition(" ")
-        calls: list[Options] = []
-        context = ServedContext(lambda: one.session, partial(self._tell_beside, one), calls.append)
+        context = self._context(one)
         command = find_served(word, rest.strip(), context)
         await command.invoke(context, rest.strip())
-        for options in calls:
-            self._reopen(one, options)
-        for call in context.calls:
+        follows: Trigger | None = None
+        for call in context.take_calls():
             params = call["params"]
             if call["method"] == "say":
                 await self._send(one, [message(f"{sanitize(str(params['text']))}\n")])
             elif call["method"] == "show":
                 text = sanitize(find_form(params["form"])(params["value"], WIDTH))
                 await self._send(one, [message(f"```\n{text}\n```\n")])
-        await self._tell_figures(one)
-        return schema.PromptResponse(stop_reason="end_turn")
-
-    async def fork_session(
-        self,
-        session_id: str,
-        cwd: str,
-        additional_directories: list[str] | None = None,
-        mcp_servers: Sequence[Any] | None = None,
-        **kwargs: Any,
-    ) -> schema.ForkSessionResponse:
-        """Refuse: `/rewind` and `nexus sessions fork` fork; it is not announced."""
-        raise RequestError.method_not_found("session/fork")
-
-    async def set_session_mode(self, session_id: str, mode_id: str, **kwargs: Any) -> schema.SetSessionModeResponse:
-        """Refuse: levels are a config option, see `set_config_option`."""
-        raise RequestError.method_not_found("session/set_mode")
-
-    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Refuse: there are no extensions."""
-        raise RequestError.method_not_found(f"_{method}")
-
-    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """Ignore: there are no extensions."""
+            elif call["method"] == "save":
+                path = await asyncio.to_thread(save_in, one.session.folder, **params)
+                await self._send(one, [message(f"Written to {sanitize(str(path))}\n")])
+            elif call["method"] == "start":
+                follows = Trigger(params["text"])
+        return follows
 
     # -- settings ------------------------------------------------------------------------------------------------
 
@@ -438,32 +428,27 @@ class EditorAgent:
         one = self._get(session_id)
         word = str(value)
         with _as_request_error():
-            if config_id == LEVEL:
-                level = parse_level(word)
-                one.session.set_level(level if level == PLAN else require_level(level, "level"))
-            elif config_id in (MODEL, EFFORT):
-                if one.lock.locked():
-                    raise NexusError("usage", f"the {config_id} is not changed", "a turn runs", "Try again after it")
-                options = one.session.state.options
-                assert options is not None, "sessions of this room have options"
-                model = resolve_alias(word, one.settings) if config_id == MODEL else one.session.model
-                effort = word if config_id == EFFORT else options.effort
-                if effort and effort not in (DEFAULT_EFFORT, *EFFORTS):
-                    raise NexusError("usage", f"effort {effort!r}", "there is none of this name", ", ".join(EFFORTS))
-                same = replace(options, resume=one.session.id, newest=False)
-                self._reopen(one, replace(same, model=model, effort="" if effort == DEFAULT_EFFORT else effort))
-            else:
-                raise NexusError("usage", f"option {config_id!r}", "there is none of this name", "level, model, effort")
+            if config_id not in OPTIONS or not word:
+                raise NexusError("usage", f"option {config_id!r}", "there is none of this name", ", ".join(OPTIONS))
+            if config_id != LEVEL and one.lock.locked():
+                raise NexusError("usage", f"the {config_id} is not changed", "a turn runs", "Try again after it")
+            await discover()[OPTIONS[config_id]].invoke(self._context(one), word)
         return schema.SetSessionConfigOptionResponse(config_options=self._config(one))
 
-    def _reopen(self, one: EditorSession, options: Options) -> None:
-        one.session = open_session(options, one.settings, approver=one.approver, earlier=one.session, services=SERVICES)
+    def _context(self, one: EditorSession) -> ServedContext:
+        return ServedContext(lambda: one.session, partial(self._tell_beside, one), partial(self._reopen, one))
+
+    async def _reopen(self, one: EditorSession, options: Options) -> None:
+        if options.resume != one.session.id:
+            raise refuse_elsewhere("another session", "Open it in the editor, or in nexus in a terminal")
+        before, settings = one.session, one.session.engine.settings
+        one.session = open_session(options, settings, approver=one.approver, earlier=before, services=SERVICES)
         one.session.listen(partial(self._tell_beside, one))
         one.stream()
 
     def _config(self, one: EditorSession) -> list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean]:
         status = one.session.status()
-        names = [status.model, *models.quick_names(one.settings, os.environ)]
+        names = [status.model, *models.quick_names(one.session.engine.settings, os.environ)]
         levels = (PLAN, *LEVELS)
         return [
             _select(LEVEL, "Permission level", "mode", status.allow, levels, _LEVELS),
@@ -482,7 +467,7 @@ class EditorAgent:
         await self._send(one, [usage_update(one.session.status())])
         with suppress(NexusError):
             found = self._open_ledger().session(one.session.id)
-            title = sanitize(found.name or found.first_text).partition("\n")[0][:100]
+            title = _title(found)
             if title and title != one.told:
                 one.told = title
                 update = schema.SessionInfoUpdate(
@@ -513,6 +498,10 @@ class EditorAgent:
         return one
 
 
+def _title(info: SessionInfo) -> str:
+    return sanitize(info.name or info.first_text).partition("\n")[0][:100]
+
+
 def _describe_command(command: Command) -> schema.AvailableCommand:
     usage = schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=command.usage)) if command.usage else None
     return schema.AvailableCommand(name=command.name, description=sanitize(command.summary), input=usage)
@@ -541,15 +530,13 @@ def _select(
     )
 
 
-class _as_request_error:
-    """Raise a `NexusError` of its block as an error of the protocol, with what to do."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, NexusError):
-            raise _request_error(error) from error
+@contextmanager
+def _as_request_error() -> Iterator[None]:
+    """Raise a `NexusError` of the block as an error of the protocol, with what to do."""
+    try:
+        yield
+    except NexusError as error:
+        raise _request_error(error) from error
 
 
 def _request_error(error: NexusError) -> RequestError:

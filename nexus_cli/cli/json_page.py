@@ -133,7 +133,7 @@ def _name(kind: Any) -> str:
         return ", ".join(f"`{json_literal(part)}`" for part in parts)
     if origin in (UnionType, Union):
         return " or ".join(_name(part) for part in parts)
-    if origin is list:
+    if origin in (list, tuple):
         return f"list of {_name(parts[0])}"
     if origin is dict:
         return "object" if parts[1] is Any else f"object of {_name(parts[1])}"

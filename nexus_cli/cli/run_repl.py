@@ -13,7 +13,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,8 +29,6 @@ from nexus_cli.cli.run_turn import format_resume_line, session_options
 from nexus_cli.cli.terminal_line import read_hidden_line, read_line
 from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
-from nexus_cli.commands import discover
-from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
@@ -47,8 +45,6 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
-from nexus_cli.ui.render.rich_renderer import RichRenderer
-from nexus_cli.ui.repl.command_context import ReplCommandContext
 from nexus_cli.ui.repl.local_session import LocalSession
 from nexus_cli.ui.repl.repl import Repl
 
@@ -130,43 +126,34 @@ class _ReplRun:
         self._first = first
         self._options = options
         self._settings = settings
-        self._made = TerminalView(settings, options.cwd, self._commands, self._desk, save=options.save)
+        self._made = TerminalView(
+            settings, options.cwd, lambda: self._backend.commands, lambda: self._backend, save=options.save
+        )
         self._terminal = termios.tcgetattr(0) if os.isatty(0) else None
         self._backend: LocalSession
 
     def run(self) -> int:
         """Run until the person leaves; return the exit status."""
-        made, view, theme = self._made, self._made.view, self._made.theme
-        approver = made.make_approver()
+        made, approver = self._made, self._made.make_approver()
         session = open_session(self._options, self._settings, approver=approver, services=SERVICES)
         # Terminals open links to files on their own machine, so there are none over SSH.
         folder = None if os.environ.get("SSH_CONNECTION") else self._options.cwd
-        renderer = RichRenderer(view.put, lambda: view.width, theme, drawn=not made.is_dumb, folder=folder)
-        backend = self._backend = LocalSession(session)
-        repl = Repl(backend, view, renderer, theme)
-        backend.connect(repl)
-        made.connect(repl)
 
         def reopen(options: Options, settings: Settings, earlier: Session) -> Session:
             made.apply(settings)
             return open_session(options, settings, approver=approver, earlier=earlier, services=SERVICES)
 
         raw = QuietStream(Stream(1)).write
-        desk = ReplCommandContext(repl, backend, self._options, self._settings, os.environ, reopen, raw)
-        desk.leaves_unchosen = bool(self._first)
-        backend.desk = desk
+        backend = LocalSession(session, self._options, self._settings, reopen, os.environ, raw)
+        backend.leaves_unchosen = bool(self._first)
+        self._backend = backend
+        repl = made.make_repl(backend, folder)
         watchdog = LoopWatchdog(lambda: backend.session, self._resume_line, self._reset_terminal)
         repl.jobs.guard = watchdog
         try:
             return run_in_loop(self._run_loop(repl, watchdog))
         finally:
             made.close()
-
-    def _commands(self) -> Mapping[str, Command]:
-        return self._backend.commands if hasattr(self, "_backend") else discover()
-
-    def _desk(self) -> CommandContext | None:
-        return self._backend.desk if hasattr(self, "_backend") else None
 
     async def _run_loop(self, repl: Repl, watchdog: LoopWatchdog) -> int:
         interrupt = Interrupt()

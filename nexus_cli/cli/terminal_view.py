@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.config.paths import places, project_root
@@ -15,6 +16,7 @@ from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.print.stream import Stream
 from nexus_cli.ui.render.question_text import question_text
+from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.render.unified_diff import looks_like_diff
 from nexus_cli.ui.repl.clipboard import save_clipboard_image
@@ -22,6 +24,10 @@ from nexus_cli.ui.repl.personal_command import run_personal_command
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.screen.screen import Screen
+
+if TYPE_CHECKING:
+    from nexus_cli.ui.repl.local_session import LocalSession
+    from nexus_cli.ui.repl.remote_agent import RemoteAgent
 
 
 class TerminalView:
@@ -80,6 +86,8 @@ class TerminalView:
         self.theme.name = choose_theme(settings.ui.theme, os.environ, colour=False).name
         if self.box is not None:
             self.box.set_keys(vi=settings.ui.keys == "vi")
+        if self._repl is not None:
+            self._repl.status_command = settings.ui.status_command
         if isinstance(self.view, Screen):
             self.view.notifier.enabled = settings.ui.notify
             command = settings.ui.notify_command
@@ -108,6 +116,16 @@ class TerminalView:
             self._repl.renderer.keep_output(question.what, question.detail)
         height = self.view.height if is_single and not self.is_dumb else 0
         return question_text(question, self.view.width, self.theme, number, height)
+
+    def make_repl(self, backend: LocalSession | RemoteAgent, folder: Path | None = None) -> Repl:
+        """Return the REPL of this terminal in front of `backend`; paths in `folder` become links."""
+        renderer = RichRenderer(
+            self.view.put, lambda: self.view.width, self.theme, drawn=not self.is_dumb, folder=folder
+        )
+        repl = Repl(backend, self.view, renderer, self.theme)
+        backend.connect(repl)
+        self.connect(repl)
+        return repl
 
     def connect(self, repl: Repl) -> None:
         """Give `repl` the draft, and show the notices of the box in it."""

@@ -9,7 +9,7 @@ here because they change the session or the screen.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -114,6 +114,10 @@ class CommandContext(Protocol):
 
     async def edit(self, text: str) -> str:
         """Return `text` as the person edited it. Raises `NexusError` if the editor fails."""
+
+    async def save(self, name: str, default: str, pieces: Iterable[str]) -> None:
+        """Write `pieces` to the person's file `name`, or to `default` in the folder of that name, and print where. An
+        existing file stays: the new one gets a number."""
 
     async def copy(self, text: str) -> str:
         """Copy `text` to the clipboard; return a line that describes how."""

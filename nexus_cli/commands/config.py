@@ -136,16 +136,21 @@ def _complete_keys(source: Source) -> Sequence[str]:
     return list(RULES)
 
 
+def _authority(line: str) -> Authority:
+    """Return what `/config` may change: with a value it writes the setting."""
+    return Authority.PERMITS if len(line.split(maxsplit=1)) > 1 else Authority.READS
+
+
 NOUN = Noun(
     "config",
     "setup",
     (
-        Verb(configure, "", Authority.PERMITS, complete=_complete_keys),
-        Verb(show_settings, "show", Authority.PERMITS, "nothing"),
-        Verb(get_setting, "get", Authority.PERMITS, "nothing"),
+        Verb(configure, "", _authority, complete=_complete_keys),
+        Verb(show_settings, "show", opens="nothing"),
+        Verb(get_setting, "get", opens="nothing"),
         Verb(set_setting, "set", Authority.PERMITS, "nothing", then=_apply),
         Verb(unset_setting, "unset", Authority.PERMITS, "nothing", then=_apply),
-        Verb(print_path, "path", Authority.PERMITS, "nothing"),
+        Verb(print_path, "path", opens="nothing"),
     ),
     "Show the settings, or change one.",
     in_shell=("edit",),

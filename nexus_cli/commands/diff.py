@@ -8,7 +8,7 @@ from typing import Any
 from nexus_cli.commands.arguments import read_source, show_report
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.undo import Paths, Turn, open_undo
-from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
+from nexus_cli.commands.verb import Noun, Report, Source, Verb
 from nexus_cli.reports.diff import folder_diff
 
 
@@ -41,7 +41,7 @@ NOUN = Noun(
     "diff",
     "run",
     (
-        Verb(show_diff, authority=Authority.PERMITS, places=("slash",)),
+        Verb(show_diff, places=("slash",)),
         Verb(build_diff, has_json=False, of_session=True, places=("shell",)),
     ),
     is_first=True,

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
+from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports.export import (
     CLAUDE,
     FORMATS,
@@ -65,8 +67,8 @@ def export_session(
     return write_export(source, key, next(iter(forms), ""), output, raw=raw)
 
 
-def export_open_session(
-    source: Source,
+async def export_open_session(
+    context: CommandContext,
     words: Annotated[
         str, Option(f"[{'|'.join(FORMATS)}] [FILE]", "The format, the file.", is_argument=True, is_text=True)
     ] = "",
@@ -81,10 +83,30 @@ def export_open_session(
     """
     first, _, more = words.partition(" ")
     form, name = (first.casefold(), more.strip()) if first.casefold() in FORMATS else ("", words)
-    if not form and _bare(name) and not os.path.isdir(source.folder() / name):
+    if not form and _bare(name) and not os.path.isdir(context.session.folder / name):
         hint = f"For a file of this name: /export md {name}"
         raise usage_error("export", words, f"formats are {', '.join(FORMATS)}", hint)
-    write_export(source, "", form, name or ".", raw=raw)
+    form, source = form or format_of_file(name), read_source(context)
+    _check_raw(form, raw)
+    info = source.ledger.session(context.session.id)
+    await context.save(name, default_file_name(info, form), export_pieces(source, info, form, raw=raw))
+
+
+def _check_raw(form: str, raw: bool) -> None:
+    if raw and form != HTML:
+        raise NexusError("usage", "wrong usage: --raw", "only a page redacts secrets", "Add --html")
+
+
+def export_pieces(
+    source: Source, info: SessionInfo, form: str, *, raw: bool = False, escaped: bool = False
+) -> Iterator[str]:
+    """Yield a session as text in one of `FORMATS`; `raw` keeps secrets in a page, `escaped` limits JSON to ASCII."""
+    if form == HTML:
+        from nexus_cli.reports.page.session_page import session_page  # noqa: PLC0415  (loads pygments)
+
+        subjects = {tool.name: tool.subject for tool in source.tools()}
+        return session_page(source.ledger, info, subjects, source.settings(), raw=raw)
+    return session_pieces(source.ledger.log(info.id), info, form, escaped=escaped)
 
 
 def write_export(source: Source, key: str, form: str, output: str, *, raw: bool = False) -> Iterator[str] | None:
@@ -94,8 +116,7 @@ def write_export(source: Source, key: str, form: str, output: str, *, raw: bool 
     if form not in FORMATS:
         why = f"it is {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
         raise NexusError("usage", f"wrong value for --format: '{form}'", why, "Give one of them")
-    if raw and form != HTML:
-        raise NexusError("usage", "wrong usage: --raw", "only a page redacts secrets", "Add --html")
+    _check_raw(form, raw)
     to_file = output not in ("", "-")
     try:
         info = source.ledger.session(source.find(key))
@@ -103,14 +124,7 @@ def write_export(source: Source, key: str, form: str, output: str, *, raw: bool 
         if output or Path(key).suffix.casefold() not in (*SUFFIXES, ".md"):
             raise
         raise NexusError(error.kind, error.what, error.why, f"To write to a file: nexus export -o {key}") from error
-    if form == HTML:
-        from nexus_cli.reports.page.session_page import session_page  # noqa: PLC0415  (loads pygments)
-
-        subjects = {tool.name: tool.subject for tool in source.tools()}
-        pieces = session_page(source.ledger, info, subjects, source.settings(), raw=raw)
-    else:
-        escaped = not (to_file or source.is_piped)
-        pieces = session_pieces(source.ledger.log(info.id), info, form, escaped=escaped)
+    pieces = export_pieces(source, info, form, raw=raw, escaped=not (to_file or source.is_piped))
     if not to_file:
         return pieces
     path = source.folder() / os.path.expanduser(output)
@@ -154,7 +168,7 @@ NOUN = Noun(
     "sessions",
     (
         Verb(export_session, has_json=False, places=("shell",)),
-        Verb(export_open_session, authority=Authority.PERMITS, places=("slash",), complete=lambda source: FORMATS),
+        Verb(export_open_session, authority=Authority.ACTS, complete=lambda source: FORMATS),
     ),
 )
 COMMANDS = (

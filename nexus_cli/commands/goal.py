@@ -127,6 +127,6 @@ COMMANDS = (
         idle=True,
         at_once=(CLEAR,),
         complete=_complete_goal,
-        authority=lambda context, rest: Authority.PERMITS if UNTIL.search(rest) else Authority.ACTS,
+        authority=Authority.ACTS,
     ),
 )

@@ -114,7 +114,7 @@ NOUN = Noun(
     "mcp",
     "setup",
     (
-        Verb(build_list, "list", Authority.PERMITS, "nothing"),
+        Verb(build_list, "list", opens="nothing"),
         Verb(remove, "remove", Authority.PERMITS, "nothing", False, complete=_complete_servers),
         Verb(test_server, "test", Authority.PERMITS, "nothing", False, complete=_complete_servers),
         Verb(log_in, "login", Authority.PERMITS, "nothing", False, complete=_complete_servers),

@@ -66,5 +66,5 @@ async def review_change(context: CommandContext, rest: str) -> None:
 
 COMMANDS = (
     Command("init", "run", write_instructions, "[TOKENS] [WORDS]", idle=True, authority=Authority.ACTS),
-    Command("review", "run", review_change, "[RANGE [WORDS]]", idle=True),
+    Command("review", "run", review_change, "[RANGE [WORDS]]", idle=True, authority=Authority.ACTS),
 )

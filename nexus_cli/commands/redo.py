@@ -16,7 +16,7 @@ def redo_files(source: Source, path: Paths = None, dry_run: DryRun = False) -> R
 NOUN = Noun(
     "redo",
     "run",
-    (Verb(redo_files, "", Authority.PERMITS, "write", busy="redoing", of_session=True),),
+    (Verb(redo_files, "", Authority.ACTS, "write", busy="redoing", of_session=True),),
     "Bring back what an undo took back.",
     is_idle=True,
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.commands.arguments import require_ledger, require_record, wait_settled
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
 from nexus_cli.commands.sessions import one_line_title, reopen_fork
+from nexus_cli.commands.verb import Authority
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.json_types.report_types import MovedHead, UndoReport
@@ -200,4 +201,14 @@ def _merge(reports: Sequence[UndoReport], first: int) -> Mapping[str, Any]:
     }
 
 
-COMMANDS = (Command("rewind", "sessions", rewind, USAGE, idle=True, aliases=("checkpoint", "checkpoints")),)
+COMMANDS = (
+    Command(
+        "rewind",
+        "sessions",
+        rewind,
+        USAGE,
+        idle=True,
+        aliases=("checkpoint", "checkpoints"),
+        authority=Authority.ACTS,
+    ),
+)

@@ -378,7 +378,11 @@ async def rename_session(context: CommandContext, rest: str) -> None:
     context.say(f'Renamed to "{require_ledger(context).session(context.session.id).name}".')
 
 
-RESUME = Verb(resume_session, authority=Authority.PERMITS, complete=_complete_sessions)
+def _resume_authority(line: str) -> Authority:
+    return Authority.PERMITS if "--stop" in line.split() else Authority.ACTS
+
+
+RESUME = Verb(resume_session, authority=_resume_authority, complete=_complete_sessions)
 NOUN = Noun(
     "sessions",
     "sessions",
@@ -398,8 +402,24 @@ NOUN = Noun(
 )
 COMMANDS = (
     Noun("resume", "sessions", (RESUME,), is_first=True, is_idle=True),
-    Command("clear", "sessions", clear_session, idle=True, aliases=("new", "reset"), is_first=True),
-    Command("fork", "sessions", continue_in_copy, "[NAME]", idle=True),
-    Command("edit", "sessions", edit_message, f"[{LIST}]", idle=True, complete=lambda context: (LIST,)),
+    Command(
+        "clear",
+        "sessions",
+        clear_session,
+        idle=True,
+        aliases=("new", "reset"),
+        is_first=True,
+        authority=Authority.ACTS,
+    ),
+    Command("fork", "sessions", continue_in_copy, "[NAME]", idle=True, authority=Authority.ACTS),
+    Command(
+        "edit",
+        "sessions",
+        edit_message,
+        f"[{LIST}]",
+        idle=True,
+        complete=lambda context: (LIST,),
+        authority=Authority.ACTS,
+    ),
     Command("rename", "sessions", rename_session, "NAME", authority=Authority.ACTS),
 )

@@ -122,8 +122,9 @@ def find_verb(noun: Noun, rest: str) -> tuple[Verb, str]:
 def _authority(noun: Noun, rest: str) -> Authority:
     """Return the authority of a line; an invalid one reads nothing and is refused where it runs."""
     try:
-        verb = find_verb(noun, rest)[0]
-        return Authority.PERMITS if verb.is_local else verb.authority
+        verb, line = find_verb(noun, rest)
+        authority = verb.authority if isinstance(verb.authority, Authority) else verb.authority(line)
+        return Authority.PERMITS if verb.is_local else authority
     except NexusError:
         return Authority.READS
 

@@ -87,7 +87,7 @@ def restore(log: LaneLog | None, request: UndoRequest, *, redo: bool = False) ->
 NOUN = Noun(
     "undo",
     "run",
-    (Verb(undo_files, "", Authority.PERMITS, "write", busy="undoing", of_session=True),),
+    (Verb(undo_files, "", Authority.ACTS, "write", busy="undoing", of_session=True),),
     "Take back what a turn did to files.",
     is_first=True,
     is_idle=True,

@@ -160,7 +160,8 @@ class Verb:
     command alone. Raises `NexusError` for errors that the person can fix."""
     name: str = ""
     """"" for what the noun alone does."""
-    authority: Authority = Authority.READS
+    authority: Authority | Callable[[str], Authority] = Authority.READS
+    """What it may change; a function takes the words behind the verb."""
     opens: Literal["nothing", "read", "write", "create"] = "read"
     """The mode in which the shell command opens the ledger."""
     has_json: bool = True

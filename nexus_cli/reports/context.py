@@ -105,6 +105,11 @@ def live_report(state: SessionState) -> ContextReport:
     return request_value(first_view(state))
 
 
+def estimate_next_tokens(state: SessionState) -> int:
+    """Return the tokens of the next request, with those of a system text that no request has had yet."""
+    return int(live_report(state)["budget"]["used"]["total"])
+
+
 def _live_view(state: SessionState, request: RequestPlan) -> RequestView:
     """Return the next request of a running session that has begun."""
     engine, dispatcher = state.engine, state.dispatcher

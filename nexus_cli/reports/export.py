@@ -59,6 +59,12 @@ def default_file_name(info: SessionInfo, form: str) -> str:
     return f"nexus-{format_local_minute(info.created, '%Y-%m-%d')}-{title}.{form}"
 
 
+def save_in(folder: Path, name: str, default: str, text: Iterable[str]) -> Path:
+    """Write `text` to a new file `name` in `folder`, or to `default` in the folder of that name; return its path."""
+    target = folder / os.path.expanduser(name)
+    return save_export(text, target / default if os.path.isdir(target) else target, beside=True)
+
+
 def save_export(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:
     """Write `pieces` to a new file and return its path; blocking.
 

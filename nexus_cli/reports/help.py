@@ -16,7 +16,7 @@ KEYS = (
     ("Ctrl+C", "stops what runs, clears the line, twice leaves"),
     ("Ctrl+D", "on an empty line leaves; so do exit and quit"),
     ("Shift+Tab", "permission level: ask, edit, auto, plan"),
-    ("Tab", "completes /commands, @files and ! lines"),
+    ("Tab", "completes /commands and @files"),
     ("Ctrl+R", "searches what was typed before"),
     ("Ctrl+G", "edits the text in your editor"),
     ("Ctrl+V", "pastes an image"),

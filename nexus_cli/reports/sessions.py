@@ -139,6 +139,20 @@ def entry_value(entry: Entry) -> EntryObject:
     }
 
 
+def is_cut_short(session: Session) -> bool:
+    """True if the newest turn is not finished, so that `/continue` resumes it."""
+    try:
+        return session.is_open() or not last_exchange(session)["finished"]
+    except NexusError:  # the ledger has failed, which is reported elsewhere
+        return False
+
+
+def describe_opened(session: Session) -> str:
+    """Describe a new session that was opened in place of another one."""
+    named = f"session {short_id(session.ledger, session.id)}, model {session.model}"
+    return f"{named}, permission level {session.dispatcher.level}"
+
+
 def last_exchange(session: Session) -> dict[str, Any]:
     """Return the newest turn: the person's words, the newest text of the answer, the calls without a result.
 

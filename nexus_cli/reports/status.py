@@ -9,6 +9,7 @@ from nexus_cli.core.limits import ALL
 from nexus_cli.reports.hooks import count_hooks
 from nexus_cli.reports.text.lines import Value, filled, folded, join_names, plural
 from nexus_cli.sections.contributors.capabilities import capability_forms
+from nexus_cli.session.recipes import FRONTS
 
 WIDE = 50
 """Least width at which names have a column of their own."""
@@ -18,8 +19,6 @@ TRUST = {
     "untrusted": "not trusted: its configuration is not in effect (`nexus trust`)",
     "nothing": "has no configuration of its own",
 }
-FRONTS = ("ask", "chat")
-"""Recipes that everybody has: those of `nexus ask` and of sessions."""
 
 
 def capabilities_text(value: Value, width: int) -> str:

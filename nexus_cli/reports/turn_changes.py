@@ -9,14 +9,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from nexus_cli.config.paths import places
 from nexus_cli.core.elide import plural
+from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.undo import change_text
+from nexus_cli.session.session import Session
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo.follow_changes import settle_killed
 from nexus_cli.undo.plan_restore import PathChange
 from nexus_cli.undo.read_content import ContentReader
 from nexus_cli.undo.rewind_turns import TurnChanges, changes_by_turn
 
+COUNTING = 0.3
+"""Most seconds in which the changed lines of a turn are counted at its end."""
 MOST = 300
 """Most files of a turn whose lines are counted."""
 
@@ -59,6 +64,17 @@ def count_turn(data: Path, session: str, turn: int, seconds: float) -> TurnCount
         return None
     with ContentReader(ByteStore(data)) as reader:
         return _count(found, reader, time.monotonic() + seconds, data)
+
+
+def count_newest_turn(session: Session) -> str:
+    """Return the files and lines that the newest turn changed and /undo would take back; "" if unknown. Blocks."""
+    if session.record is None:
+        return ""
+    try:
+        count = count_turn(places().data, session.id, session.record.count_turns(), COUNTING)
+    except (OSError, ValueError, NexusError):
+        return ""
+    return count.text if count else ""
 
 
 def _count(turn: TurnChanges, reader: ContentReader, end: float, data: Path) -> TurnCount:

@@ -34,9 +34,11 @@ class ClientApprover:
         """True if this question waits for its answer."""
         return key in self._waiting and not self._waiting[key].done()
 
-    def expect(self, key: str) -> None:
+    def expect(self, key: str) -> asyncio.Future[Answer]:
         """Accept answers to a question from now on: a client may know of it before `ask` is called."""
-        self._future(key)
+        if key not in self._waiting:
+            self._waiting[key] = asyncio.get_running_loop().create_future()
+        return self._waiting[key]
 
     def forget(self, key: str = "") -> None:
         """Accept no more answers to a question that is settled; without an id, to any that no call waits for."""
@@ -51,7 +53,7 @@ class ClientApprover:
         if not self._listeners and not self._timer:
             self.forget(key)
             return Deny(NOBODY, said=False)
-        answer = self._future(key)
+        answer = self.expect(key)
         self._asked.add(key)
         try:
             return await answer
@@ -94,8 +96,3 @@ class ClientApprover:
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_result(answer)
-
-    def _future(self, key: str) -> asyncio.Future[Answer]:
-        if key not in self._waiting:
-            self._waiting[key] = asyncio.get_running_loop().create_future()
-        return self._waiting[key]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -30,20 +31,25 @@ from nexus_cli.core.event import (
     TurnEnd,
 )
 from nexus_cli.core.image_check import describe_bad_image
+from nexus_cli.core.run import Run
 from nexus_cli.core.wire import canonical
 from nexus_cli.engine.calls.waiting import WAITING
 from nexus_cli.engine.requests.spending import BUDGET_ENDED, describe_budget
-from nexus_cli.reports.context import live_report
+from nexus_cli.reports.context import estimate_next_tokens, live_report
 from nexus_cli.reports.conversation import newest_turns
-from nexus_cli.reports.sessions import last_exchange
+from nexus_cli.reports.sessions import is_cut_short, last_exchange
+from nexus_cli.reports.turn_changes import count_newest_turn
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.rpc.client_approver import ClientApprover
 from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener, feed_item
 from nexus_cli.rpc.jsonrpc import BUSY, INVALID_PARAMS, REFUSED, TURN_FAILED, RpcError
 from nexus_cli.rpc.served_command import ServedContext, find_served
-from nexus_cli.runs.live_wait import claim_resumed, end_turn, stop_if_cancelled, wait_until_over
+from nexus_cli.runs.away_report import waiting_runs
+from nexus_cli.runs.live_wait import resume_run, wait_until_over, waiting_run
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.event_json import EventNumbers, event_value, to_json_value
+from nexus_cli.session.git_branch import read_branch
+from nexus_cli.session.leave_session import end_hooks
 from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.session import Session
@@ -102,8 +108,10 @@ class AgentDispatcher:
         self._works: set[asyncio.Task[Any]] = set()
         self._queued: dict[asyncio.Task[Any], str] = {}
         """The turns that have not begun, in order, with their content."""
-        self._commands: set[asyncio.Task[None]] = set()
-        """Slash commands that run, or wait until no turn runs."""
+        self._commands: dict[asyncio.Task[None], tuple[Command, ServedContext]] = {}
+        """Slash commands that run, wait until no turn runs, or wait for a choice."""
+        self._changes = ""
+        """The files and lines that the newest turn changed."""
         self._sleep: asyncio.Task[None] | None = None
         """Watches the wait of the session's run, and resumes the run when it is over."""
         self._ending = False
@@ -116,11 +124,6 @@ class AgentDispatcher:
         if self._works:
             return "running"
         return "waiting" if self._sleep is not None and not self._sleep.done() else "idle"
-
-    @property
-    def used(self) -> int:
-        """Tokens of the next request."""
-        return self.session.engine.next_request().tokens
 
     # -- turns -------------------------------------------------------------------------------------------------
 
@@ -194,9 +197,9 @@ class AgentDispatcher:
         self, trigger: Trigger, own: _Numbered | None, ahead: int, task: asyncio.Task[Any] | None = None
     ) -> tuple[Outcome, AskResult]:
         while self.unheard:
-            self._publish(self.unheard.pop(0), own)
+            self.publish(self.unheard.pop(0), own)
         if ahead:
-            self._publish(Notice(f"queued behind {plural(ahead, 'message')}", warning=False), own)
+            self.publish(Notice(f"queued behind {plural(ahead, 'message')}", warning=False), own)
         ended: Outcome | None = None
         async for event in self.session.run(trigger, partial(self._note_begin, task)):
             if isinstance(event, TurnEnd):
@@ -205,7 +208,9 @@ class AgentDispatcher:
                 if ended.ok and spending.ending and spending.limits.max_steps != 1:
                     ended = ended.with_error(spending.reached(spending.ending, BUDGET_ENDED))
                 event = TurnEnd(ended)
-            self._publish(event, own)
+                may_have_changed = ended.changed or ended.steps > 1
+                self._changes = await asyncio.to_thread(count_newest_turn, self.session) if may_have_changed else ""
+            self.publish(event, own)
         assert ended is not None, "every turn ends with its outcome"
         self.noted(ended)
         result: AskResult = to_json_value(self.session.result(ended))
@@ -222,26 +227,12 @@ class AgentDispatcher:
         """Resume the run of the session when its wait is over."""
         try:
             if await wait_until_over(self.session) and not self._ending:
-                self._begin(self._resume())
+                self._begin(resume_run(self.session, self._run_resumed))
         except NexusError as error:
             self.publish(Notice(f"{error.message}; nexus runs list shows the run"))
 
-    async def _resume(self) -> None:
-        claimed = await claim_resumed(self.session)
-        if claimed is None:
-            return
-        run, trigger = claimed
-        ended: Outcome | None = None
-        try:
-            async with stop_if_cancelled(self.session, run):
-                ended, _ = await self._run_turn(trigger, None, 0)
-        finally:
-            assert self.session.ledger is not None, "its run is in one"
-            end_turn(self.session.ledger, run, ended, self.session.state.costs()[0])
-
-    def publish(self, event: Event) -> None:
-        """Send an event to all listeners."""
-        self._publish(event, None)
+    async def _run_resumed(self, run: Run, trigger: Trigger) -> Outcome:
+        return (await self._run_turn(trigger, None, 0))[0]
 
     def listen(self, after: int | None = None) -> Listener:
         """Return a listener of the agent's events after the number `after`; without a number, of new events and of the
@@ -252,7 +243,8 @@ class AgentDispatcher:
                 listener.put(item)
         return listener
 
-    def _publish(self, event: Event, own: _Numbered | None) -> None:
+    def publish(self, event: Event, own: _Numbered | None = None) -> None:
+        """Send an event to all listeners, and to the caller of the turn."""
         if (found := event_value(event)) is not None:
             self._note_question(event, self.feed.add(*found))
             if own is not None:
@@ -307,48 +299,89 @@ class AgentDispatcher:
     async def _compact(self, instructions: str) -> CompactionDone:
         events = await self.session.compact(instructions)
         for event in events:
-            self._publish(event, None)
+            self.publish(event)
         return next(event for event in reversed(events) if isinstance(event, CompactionDone))
 
-    async def run_command(self, name: str, arguments: str = "") -> CommandResult:
-        """Run a slash command that a client may give, see `Authority`; raise `RpcError` if the agent ends."""
+    async def run_command(self, name: str, arguments: str = "", asks: bool = False) -> CommandResult:
+        """Run a slash command that a client may give, see `Authority`, to its end or, with `asks`, to its next choice;
+        raise `RpcError` if the agent ends."""
         if self._ending:
             raise RpcError(BUSY, STOPPING)
-        context = ServedContext(lambda: self.session, self.publish, self._reopen)
+        context = ServedContext(lambda: self.session, self.publish, self._reopen, asks=asks)
         command = find_served(name, arguments.strip(), context)
         if command.idle:
             self._check_room()
-        problem: ErrorObject | None = None
         task = asyncio.create_task(self._invoke(command, context, arguments.strip()))
-        self._commands.add(task)
-        task.add_done_callback(self._commands.discard)
+        self._commands[task] = command, context
+        task.add_done_callback(lambda task: self._commands.pop(task)[1].paused.set())
+        return await self._follow_command(task, context)
+
+    async def choose(self, id: str, key: str | None = None) -> CommandResult:
+        """Answer the choice of a command, and run that to its end or its next choice."""
+        for task, (command, context) in list(self._commands.items()):
+            if context.choice_id == id:
+                await self._wait_for_turns(command)
+                if context.answer(id, key):
+                    return await self._follow_command(task, context)
+        raise RpcError(REFUSED, f"no choice {id[:80]} is waiting for an answer")
+
+    async def _follow_command(self, task: asyncio.Task[None], context: ServedContext) -> CommandResult:
+        """Wait until a command has ended or asks for a choice; return what it did at the terminal until then."""
+        await context.paused.wait()
+        problem: ErrorObject | None = None
         try:
-            await task
+            if task.done():
+                task.result()
         except NexusError as error:
             problem = error.to_json()
         except asyncio.CancelledError:
-            if not self._ending:
-                raise
             raise RpcError(REFUSED, ENDED) from None
-        return {"calls": context.calls, "error": problem}
+        return {"calls": context.take_calls(), "error": problem}
 
-    async def _invoke(self, command: Command, context: ServedContext, arguments: str) -> None:
+    async def _wait_for_turns(self, command: Command) -> None:
         while command.idle and self._works:
             await asyncio.wait(list(self._works))
+
+    async def _invoke(self, command: Command, context: ServedContext, arguments: str) -> None:
+        await self._wait_for_turns(command)
         if self._ending:
             raise RpcError(REFUSED, ENDED)
         await command.invoke(context, arguments)
 
-    def _reopen(self, options: Options) -> None:
-        """Open the session again with `options`."""
+    async def _reopen(self, options: Options) -> None:
+        """Open the session of `options`: this one, or another one in its place."""
         if self._opened is None or self._works or self.session.busy:
             raise NexusError("usage", "this agent", "a turn or a command runs", "Try again when it has ended")
+        await end_hooks(self.session, options.resume)
         self.session = self._opened(options, earlier=self.session)
         self.session.engine.control.listener = self.publish
         for line in self.session.take_notices():
             self.publish(Notice(line))
 
     # -- reports -----------------------------------------------------------------------------------------------
+
+    async def get_status(self) -> Mapping[str, Any]:
+        """Return the figures of the status line."""
+        session, ledger = self.session, self.session.ledger
+        now, workers = session.status(), session.workers
+        asking, run = 0, None
+        with suppress(NexusError):  # the session reports a failed ledger
+            run = waiting_run(session) if self.state == "waiting" else None
+            asking = len(waiting_runs(ledger, session.folder)) if ledger is not None and ledger.has_runs() else 0
+            if not (now.settled or self._works):  # nothing was sent yet
+                now = replace(now, used=await asyncio.to_thread(estimate_next_tokens, session.state))
+        status = replace(
+            now,
+            branch=read_branch(session.folder),
+            workers=len(workers.running()) if workers is not None else 0,
+            waits=run.waits.why if run and run.waits else "",
+            asking=asking,
+            activity=self.state,
+            changes=self._changes,
+            next=self.feed.next,
+            is_cut_short=is_cut_short(session),
+        )
+        return cast("Mapping[str, Any]", to_json_value(status))
 
     async def get_tokens(self) -> TokenUsage:
         """Return the tokens of the window by part."""

@@ -87,7 +87,8 @@ class Listener:
         """The first event of the gap that is unread."""
         self._news = asyncio.Event()
         self._ended = False
-        self._cut_off = False
+        self.is_cut_off = False
+        """True if it read too slowly; its unread events are lost."""
 
     def put(self, item: FeedItem) -> None:
         """Send an event."""
@@ -98,7 +99,7 @@ class Listener:
         if self._queue.is_unread() and self._drops:
             self._drop_oldest()
         elif self._queue.is_unread():
-            self._cut_off = self._ended = True
+            self.is_cut_off = self._ended = True
             self._queue = BoundedQueue()
 
     def _drop_oldest(self) -> None:
@@ -113,11 +114,6 @@ class Listener:
         """Accept no more events."""
         self._ended = True
         self._news.set()
-
-    @property
-    def is_cut_off(self) -> bool:
-        """True if it read too slowly; its unread events are lost."""
-        return self._cut_off
 
     async def read(self, seconds: float) -> list[FeedItem] | None:
         """Return new events, waiting at most `seconds` for them; None after the end."""

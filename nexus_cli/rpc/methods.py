@@ -15,6 +15,7 @@ from typing import Any, cast, get_args
 
 from nexus_cli import __version__
 from nexus_cli.config.paths import places
+from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import LineEvent
@@ -61,6 +62,7 @@ from nexus_cli.rpc.jsonrpc import (
     RpcError,
 )
 from nexus_cli.rpc.pool import Agent, AgentConfig, AgentPool
+from nexus_cli.session.status import Status
 from nexus_cli.undo.follow_changes import follow_apply
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of, remove_worktree
@@ -123,7 +125,7 @@ class Method:
     about: str
     params: tuple[Param, ...] = ()
     result: type = Acknowledged
-    """The `TypedDict` of its result."""
+    """The `TypedDict` or dataclass of its result."""
     errors: tuple[int, ...] = ()
     """Our error codes that it can return; a method of an agent also `NO_SUCH_AGENT`."""
     of_agent: bool = True
@@ -257,10 +259,25 @@ METHODS: Mapping[str, Method] = {
         Method(
             "run_command",
             "Run a slash command beside the session: one that reads or changes this session alone.",
-            (Param("name", "Its name, without the slash.", required=True), Param("arguments", "The rest of the line.")),
+            (
+                Param("name", "Its name, without the slash.", required=True),
+                Param("arguments", "The rest of the line."),
+                Param("asks", "True: its last call may be `choose`, and it waits for that method.", YES),
+            ),
             CommandResult,
             (BUSY, REFUSED),
         ),
+        Method(
+            "choose",
+            "Answer the choice of a command, which then runs on.",
+            (
+                Param("id", "The `id` of that call.", required=True),
+                Param("key", "The `key` of the choice; without one nothing is chosen."),
+            ),
+            CommandResult,
+            (REFUSED,),
+        ),
+        Method("get_status", "Return the figures of the status line.", (), Status),
         Method("get_tokens", "Return the tokens of the window.", (), TokenUsage),
         Method(
             "get_context",
@@ -392,6 +409,9 @@ class PoolMethods:
             raise RpcError(INVALID_PARAMS, "cwd has a character that no path can have")
         return self._folder / os.path.expanduser(replace_surrogates(cwd))
 
+    def _find_worktree(self, name: str, cwd: str) -> WorktreeRecord:
+        return find_worktree_of(find_project(self._resolve(cwd)), name)
+
     async def list_sessions(self, cwd: str = "", limit: int = 50) -> SessionsReport:
         folder = os.path.realpath(self._resolve(cwd)) if cwd else None
         return await asyncio.to_thread(list_sessions, self.pool.open_ledger(), folder, limit, runs=True)
@@ -400,18 +420,18 @@ class PoolMethods:
         return await asyncio.to_thread(worktrees_report, find_project(self._resolve(cwd)))
 
     async def worktree_diff(self, name: str, cwd: str = "", stat: bool = False) -> WorktreeDiff:
-        record = find_worktree_of(find_project(self._resolve(cwd)), name)
+        record = self._find_worktree(name, cwd)
         data = await asyncio.to_thread(diff_worktree, record, stat=stat, binary=not stat)
         return {"diff": data.decode("utf-8", "replace")}
 
     async def worktree_apply(self, name: str, cwd: str = "") -> AppliedWorktree:
-        record = find_worktree_of(find_project(self._resolve(cwd)), name)
+        record = self._find_worktree(name, cwd)
         data, work = places().data, partial(apply_worktree, record)
         done = await asyncio.to_thread(follow_apply, data, name, record.source, work)
         return cast("AppliedWorktree", done.to_json(record))
 
     async def worktree_remove(self, name: str, cwd: str = "", force: bool = False) -> RemovedWorktree:
-        record = find_worktree_of(find_project(self._resolve(cwd)), name)
+        record = self._find_worktree(name, cwd)
         return {"removed": True, "note": await asyncio.to_thread(remove_worktree, record, force=force)}
 
     async def list_agents(self) -> AgentList:
@@ -422,7 +442,7 @@ class PoolMethods:
                     "session": agent.session.id,
                     "state": agent.dispatcher.state,
                     "model": agent.session.model,
-                    "used": agent.dispatcher.used,
+                    "used": agent.session.engine.next_request().tokens,
                     "next": agent.dispatcher.feed.next,
                     **level_fields(agent.session.dispatcher.level),
                 }

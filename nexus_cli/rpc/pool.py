@@ -224,8 +224,14 @@ class AgentPool:
             stays.callback(stay_in(here).end)
         approver = ClientApprover()
         opened = partial(open_session, settings=settings, approver=approver, provider=provider, services=SERVICES)
+
+        def reopen(options: Options, earlier: Session) -> Session:
+            if options.resume not in ("", earlier.id):
+                self._find_session(options.resume)
+            return opened(options, earlier=earlier)
+
         session = opened(options, ledger=self.open_ledger())
-        dispatcher = AgentDispatcher(session, approver=approver, opened=opened)
+        dispatcher = AgentDispatcher(session, approver=approver, opened=reopen)
         dispatcher.noted = partial(self._note_turn, name)
         try:
             begun = [event async for event in session.act(_do_nothing)]

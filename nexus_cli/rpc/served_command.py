@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +14,9 @@ from nexus_cli.commands.verb import Authority
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event
-from nexus_cli.reports.sessions import last_exchange
+from nexus_cli.reports.sessions import describe_opened
 from nexus_cli.session.event_json import to_json_value
+from nexus_cli.session.leave_session import is_copy
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from nexus_cli.core.json_types.server_results import TerminalCall
 
 ELSEWHERE = "it does not work over --connect"
+CHOICE_SECONDS = 600.0
+"""Seconds that a command waits for the choice of a client, which may have left."""
 
 
 def refuse_elsewhere(what: str, hint: str = "Use it in nexus on the machine of the server") -> NexusError:
@@ -29,15 +34,31 @@ def refuse_elsewhere(what: str, hint: str = "Use it in nexus on the machine of t
 
 
 class ServedContext:
-    """Implements `CommandContext` for a client: its terminal is elsewhere, and its session stays the same one."""
+    """Implements `CommandContext` for a client: its terminal is elsewhere, and settings and keys are the person's."""
 
     def __init__(
-        self, session: Callable[[], Session], publish: Callable[[Event], None], reopen: Callable[[Options], None]
+        self,
+        session: Callable[[], Session],
+        publish: Callable[[Event], None],
+        reopen: Callable[[Options], Awaitable[None]],
+        *,
+        asks: bool = False,
     ) -> None:
-        """`publish` sends an event to all clients; `reopen` opens the same session again with other options."""
-        self._session, self._publish, self._reopen = session, publish, reopen
-        self.calls: list[TerminalCall] = []
+        """`publish` sends an event to all clients; `reopen` opens the session of the options in place of this one. With
+        `asks` the client is offered choices: the command waits for `answer` after a call `choose`."""
+        self._session, self._publish, self._reopen, self._asks = session, publish, reopen, asks
+        self._calls: list[TerminalCall] = []
         """Actions for the client's terminal, in order."""
+        self.choice_id = ""
+        """The id of the open choice, "" for none."""
+        self._choice: asyncio.Future[str | None]
+        self.paused = asyncio.Event()
+        """Set while a choice is open, and at the end."""
+
+    def take_calls(self) -> list[TerminalCall]:
+        """Remove and return the actions for the client's terminal, in order."""
+        calls, self._calls = self._calls, []
+        return calls
 
     @property
     def session(self) -> Session:
@@ -57,10 +78,6 @@ class ServedContext:
     def commands(self) -> Mapping[str, Command]:
         return discover()
 
-    @property
-    def last_answer(self) -> str:
-        return str(last_exchange(self.session).get("assistant") or "")
-
     def say(self, text: str) -> None:
         self._call("say", text=text)
 
@@ -71,15 +88,37 @@ class ServedContext:
         self._publish(event)
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
-        raise refuse_elsewhere("choosing from a list", "Name one behind the command")
+        if not self._asks:
+            raise refuse_elsewhere("choosing from a list", "Name one behind the command")
+        self.choice_id, self._choice = secrets.token_hex(4), asyncio.get_running_loop().create_future()
+        self._call("choose", id=self.choice_id, title=title, choices=to_json_value(choices))
+        self.paused.set()
+        try:
+            return await asyncio.wait_for(self._choice, CHOICE_SECONDS)
+        except TimeoutError:
+            return None
+        finally:
+            self.choice_id = ""
 
-    async def ask_hidden(self, prompt: str) -> str | None:
-        raise refuse_elsewhere("a hidden line")
+    def answer(self, id: str, key: str | None) -> bool:
+        """Answer the open choice, so that the command runs on; False if it has another id."""
+        if self.choice_id != id:
+            return False
+        self.choice_id = ""
+        self.paused.clear()
+        self._choice.set_result(key)
+        return True
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
-        if options.resume != self.session.id or settings is not None:
-            raise refuse_elsewhere("another session")
-        self._reopen(options)
+        if settings is not None:
+            raise refuse_elsewhere("a change of the settings")
+        before, resumed = self.session, bool(options.resume)
+        copied = is_copy(before, options.resume)
+        await self._reopen(options)
+        if self.session.id != before.id:
+            self._call("reopened", shows=resumed and not copied)
+            if not resumed:
+                self.say(describe_opened(self.session))
 
     def start(self, text: str = "", *, typed: bool = False, after: Callable[[], Awaitable[None]] | None = None) -> None:
         if after is not None:
@@ -89,27 +128,21 @@ class ServedContext:
     async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
         await work
 
-    def work_beside(self, work: Coroutine[Any, Any, None]) -> None:
-        work.close()
-        raise refuse_elsewhere("work beside the session")
-
     def fill(self, text: str) -> None:
         self._call("fill", text=text)
 
     def attach(self, block: str, what: str) -> None:
         self._call("attach", block=block, what=what)
 
-    async def edit(self, text: str) -> str:
-        raise refuse_elsewhere("an editor")
+    async def save(self, name: str, default: str, pieces: Iterable[str]) -> None:
+        self._call("save", name=name, default=default, text=await asyncio.to_thread("".join, pieces))
 
-    async def copy(self, text: str) -> str:
-        raise refuse_elsewhere("the clipboard")
-
-    def leave(self) -> None:
-        raise refuse_elsewhere("leaving")
+    def __getattr__(self, name: str) -> Any:
+        """Refuse what needs the person's terminal: no command that is served asks for it."""
+        raise refuse_elsewhere(name.replace("_", " "))
 
     def _call(self, method: Any, **params: Any) -> None:
-        self.calls.append({"method": method, "params": params})
+        self._calls.append({"method": method, "params": params})
 
 
 def find_served(name: str, rest: str, context: ServedContext) -> Command:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import Awaitable, Callable
+from contextlib import closing
 from dataclasses import replace
 
 from nexus_cli.core.attachment import Trigger
@@ -25,6 +25,8 @@ from nexus_cli.session.session import Session
 
 LOOK_SECONDS = 1.0
 """Seconds between two checks."""
+Turn = Callable[[Run, Trigger], Awaitable[Outcome | None]]
+"""Runs the turn of a claimed run, and returns its outcome."""
 WHILE_ALIVE = 1e9
 """Seconds of the lease: as long as this process lives and has the lock of the run."""
 
@@ -52,44 +54,38 @@ async def wait_until_over(session: Session) -> bool:
         return False
 
 
-async def claim_resumed(session: Session) -> tuple[Run, Trigger] | None:
-    """Claim the run of the session and return it with its trigger; None if there is nothing to resume."""
-    ledger, run = session.ledger, waiting_run(session)
-    if ledger is None or run is None or not ledger.lock(run.id):
-        return None
-    claimed = ledger.runs.claim(run.key, f"{socket.gethostname()}:{os.getpid()}", WHILE_ALIVE, now())
-    if claimed is None:
-        ledger.unlock(run.id)
-        return None
-    signals = ledger.runs.signals(run.key)
-    made = keep_conversation(await resume_trigger(session, claimed, signals))
-    taken = {"run": run.key, "signals": [signal.key for signal in signals]}
-    return claimed, replace(made, notes={**made.notes, CLAIMED_RUN: taken})
-
-
-@asynccontextmanager
-async def stop_if_cancelled(session: Session, run: Run) -> AsyncIterator[None]:
-    """Cancel the turn in the block once its claimed run is cancelled elsewhere."""
-    watch = asyncio.create_task(_stop_if_cancelled(session, run))
+async def resume_run(session: Session, turn: Turn) -> None:
+    """Claim the run of the session, and record the outcome of its `turn`, which is cancelled if the run is cancelled
+    elsewhere; nothing if there is none to resume, or if it waits again."""
+    ledger, found = session.ledger, waiting_run(session)
+    if ledger is None or found is None or not ledger.lock(found.id):
+        return
     try:
-        yield
+        run = ledger.runs.claim(found.key, f"{socket.gethostname()}:{os.getpid()}", WHILE_ALIVE, now())
+        if run is not None:
+            await _run_turn(session, ledger, run, turn)
+    finally:
+        ledger.unlock(found.id)
+
+
+async def _run_turn(session: Session, ledger: Ledger, run: Run, turn: Turn) -> None:
+    signals = ledger.runs.signals(run.key)
+    made = keep_conversation(await resume_trigger(session, run, signals))
+    taken = {"run": run.key, "signals": [signal.key for signal in signals]}
+    watch = asyncio.create_task(_stop_if_cancelled(session, ledger, run))
+    try:
+        outcome = await turn(run, replace(made, notes={**made.notes, CLAIMED_RUN: taken}))
     finally:
         watch.cancel()
-
-
-async def _stop_if_cancelled(session: Session, run: Run) -> None:
-    assert session.ledger is not None, "a claimed run is in a ledger"
-    while True:
-        await asyncio.sleep(LOOK_SECONDS)
-        if session.ledger.runs.lost({run.key: run.fence}):
-            session.cancel()
-            return
-
-
-def end_turn(ledger: Ledger, run: Run, outcome: Outcome | None, cost: float | None) -> None:
-    """Record the outcome of a claimed run's turn; nothing if the run waits again."""
     kind = outcome.error["kind"] if outcome is not None and outcome.error else ""
     if outcome is not None and kind != WAITING_ERROR:
-        error = outcome.error["message"] if outcome.error else ""
+        error, cost = outcome.error["message"] if outcome.error else "", session.state.costs()[0]
         ledger.runs.finish(run, FAILED if error else DONE, now(), report=outcome.text, error=error, cost=cost)
-    ledger.unlock(run.id)
+
+
+async def _stop_if_cancelled(session: Session, ledger: Ledger, run: Run) -> None:
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        if ledger.runs.lost({run.key: run.fence}):
+            session.cancel()
+            return

@@ -181,13 +181,11 @@ class Session:
         self.set_level(self._before_plan)
         return self.status().allow
 
-    def cycle_level(self) -> str:
-        """Switch to the next level of `CYCLE` and return it; `all` must be named explicitly."""
+    def cycle_level(self) -> None:
+        """Switch to the next level of `CYCLE`; `all` must be named explicitly."""
         now = self.status().allow
         place = CYCLE.index(now) + 1 if now in CYCLE else 0
-        level = CYCLE[place % len(CYCLE)]
-        self.set_level(level)
-        return level
+        self.set_level(CYCLE[place % len(CYCLE)])
 
     @property
     def workers(self) -> RunningWorkers[Session] | None:

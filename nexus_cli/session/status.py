@@ -65,6 +65,18 @@ class Status:
     """What the cache saved in the whole session in US dollars, as far as it is known."""
     covered: bool = False
     """True if a subscription pays for the model's requests."""
+    branch: str = ""
+    """The git branch of the folder, set by callers that read it."""
+    activity: str = "idle"
+    """`idle`, `running`, `asking` or `waiting`, set by the server of the session."""
+    next: int = 0
+    """The number of the session's next event, set by its server."""
+    is_cut_short: bool = False
+    """True if the newest turn is not finished, set by the server of the session."""
+    changes: str = ""
+    """The files and lines that the newest turn changed, as counted by the server of the session."""
+    server: str = ""
+    """The address of that server, set by its client; "" for a session of this process."""
 
 
 def status(state: SessionState) -> Status:

@@ -82,8 +82,8 @@ class UntilRounds(Continuation):
     async def begin(self) -> None:
         """Name command and limits, and get permission; raise `NexusError("denied", ...)` if it may not run."""
         state, (call, tool) = self._state, self._call()
-        is_chat = state.engine.spending.is_chat
-        limits = describe_limits(state.dispatcher.limits, is_chat=is_chat)
+        spending = state.engine.spending
+        limits = describe_limits(state.dispatcher.limits, is_chat=spending.is_chat or spending.is_served)
         line = f"works until `{one_line(self._command)}` exits 0: {limits}"
         state.engine.emit(event.Notice(line, warning=False))
         decision = await state.dispatcher.permit(CheckedCall(tool, call.arguments, {}, call))

@@ -6,7 +6,7 @@ What a command shows is drawn with its text form at once, so that a value that i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.usage import Usage
+from nexus_cli.reports.export import save_in
 from nexus_cli.reports.forms import find_form
 from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.factory import open_session
@@ -135,6 +136,10 @@ class FakeContext:
     async def edit(self, text: str) -> str:
         """See `CommandContext`."""
         return text + self.typed
+
+    async def save(self, name: str, default: str, pieces: Iterable[str]) -> None:
+        """See `CommandContext`."""
+        self.say(f"Written to {save_in(self.session.folder, name, default, pieces)}")
 
     async def copy(self, text: str) -> str:
         """See `CommandContext`."""

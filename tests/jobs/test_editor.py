@@ -269,6 +269,29 @@ def test_an_editor_that_leaves_in_the_middle_of_a_question_loses_nothing(place: 
     assert place.ask("-r", known[0], "and here?").text == "In the terminal.\n"
 
 
+def test_a_command_that_starts_a_turn_starts_it_and_one_that_opens_another_session_is_not_offered(place: Stage) -> None:
+    touch = calls(("bash", {"command": "touch passed.txt"}))
+    place.script(lambda body: {"text": "Done."} if body["messages"][-1]["role"] == "tool" else touch)
+    editor = Editor()
+
+    async def work() -> None:
+        async with connected(place, editor, "--allow", "all") as (agent, _):
+            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+            await editor.until(lambda: bool(editor.of(schema.AvailableCommandsUpdate)))
+            offered = {one.name for one in editor.of(schema.AvailableCommandsUpdate)[0].available_commands}
+            assert {"undo", "diff", "export"} <= offered and not {"clear", "resume", "fork", "login"} & offered
+            goal = "/goal make it --until 'test -e passed.txt'"
+            assert (await agent.prompt(opened.session_id, [text(goal)])).stop_reason == "end_turn"
+            assert (place.folder / "passed.txt").exists() and "Done." in editor.said(schema.AgentMessageChunk)
+            for line in ("/export md talk.md", "/undo"):
+                await agent.prompt(opened.session_id, [text(line)])
+            assert "Done." in (place.folder / "talk.md").read_text() and not (place.folder / "passed.txt").exists()
+            with pytest.raises(RequestError):
+                await agent.prompt(opened.session_id, [text("/clear")])
+
+    live(work)
+
+
 def test_a_running_command_is_cancelled_and_a_question_of_the_model_is_a_form(place: Stage) -> None:
     asked = ("ask_person", {"questions": [{"question": "Which one?", "choices": ["first", "second"]}]})
     steps = iter([calls(asked), calls(("bash", {"command": "echo begun; sleep 600"}))])

@@ -27,7 +27,7 @@ from nexus_cli.core.read_event import read_event
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import draw_report
-from nexus_cli.rpc import dispatcher
+from nexus_cli.rpc import dispatcher, served_command
 from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.ui.render.theme import Theme
 
@@ -35,23 +35,12 @@ AT_TERMINAL = {"copy", "editor", "exit", "help"}
 SERVED = {
     *("compact", "continue", "effort", "goal", "init", "jobs"),
     *("permissions", "pin", "plan", "rename", "transcript", "uncompact"),
-    "hooks",
+    *("hooks", "rewind", "edit", "fork", "clear", "review"),
 }
 REFUSED = [
     "add-dir ..",
-    "rewind 1 both",
-    "undo",
-    "redo",
-    "clear",
-    "config",
     "config permissions.allow all",
-    "diff",
     "doctor",
-    "edit",
-    "export md stolen.md",
-    "fork",
-    "login openai",
-    "mcp",
     "memory add user I may do everything",
     "mcp test notes",
     "plugin remove x",
@@ -61,10 +50,8 @@ REFUSED = [
     "rules remove bash(rm *)",
     "model use openai/other",
     "skill check /etc",
-    "resume --all",
-    "review --output=stolen.md",
+    "resume --stop 01J",
     "runs cancel run-1",
-    "sessions",
     "worktree apply w",
     "worktree diff w",
     "worktree remove w --force",
@@ -81,7 +68,6 @@ REFUSED = [
     "permissions remove bash(rm *)",
     "plan add say hello --in '1 hour' --allow all",
     "plan pause plan-1",
-    "agents review w1",
     "agents steer w1 the person says so",
     *sorted(AT_TERMINAL),
 ]
@@ -236,7 +222,8 @@ async def test_a_served_command_takes_nonsense_and_leaves_a_session_that_works(t
                 if call["method"] == "show" and call["params"]["form"] != "diff":
                     assert draw_report(call["params"]["form"], call["params"]["value"], 80, Theme().look) is not None
         (row,) = await served.client.list_agents()
-        assert (row["session"], row["level"]) == (made["session"], "plan" if name == "plan" else "ask")
+        assert (row["session"] == made["session"]) is (name not in ("clear", "edit", "fork"))
+        assert row["level"] == ("plan" if name == "plan" else "ask")
         assert (await served.client.send("a", "more"))["text"] == "echo more"
 
 
@@ -386,3 +373,97 @@ async def test_images_go_with_a_message(tmp_path: Path) -> None:
         with pytest.raises(CallError, match="list of strings"):
             await served.client.call("send", agent_id="a", content="x", images=[1])
         assert len(provider.seen) == 1
+
+
+def writes(request: Request) -> Reply:
+    """Writes a file, then says so."""
+    is_done = request.messages[-1]["role"] == "tool"
+    return "written" if is_done else [("write_file", {"path": "new.txt", "content": "one\n"})]
+
+
+async def test_a_client_chooses_from_the_lists_of_a_command(tmp_path: Path) -> None:
+    async with serving(tmp_path, Answering(writes), allow="edit") as served:
+        made = await served.client.create_agent("a")
+        await served.client.send("a", "make it")
+        first = (await served.client.run_command("a", "rewind", asks=True))["calls"][-1]
+        assert first["method"] == "choose" and [one["key"] for one in first["params"]["choices"]] == ["1"]
+        with pytest.raises(CallError, match="no choice other is waiting"):
+            await served.client.choose("a", "other", "1")
+        second = (await served.client.choose("a", first["params"]["id"], "1"))["calls"][-1]
+        with pytest.raises(CallError, match="is waiting for an answer"):
+            await served.client.choose("a", first["params"]["id"], "1")
+        assert (tmp_path / "new.txt").exists()
+        done = await served.client.choose("a", second["params"]["id"], "both")
+        assert [one["method"] for one in done["calls"]] == ["show", "reopened", "fill", "say"] and not done["error"]
+        assert not (tmp_path / "new.txt").exists()
+        status = await served.client.get_status("a")
+        assert status["session"] != made["session"] and (status["allow"], status["next"] > 0) == ("edit", True)
+        assert (await served.client.send("a", "again"))["session"] == status["session"]
+        again = (await served.client.run_command("a", "rewind", asks=True))["calls"][-1]
+        left = await served.client.choose("a", again["params"]["id"])
+        assert "Nothing was changed" in str(left["calls"])
+
+
+async def test_a_choice_that_nobody_makes_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served_command, "CHOICE_SECONDS", 0.01)
+    async with serving(tmp_path) as served:
+        await served.client.create_agent("a")
+        await served.client.send("a", "hello")
+        asked = (await served.client.run_command("a", "rewind", asks=True))["calls"][-1]
+        agent = served.pool.get("a")
+        assert agent is not None
+        await until(lambda: not agent.dispatcher._commands)
+        with pytest.raises(CallError, match="is waiting for an answer"):
+            await served.client.choose("a", asked["params"]["id"], "1")
+        monkeypatch.setattr(served_command, "CHOICE_SECONDS", 600.0)
+        asked = (await served.client.run_command("a", "rewind", asks=True))["calls"][-1]
+        await served.client.destroy_agent("a")
+
+
+async def test_a_client_gets_an_export_as_text_and_the_server_writes_no_file(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        await served.client.create_agent("a")
+        await served.client.send("a", "hello")
+        before = files_of(tmp_path)
+        (call,) = (await run(served, "export md /tmp/../stolen.md"))["calls"]
+        assert call["method"] == "save" and "echo hello" in call["params"]["text"]
+        assert files_of(tmp_path) == before and not Path("/stolen.md").exists()
+
+
+async def test_a_session_that_another_agent_has_is_not_opened_in_place_of_this_one(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        (one, two) = [await served.client.create_agent(name) for name in ("a", "b")]
+        for name in ("a", "b"):
+            await served.client.send(name, "hello")
+        error = (await run(served, f"resume {two['session']}"))["error"]
+        assert error is not None and "agent b works in it" in error["message"]
+        assert (await served.client.get_status("a"))["session"] == one["session"]
+        assert (await run(served, "clear"))["error"] is None
+        assert (await served.client.get_status("a"))["session"] != one["session"]
+        assert (await run(served, f"resume {one['session']}"))["calls"][0]["params"] == {"shows": True}
+
+
+async def test_a_command_that_must_pass_runs_by_the_rules_of_the_session(tmp_path: Path) -> None:
+    command = f"touch {tmp_path.parent}/outside"
+    async with serving(tmp_path, allow="edit") as served:
+        await served.client.create_agent("a")
+        assert (await run(served, f"goal ship it --until '{command}'"))["calls"][-1]["method"] == "start"
+        with pytest.raises(CallError, match="may not run"):
+            await served.client.send("a", "ship it")
+        assert not (tmp_path.parent / "outside").exists(), "nobody listens who could allow it"
+
+
+async def test_a_choice_that_is_made_while_a_turn_runs_waits_for_its_end(tmp_path: Path) -> None:
+    provider = Answering(gates={"go": asyncio.Event()})
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        await served.client.send("a", "hello")
+        asked = (await served.client.run_command("a", "rewind", asks=True))["calls"][-1]
+        turn = asyncio.create_task(served.client.send("a", "go"))
+        await until(lambda: "go" in provider.asked)
+        choosing = asyncio.create_task(served.client.choose("a", asked["params"]["id"], "1"))
+        await asyncio.sleep(0.1)
+        assert not choosing.done()
+        provider.gates["go"].set()
+        assert (await turn)["text"] == "wait echo go"
+        assert [one["method"] for one in (await choosing)["calls"]][:1] == ["reopened"]

@@ -640,6 +640,7 @@ async def test_every_result_has_the_type_that_is_described(tmp_path: Path) -> No
         ("get_messages", {"agent_id": "a"}),
         ("get_conversation", {"agent_id": "a"}),
         ("run_command", {"agent_id": "a", "name": "cost"}),
+        ("get_status", {"agent_id": "a"}),
         ("compact", {"agent_id": "a"}),
         ("cancel", {"agent_id": "a"}),
         ("unqueue", {"agent_id": "a"}),
@@ -652,7 +653,9 @@ async def test_every_result_has_the_type_that_is_described(tmp_path: Path) -> No
         ("destroy_agent", {"agent_id": "a"}),
         ("shutdown", {}),
     ]
-    assert {name for name, _ in steps} == METHODS.keys() - {"steer", "approve"}, "which return the same as cancel"
+    assert {name for name, _ in steps} == METHODS.keys() - {"steer", "approve", "choose"}, (
+        "which return the same as others"
+    )
     make_project(tmp_path / "project")
     record, _ = make_worktree(tmp_path / "project", "beside")
     (record.folder / "new.txt").write_text("x\n")

@@ -116,12 +116,12 @@ def test_the_person_opens_the_page_of_a_job_until_it_ends(folder: Path, port: in
             assert pages == [PAGE] * 20
             await show_jobs(desk, "")
             assert f"{url}" in said[0]
-            assert f"1 job j1 {url}" in status_line(session.status(), "", 300, Theme())
-            assert "http" not in status_line(session.status(), "", 60, Theme())
+            assert f"1 job j1 {url}" in status_line(session.status(), 300, Theme())
+            assert "http" not in status_line(session.status(), 60, Theme())
             await show_jobs(desk, "stop j1")
             with pytest.raises(ConnectionRefusedError):
                 await read(url)
-            assert "http" not in status_line(session.status(), "", 300, Theme())
+            assert "http" not in status_line(session.status(), 300, Theme())
 
     live(work())
 

@@ -153,7 +153,7 @@ class TourSession:
     async def _show_prompt(self, words: str) -> None:
         """Show the message and the status line as a session does, until Enter. Raises `LeftTour`."""
         rows = filled(words, self.width - 1, "  ", "> ")
-        rows.append(status_line(self.session.status(), "", self.width, self._theme))
+        rows.append(status_line(self.session.status(), self.width, self._theme))
         self.put("\n" + "\n".join(rows))
         await self._wait_for_enter("Enter to send, q to leave: ")
         if self._stream.colour:

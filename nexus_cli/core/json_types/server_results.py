@@ -86,10 +86,12 @@ class TokenUsage(TypedDict):
 class TerminalCall(TypedDict):
     """Something that a command did at the person's terminal, for a client to repeat."""
 
-    method: Literal["say", "show", "fill", "attach", "start"]
+    method: Literal["say", "show", "fill", "attach", "start", "save", "choose", "reopened"]
     """Print a `text`; print a `value` in a `form`; put a `text` into the input box; attach a `block`, described by
     `what`, to the next message; start a turn with a `text` (without one: continue), which the person has `typed` or
-    not."""
+    not; write a `text` to the file `name`, or `default` in that folder; let the person choose one of `choices` below a
+    `title` and answer with the method `choose` and the `id`; another session is open, whose end is new to the person
+    if `shows`."""
     params: dict[str, Any]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from nexus_cli.config.paths import is_below
 from nexus_cli.core.limits import ALL
 from nexus_cli.reports.text.lines import dollars, known_dollars, plural, short
+from nexus_cli.session.recipes import FRONTS
 from nexus_cli.session.status import Status
 from nexus_cli.text.cells import cells, cut, cut_start, one_line
 from nexus_cli.ui.render.theme import Theme
@@ -31,16 +32,16 @@ class _Part:
 
 _LEAVES = tuple(
     """
-    savings effort path recipe cache branch folder level why addresses ids cost drops uncached cold until workers jobs
-    sandbox waits asking model unsaved
+    savings server effort path recipe cache branch folder level why addresses ids cost drops uncached cold until workers
+    jobs sandbox waits asking model unsaved
     """.split()
 )
 """Parts in the order in which they are left out; the use of the window always stays."""
 
 
-def status_line(status: Status, branch: str, width: int, theme: Theme, home: str = "", own: str = "") -> str:
-    """Return `status` in at most `width` - 1 cells: model, level, folder and branch, context, workers, jobs, the
-    command worked for, the current wait, runs that ask, drops, cache, cost, what the cache saved.
+def status_line(status: Status, width: int, theme: Theme, home: str = "", own: str = "") -> str:
+    """Return `status` in at most `width` - 1 cells: model, level, folder, branch and server, context, workers,
+    jobs, the command worked for, the current wait, runs that ask, drops, cache, cost, what the cache saved.
 
     `own` is the line of the person's command: only what calls for attention stands beside it.
     """
@@ -48,7 +49,7 @@ def status_line(status: Status, branch: str, width: int, theme: Theme, home: str
     gone: set[str] = set()
     waiting = list(_LEAVES)
     while True:
-        parts = _parts(status, branch, theme, home, gone)
+        parts = _parts(status, theme, home, gone)
         if own:
             parts = [_Part("own", own), *(part for part in parts if part.name != "model" and part.role not in QUIET)]
         if _size(parts, theme) <= room:
@@ -64,14 +65,15 @@ def _size(parts: list[_Part], theme: Theme) -> int:
     return sum(cells(part.text) for part in parts) + (cells(theme.signs.dot) + 2) * (len(parts) - 1)
 
 
-def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str]) -> list[_Part]:
+def _parts(status: Status, theme: Theme, home: str, gone: set[str]) -> list[_Part]:
     """Return the parts without those in `gone`."""
     role, sign = _pressure(status)
     used = f"{_thousands(status.used) if status.used else '-'} of {_thousands(status.budget)}{sign}"
     effort = f" {one_line(status.effort)}" if status.effort and "effort" not in gone else ""
     recipe = one_line(status.recipe)
     place = _place(status.folder, home, theme, whole="path" not in gone) if "folder" not in gone else ""
-    named = f" ({cut(one_line(branch), FOLDER, theme.signs.cut)})" if branch and "branch" not in gone else ""
+    branch = cut(one_line(status.branch), FOLDER, theme.signs.cut) if "branch" not in gone else ""
+    named = f" ({branch})" if branch else ""
     waits = cut(f"waits: {one_line(status.waits)}", FOLDER, theme.signs.cut) if status.waits else ""
     until = cut(f"until {one_line(status.until)}", FOLDER, theme.signs.cut) if status.until else ""
     waits = "waiting" if waits and "why" in gone else waits
@@ -85,8 +87,9 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
         _Part("model", _model(status.model) + effort, "accent"),
         _Part("level", one_line(status.allow), "warn" if status.allow == ALL else "dim"),
         _Part("sandbox", "" if status.has_sandbox else "sandbox: none", "warn"),
-        _Part("recipe", recipe if recipe not in ("chat", "") else ""),
+        _Part("recipe", recipe if recipe not in FRONTS else ""),
         _Part("folder", (place + named).strip()),
+        _Part("server", f"at {one_line(status.server)}" if status.server else ""),
         _Part("used", used, role),
         _Part("workers", plural(status.workers, "worker") if status.workers else "", "accent"),
         _Part("jobs", jobs, "accent"),

@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.clock import format_age, local_now
-from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnStart
-from nexus_cli.reports.sessions import last_exchange
 from nexus_cli.reports.text.lines import cut_line, plural
-from nexus_cli.session.session import Session
 from nexus_cli.text.cells import one_line
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
@@ -100,11 +97,6 @@ def describe_open_calls(value: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def can_continue(session: Session, outcome: Outcome) -> bool:
-    """True if a turn failed so that `/continue` resumes it."""
-    if not outcome.has_failed or outcome.is_stopped:
-        return False
-    try:
-        return session.is_open() or not last_exchange(session)["finished"]
-    except NexusError:  # the ledger has failed, which is reported elsewhere
-        return False
+def broke_off(outcome: Outcome) -> bool:
+    """True if a turn failed, and nobody stopped it."""
+    return outcome.has_failed and not outcome.is_stopped

@@ -8,63 +8,68 @@ import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.commands import discover
-from nexus_cli.commands.command import Command, CommandContext
-from nexus_cli.config.paths import places
+from nexus_cli.commands.command import Choice, Command, Search
+from nexus_cli.config.settings import Settings
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.conversation import newest_turns
-from nexus_cli.reports.sessions import last_exchange
-from nexus_cli.reports.transcript import session_transcript
+from nexus_cli.reports.sessions import describe_opened, is_cut_short, last_exchange
 from nexus_cli.session.acts.title import make_title, wants_title
+from nexus_cli.session.leave_session import end_hooks, is_copy
+from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
-from nexus_cli.ui.render.status_line import status_line
-from nexus_cli.ui.repl.cold_request_watch import ColdRequestWatch
-from nexus_cli.ui.repl.git_branch import read_branch
-from nexus_cli.ui.repl.initial_estimate import InitialEstimate
+from nexus_cli.ui.repl.command_context import TerminalContext
 from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.job_runner import Job
-from nexus_cli.ui.repl.last_turns import CUT_SHORT, can_continue
-from nexus_cli.ui.repl.personal_command import StatusCommand
-from nexus_cli.ui.repl.plan_hand_over import PlanHandOver
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.sleeping_run import SleepingRun, describe_wait
+from nexus_cli.ui.repl.status_reader import StatusReader
 from nexus_cli.ui.repl.waiting_runs import WaitingRuns
 
 if TYPE_CHECKING:
     from nexus_cli.ui.repl.repl import Repl
 
+Reopen = Callable[[Options, Settings, Session], Session]
+"""Opens the session that follows another one; raises `NexusError` if it cannot."""
 SHELL_OUTPUTS = 100
 """Most outputs of `!` lines that are kept for the transcript."""
 
 
-COUNTING = 0.3
-"""Most seconds in which the changed lines of a turn are counted at its end."""
-
-
-class LocalSession:
-    """Implements `ReplBackend`: one session after another: a command can open the next one."""
+class LocalSession(TerminalContext):
+    """Implements `AgentConnection` and `CommandContext`: one session after another, as a command opens the next one."""
 
     ends_with_repl = True
+    lacks: Sequence[str] = ()
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.desk: CommandContext
-        """The `CommandContext` of the commands; set once after construction."""
+    def __init__(
+        self,
+        session: Session,
+        options: Options,
+        settings: Settings,
+        reopen: Reopen,
+        environ: Mapping[str, str],
+        raw: Callable[[str], None],
+    ) -> None:
+        """`environ` and `raw` as in `TerminalContext`."""
+        super().__init__(environ, raw)
+        self.session, self.settings, self._reopen = session, settings, reopen
+        self._options = self._begun = options
+        self.leaves_unchosen = False
+        """Leave if the person picks nothing from the next list: the program was started to pick from it."""
         self.after_turn: Callable[[], Awaitable[None]] | None = None
         """Awaited when the next turn has ended."""
         self._status: Status | None = None
-        self._branch = ""
         self._own_commands: Mapping[str, Command] = {}
-        self._uncallable: Mapping[str, str] = {}
+        self.uncallable: Mapping[str, str] = {}
         self._reading: asyncio.Task[None] | None = None
-        self._shell_outputs: deque[dict[str, Any]] = deque(maxlen=SHELL_OUTPUTS)
-        """Outputs of `!` lines for the transcript, each with the newest entry at its time."""
+        self.shell_outputs: deque[dict[str, Any]] = deque(maxlen=SHELL_OUTPUTS)
 
     def connect(self, repl: Repl) -> None:
         """Serve `repl`, which was made with this backend."""
@@ -73,15 +78,10 @@ class LocalSession:
         self._sleeping = SleepingRun(
             lambda: self.session, repl.jobs, self.run, lambda: repl.outcome, repl.show_note, repl.view.invalidate
         )
-        self._hand_over = PlanHandOver(lambda: self.session, repl.view, repl.jobs, repl.input_queue, repl.show_note)
         self.share_attachments()
         self._runs = WaitingRuns(lambda: self.session, repl.show_note, repl.view.invalidate)
-        self._first = InitialEstimate(repl.jobs.start_background, repl.refresh_status)
-        self._cold = ColdRequestWatch(
-            repl.jobs.start_background, repl.refresh_status, lambda line: repl.show_note(line, "warn")
-        )
-
-        self._own_status = StatusCommand(repl.jobs.start_background, repl.view.invalidate)
+        warn = partial(repl.show_note, role="warn")
+        self._reader = StatusReader(repl.jobs.start_background, repl.refresh_status, warn)
 
     def read_own_commands(self) -> None:
         """Begin to read the commands of the person and the project."""
@@ -94,7 +94,7 @@ class LocalSession:
         from nexus_cli.config.unsupported import is_news  # noqa: PLC0415  (after the start)
         from nexus_cli.sections.skills import explain_uncallable  # noqa: PLC0415  (after the start)
 
-        self._uncallable = await asyncio.to_thread(explain_uncallable, self.folder)
+        self.uncallable = await asyncio.to_thread(explain_uncallable, self.folder)
         self._own_commands = await asyncio.to_thread(own_commands, self.folder, known)
         self.repl.offer_commands()
         if (
@@ -119,10 +119,6 @@ class LocalSession:
         return {**self._own_commands, **discover()}
 
     @property
-    def uncallable(self) -> Mapping[str, str]:
-        return self._uncallable
-
-    @property
     def reading_commands(self) -> asyncio.Task[None] | None:
         return self._reading if self._reading is not None and not self._reading.done() else None
 
@@ -131,11 +127,7 @@ class LocalSession:
         return self.session.folder
 
     @property
-    def name(self) -> str:
-        return self.folder.name
-
-    @property
-    def last_answer(self) -> str:
+    def earlier_answer(self) -> str:  # type: ignore[override]
         return str(last_exchange(self.session).get("assistant") or "")
 
     @property
@@ -161,24 +153,13 @@ class LocalSession:
         try:
             async for event in self.session.run(trigger):
                 if isinstance(event, e.TurnEnd) and (event.outcome.changed or self.repl.renderer.commands_run):
-                    self.repl.renderer.counted = await asyncio.to_thread(self._count_changes)
+                    from nexus_cli.reports.turn_changes import count_newest_turn  # noqa: PLC0415  (after a change)
+
+                    self.repl.renderer.counted = await asyncio.to_thread(count_newest_turn, self.session)
                 self.repl.feed(event)
         finally:
             if after is not None:
                 await after()
-
-    def _count_changes(self) -> str:
-        """Return the files and lines that the newest turn changed and /undo would take back; "" if unknown. Blocks."""
-        from nexus_cli.reports.turn_changes import count_turn  # noqa: PLC0415  (after a change)
-
-        record = self.session.record
-        if record is None:
-            return ""
-        try:
-            count = count_turn(places().data, self.session.id, record.count_turns(), COUNTING)
-        except (OSError, ValueError, NexusError):
-            return ""
-        return count.text if count else ""
 
     async def steer(self, trigger: Trigger) -> bool:
         self.session.steer(trigger.text, trigger.pasted, files=trigger.files)
@@ -196,31 +177,74 @@ class LocalSession:
     def take_newest(self) -> str:
         return self.session.take_newest()
 
-    def can_continue(self, outcome: e.Outcome) -> bool:
-        return can_continue(self.session, outcome)
+    @property
+    def is_cut_short(self) -> bool:
+        return is_cut_short(self.session)
 
     async def run_command(self, command: Command, rest: str) -> None:
-        await command.invoke(self.desk, rest)
+        await command.invoke(self, rest)
+
+    # The context of commands
+
+    @property
+    def options(self) -> Options:
+        now = self.session.state.options or self._options
+        where = replace(self._options, resume=self.session.id, newest=False)
+        return replace(where, allow=now.allow, allow_from=now.allow_from)
+
+    async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
+        chosen = await super().choose(title, choices, search)
+        if self.leaves_unchosen and chosen is None and choices:
+            self.leave()
+        self.leaves_unchosen = False
+        return chosen
+
+    def start(self, text: str = "", *, typed: bool = False, after: Callable[[], Awaitable[None]] | None = None) -> None:
+        self.after_turn = after
+        super().start(text, typed=typed)
+
+    async def reopen(self, options: Options, settings: Settings | None = None) -> None:
+        settings, before = settings or self.settings, self.session
+        copied = is_copy(before, options.resume)
+        if options.resume not in ("", before.id) and not copied:  # the level was not set for another session
+            options = replace(options, allow=self._begun.allow, allow_from=self._begun.allow_from)
+        stored = self.store_attachments()
+        await end_hooks(before, options.resume)
+        made = self.session = self._reopen(options, settings, before)
+        self._options, self.settings = options, settings
+        if made.id != before.id:
+            self._left_behind(stored)
+        self.share_attachments()
+        if made.id != before.id:
+            self.repl.renderer.forget()
+            if options.resume and not copied:
+                self.show_conversation()
+            elif not copied:  # the command that copied prints its own line
+                self.say(describe_opened(made))
+        self.repl.refresh_status()
+
+    def _left_behind(self, stored: bool) -> None:
+        """Drop the attachments for the former session's next message."""
+        what = "kept for when you resume the previous session" if stored else "not sent to the new session"
+        for one in self.repl.input_queue.attached:
+            self.repl.show_note(f"{what}: {one.what}", "" if stored else "warn")
+        self.repl.input_queue.attached.clear()
+
+    # The end of a turn
 
     async def run_shell(self, line: ShellLine) -> None:
         await self._shell.run(line, self.folder, self.session)
 
-    def cycle_level(self) -> None:
-        level = self.session.cycle_level()
-        self._hand_over.withdraw()
-        if self.session.status().allow != level:
-            self.repl.show_note(f"{level} is more than your settings allow.")
-
-    async def transcript(self, value: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-        made = await asyncio.to_thread(session_transcript, self.session) if value is None else value
-        return {**made, "shell": [one for one in self._shell_outputs if one["session"] == made.get("id")]}
+    async def set_level(self, level: str) -> None:
+        self.session.set_level(level)
+        self._status = None
 
     def _keep_output(self, title: str, text: str) -> None:
         """Keep the output of a `!` line for Ctrl+O and the transcript."""
         self.repl.renderer.keep_output(title, text)
         record = self.session.record
         after = record.last_id() if record is not None else 0
-        self._shell_outputs.append({"after": after, "title": title, "text": text, "session": self.session.id})
+        self.shell_outputs.append({"after": after, "title": title, "text": text, "session": self.session.id})
 
     def store_attachments(self) -> bool:
         try:
@@ -231,28 +255,28 @@ class LocalSession:
     def show_conversation(self) -> None:
         """Show the resumed session: its last turns, and the open parts."""
         value = last_exchange(self.session)
-        self.repl.show_turns(value, newest_turns(self.session))
-        if wait := describe_wait(self.session):
-            self.repl.show_note(wait)
+        self.repl.show_turns(value, newest_turns(self.session), wait := describe_wait(self.session))
+        if wait:
             self._sleeping.watch()
-        elif not value["finished"]:
-            self.repl.show_note(CUT_SHORT, "warn")
 
-    def status_line(self, width: int) -> str:
+    @property
+    def status(self) -> Status:
         if self._status is None:
-            self.refresh()
-        assert self._status is not None
-        now = replace(self._status, workers=self.repl.renderer.background_workers, waits=self._sleeping.waits)
-        now = replace(now, asking=self._runs.count)
-        if jobs := self.session.jobs:
-            now = replace(now, jobs=tuple(jobs.names()), addresses=tuple(jobs.addresses()))
-        return status_line(now, self._branch, width, self.repl.theme, str(Path.home()), self._own_status.line)
+            self._status = self._reader.read(self.session)
+        jobs = self.session.jobs
+        return replace(
+            self._status,
+            workers=self.repl.renderer.background_workers,
+            waits=self._sleeping.waits,
+            asking=self._runs.count,
+            jobs=tuple(jobs.names()) if jobs else (),
+            addresses=tuple(jobs.addresses()) if jobs else (),
+        )
 
     def refresh(self) -> None:
-        self._status = self._first.of(self.session)
-        self._own_status.update(self.desk.settings.ui.status_command, self._status)
-        self._cold.check(self.session)
-        self._branch = read_branch(self.folder)
+        for notice in self.session.take_notices():
+            self.repl.show_note(f"nexus: {notice}", "warn")
+        self._status = self._reader.read(self.session)
 
     def note(self, event: e.Event) -> None:
         inner = event.event if isinstance(event, e.AgentEvent) else None
@@ -269,16 +293,6 @@ class LocalSession:
             self.repl.show_note("the model gets the report")
             self.repl.jobs.start("turn", "", self.run(Trigger(reports, source="agent", actor="nexus")))
 
-    def take_notices(self) -> list[str]:
-        return self.session.take_notices()
-
-    def withdraw_offer(self) -> bool:
-        return self._hand_over.withdraw()
-
-    def turn_succeeded(self) -> None:
-        if wants_title(self.session.state):
-            self.repl.jobs.start_background(self._make_title())
-
     async def _make_title(self) -> None:
         """Let a small model name the session; only failures are shown."""
         async for event in self.session.act(make_title):
@@ -287,9 +301,9 @@ class LocalSession:
 
     def became_idle(self, ended: Job) -> None:
         self.repl.jobs.start_background(self._read_own_commands())
+        if ended.kind == "turn" and wants_title(self.session.state):
+            self.repl.jobs.start_background(self._make_title())
         self._send_reports()
-        if self.repl.jobs.current is None:
-            self._hand_over.offer(ended, self.repl.outcome)
 
     def watch(self) -> None:
         self._sleeping.watch()

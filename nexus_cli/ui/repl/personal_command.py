@@ -86,7 +86,8 @@ class StatusCommand:
                 (command, status), self._next = self._next, None
                 try:
                     given = describe_status(status)
-                    line = await run_personal_command("ui.status_command", command, Path(status.folder), given)
+                    folder = Path.cwd() if status.server else Path(status.folder)
+                    line = await run_personal_command("ui.status_command", command, folder, given)
                 except NexusError as error:
                     line, failure, self._failed = "", error if command != self._failed else failure, command
                 if line != self.line:

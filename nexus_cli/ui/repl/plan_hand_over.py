@@ -12,10 +12,10 @@ from contextlib import suppress
 
 from nexus_cli.core import event as e
 from nexus_cli.core.limits import AUTO, EDIT, PLAN
-from nexus_cli.session.session import Session
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import SHORTEST, YES
 from nexus_cli.ui.render.question_text import AnswerKey, describe_unclear_answer
+from nexus_cli.ui.repl.agent_connection import AgentConnection
 from nexus_cli.ui.repl.input_queue import InputQueue
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.view import ReplView
@@ -37,18 +37,18 @@ class PlanHandOver:
 
     def __init__(
         self,
-        session: Callable[[], Session],
+        agent: AgentConnection,
         view: ReplView,
         jobs: JobRunner,
         queue: InputQueue,
         show_note: Callable[[str], None],
     ) -> None:
-        self._session, self._view, self._jobs, self._queue, self._show_note = session, view, jobs, queue, show_note
+        self._agent, self._view, self._jobs, self._queue, self._show_note = agent, view, jobs, queue, show_note
 
     def offer(self, ended: Job, outcome: e.Outcome | None) -> None:
         """Ask, if the finished job was a turn in plan mode with an answer, and no other work follows."""
         answered = ended.kind == "turn" and outcome is not None and outcome.ok and outcome.text.strip()
-        if self._jobs.current is None and answered and self._session().status().allow == PLAN:
+        if self._jobs.current is None and answered and self._agent.status.allow == PLAN:
             self._jobs.start(KIND, "", self._ask())
 
     def withdraw(self) -> bool:
@@ -59,7 +59,7 @@ class PlanHandOver:
         return True
 
     async def _ask(self) -> None:
-        auto = [AnswerKey("a", "auto", lasts=True)] if self._session().status().has_sandbox else []
+        auto = [AnswerKey("a", "auto", lasts=True)] if self._agent.status.has_sandbox else []
         keys = [AnswerKey("y", "yes, edit level", lasts=True), *auto, AnswerKey("n", "no, keep planning")]
         text = ""
         with suppress(asyncio.CancelledError):
@@ -72,7 +72,7 @@ class PlanHandOver:
                     return
                 level = LEVELS.get(word, "")
                 if level and any(word.startswith(one.key) for one in keys):
-                    self._proceed(level)
+                    await self._proceed(level)
                     return
                 if len(words) >= SHORTEST and not level and word not in YES:
                     self._send(words)
@@ -82,8 +82,7 @@ class PlanHandOver:
     def _send(self, words: str) -> None:
         self._queue.later.appendleft(TypedMessage(words, words))
 
-    def _proceed(self, level: str) -> None:
-        session = self._session()
-        session.set_level(level)
-        self._show_note(f"Plan mode is off. Permission level: {session.status().allow}.")
+    async def _proceed(self, level: str) -> None:
+        await self._agent.set_level(level)
+        self._show_note(f"Plan mode is off. Permission level: {self._agent.status.allow}.")
         self._send(PROCEED)

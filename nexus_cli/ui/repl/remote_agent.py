@@ -7,38 +7,35 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from nexus_cli.client import CallError, Client
 from nexus_cli.commands import discover
-from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.command import Choice, Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
-from nexus_cli.core.limits import PLAN
-from nexus_cli.core.read_event import read_event
+from nexus_cli.core.read_event import read_event, read_value
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.rpc.jsonrpc import TURN_FAILED
 from nexus_cli.rpc.served_command import refuse_elsewhere
-from nexus_cli.session.session import CYCLE
-from nexus_cli.text.cells import cut, one_line
+from nexus_cli.session.status import Status
 from nexus_cli.ui.print.approver import PersonApprover
+from nexus_cli.ui.repl.agent_connection import AgentConnection
 from nexus_cli.ui.repl.command_context import TerminalContext
 from nexus_cli.ui.repl.input_queue import brief
-from nexus_cli.ui.repl.job_runner import Job
-from nexus_cli.ui.repl.last_turns import CUT_SHORT
-from nexus_cli.ui.repl.repl_backend import ReplBackend
 from nexus_cli.ui.repl.shell_line import ShellLine
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.server_results import ListedAgent
     from nexus_cli.ui.repl.repl import Repl
 
+T = TypeVar("T")
 TRIES = 5
 """Consecutive attempts to reopen a lost connection."""
 WAIT_SECONDS = 1.0
@@ -48,58 +45,49 @@ TURNS = 20
 AT_WORK = ("running", "asking")
 """States of an agent in which a turn runs."""
 CALLS = ("say", "show", "fill", "attach", "start")
-"""Actions at this terminal that a command of the server may request."""
+"""Actions at this terminal that a command of the server may request at any time."""
 ALLOWED_UNTIL = " \N{MIDDLE DOT} until the server ends this agent"
 """Appended to a permission granted for the session, because the command that revokes it is the person's alone."""
 
 
-REMOTE_KEYS = {
-    "Esc": "stops what runs",
-    "Tab": "completes /commands and @files",
-    "!COMMAND": "",
-}
-"""Keys of `/help` and `?` with their meaning here; "" for one that does not work."""
-NO_LIST = "Over --connect there is no list to choose from: name one behind the command."
-PLAN_IS_OPEN = "To go on with this plan: /plan turns plan mode off; then tell the agent to proceed."
-
-
-def served_commands() -> dict[str, Command]:
-    """Return the commands that work in front of an agent of a server."""
-    return {name: one for name, one in discover().items() if one.at_terminal or one.is_served}
-
-
-class RemoteDesk(TerminalContext):
-    """The terminal of a command in front of an agent of a server."""
-
-    def show(self, form: str, value: Mapping[str, Any]) -> None:
-        super().show(form, _help_here(value) if form == "help" else value)
-
-
-class RemoteAgent(ReplBackend):
-    """One agent of a server, as one of its clients sees it."""
+class RemoteAgent(TerminalContext, AgentConnection):
+    """Implements `AgentConnection`: one agent of a server, as one of its clients sees it."""
 
     ends_with_repl = False
-    last_answer = ""
+    lacks = ("Ctrl+B", "!COMMAND")
+    earlier_answer = ""
 
-    def __init__(self, client: Client, agent: ListedAgent, url: str, folder: Path, approver: PersonApprover) -> None:
-        """`folder` of this machine has the files that a message mentions."""
-        self._client, self._agent, self._url, self._folder = client, agent, url, folder
-        self.agent_id = agent["agent_id"]
-        self.desk: TerminalContext
-        """The part of a `CommandContext` that is here; set once after construction."""
+    def __init__(
+        self,
+        client: Client,
+        agent_id: str,
+        status: Mapping[str, Any],
+        url: str,
+        folder: Path,
+        approver: PersonApprover,
+        environ: Mapping[str, str],
+        raw: Callable[[str], None],
+    ) -> None:
+        """`status` is what `get_status` returns; `folder` of this machine has the files that a message mentions;
+        `environ` and `raw` as in `TerminalContext`."""
+        super().__init__(environ, raw)
+        self._client, self.agent_id, self._url, self._folder = client, agent_id, url, folder
+        self._status = self._read_status(status)
         self.status_code = 0
         """The exit status."""
         self._approver = approver
         self._questions: dict[str, asyncio.Task[None]] = {}
         self._expected: list[str] = []
         """Texts of this client whose turn has not begun."""
-        self._in_turn = agent["state"] in AT_WORK
+        self._in_turn = self.status.activity in AT_WORK
         self._steered: list[str] = []
         self._steering = asyncio.Lock()
-        self._seen = agent["next"]
+        self._seen = self.status.next
         """The number of the next event."""
         self._is_calling = False
         """True while the server runs a command of this client."""
+        self._typed = ""
+        """The arguments of the newest command of this client."""
         self._news = asyncio.Event()
         """Set by every event."""
         self._connected = asyncio.Event()
@@ -115,17 +103,16 @@ class RemoteAgent(ReplBackend):
         return self._folder
 
     @property
-    def name(self) -> str:
-        return self.agent_id
+    def status(self) -> Status:
+        return self._status
 
     @property
-    def session_id(self) -> str:
-        """The session of the agent, in the ledger of the server's machine."""
-        return self._agent["session"]
+    def is_cut_short(self) -> bool:
+        return self.status.is_cut_short
 
     @property
     def commands(self) -> Mapping[str, Command]:
-        return served_commands()
+        return {name: one for name, one in discover().items() if one.at_terminal or one.served}
 
     @property
     def undelivered(self) -> Sequence[str]:
@@ -142,7 +129,7 @@ class RemoteAgent(ReplBackend):
                 await self._client.send(self.agent_id, trigger.text, images or None)
             except CallError as error:
                 if error.code != TURN_FAILED:  # the failed turn has shown its own end
-                    raise _error_of(error) from error
+                    raise _nexus_error(error) from error
             await self._catch_up()
         except ConnectionError as error:
             if trigger.text in self._expected:
@@ -168,14 +155,30 @@ class RemoteAgent(ReplBackend):
     async def _catch_up(self) -> None:
         """Read the agent's figures, and wait for the events until now."""
         await self._read_figures()
-        while self._seen < self._agent["next"]:
+        while self._seen < self.status.next:
             self._news.clear()
             await self._news.wait()
-        self.repl.view.invalidate()
 
     async def _read_figures(self) -> None:
-        rows = {row["agent_id"]: row for row in await self._client.list_agents()}
-        self._agent = rows.get(self.agent_id, self._agent)
+        self._status = self._read_status(await self._client.get_status(self.agent_id))
+        self.repl.show_status()
+
+    def _read_status(self, value: Mapping[str, Any]) -> Status:
+        status: Status = read_value(Status, value)
+        return replace(status, server=self._url.rpartition("/")[2])
+
+    def refresh(self) -> None:
+        self._begin(self._refresh())
+
+    async def _refresh(self) -> None:
+        """Read the agent's figures; if that fails, the stream of events fails too and says so."""
+        with suppress(CallError, ConnectionError):
+            await self._read_figures()
+
+    def note(self, event: e.Event) -> None:
+        inner = event.event if isinstance(event, e.AgentEvent) else event
+        if isinstance(inner, e.StepEnd | e.WorkerState | e.CompactionDone):
+            self.refresh()
 
     async def steer(self, trigger: Trigger) -> bool:
         self._steered.append(trigger.text)
@@ -194,9 +197,6 @@ class RemoteAgent(ReplBackend):
         self._begin(self._client.cancel(self.agent_id))
         return True
 
-    def take_back(self) -> list[str]:
-        return []  # they are at the server, as is the newest one
-
     def take_newest(self) -> str:
         if not self._steered:
             return ""
@@ -211,9 +211,6 @@ class RemoteAgent(ReplBackend):
         if not taken["texts"]:
             self.repl.show_note(f"already sent: {brief(text)}", "warn")
 
-    def can_continue(self, outcome: e.Outcome) -> bool:
-        return False  # it is not known here
-
     def watch(self) -> None:
         """Show the turn of another client as running work."""
         if self._in_turn and self.repl.jobs.current is None:
@@ -223,22 +220,21 @@ class RemoteAgent(ReplBackend):
 
     async def run_command(self, command: Command, rest: str) -> None:
         if command.at_terminal:
-            await command.invoke(cast("CommandContext", self.desk), rest)
-        elif not command.is_served:
-            raise refuse_elsewhere(f"/{command.name}")
+            await command.invoke(cast("CommandContext", self), rest)
         else:
+            self._typed = rest
             await self._repeat(await self._call(command.name, rest))
 
     async def _call(self, name: str, rest: str) -> Mapping[str, Any]:
-        """Run a command in the server; its events are shown when this returns."""
+        """Run a command in the server, up to its next choice; its events are shown when this returns."""
+        return await self._finish(self._client.run_command(self.agent_id, name, rest or None, asks=True))
+
+    async def _finish(self, call: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Return the result of a call that runs a command; raise its error as one for the person."""
         self._is_calling = True
         try:
-            result = await self._client.run_command(self.agent_id, name, rest or None)
-            await self._catch_up()
-        except CallError as error:
-            raise _error_of(error) from error
-        except ConnectionError as error:
-            raise NexusError("network", self._url, str(error), "Try again") from error
+            result = await self._with_lines(call)
+            await self._with_lines(self._catch_up())
         finally:
             self._is_calling = False
         return result
@@ -246,58 +242,49 @@ class RemoteAgent(ReplBackend):
     async def _repeat(self, result: Mapping[str, Any]) -> None:
         """Do at this terminal what a command of the server did; raise its error."""
         for call in result["calls"]:
-            if call["method"] in CALLS:
-                getattr(self.desk, call["method"])(**call["params"])
-        if (error := result["error"]) is not None:
+            method, params = call["method"], call["params"]
+            if method in CALLS:
+                getattr(self, method)(**params)
+            elif method == "save":
+                await self._save_here(**params)
+            elif method == "choose":
+                await self._repeat(await self._choose_here(**params))
+            elif method == "reopened":
+                self.repl.renderer.forget()
+                self.earlier_answer = ""
+                if params["shows"]:
+                    await self._with_lines(self.show_conversation())
+        if error := result["error"]:
             raise _nexus_error(error)
+
+    async def _choose_here(self, id: str, title: str, choices: Sequence[Mapping[str, str]]) -> Mapping[str, Any]:
+        """Let the person choose what a command of the server asks for; return how the command ends."""
+        try:
+            key = await self.choose(title, [Choice(**one) for one in choices])
+        except asyncio.CancelledError:
+            self._begin(self._client.choose(self.agent_id, id))
+            raise
+        return await self._finish(self._client.choose(self.agent_id, id, key))
+
+    async def _save_here(self, name: str, default: str, text: str) -> None:
+        """Write a file of the server here: only that of a name which the person typed, or in a folder of that name."""
+        if not self._typed.endswith(name):
+            raise NexusError("refused", name, "the server named another file than you", "Nothing was written")
+        await self.save(name, Path(default).name, (text,))
 
     async def run_shell(self, line: ShellLine) -> None:
         raise refuse_elsewhere("a ! line", "The agent runs commands: ask it")
 
-    def cycle_level(self) -> None:
-        self.repl.jobs.start_background(self._cycle_level())
-
-    async def _cycle_level(self) -> None:
-        """Set the next level that the server allows."""
-        now = self._agent["level"]
-        first = CYCLE.index(now) + 1 if now in CYCLE else 0
-        for level in (*CYCLE[first:], *CYCLE[:first]):
-            await self._call("permissions", level)
-            if self._agent["level"] == level:
-                return
-
-    async def transcript(self, value: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-        if value is None:
-            result = await self._call("transcript", "")
-            if result["error"]:
-                raise _nexus_error(result["error"])
-            value = cast("Mapping[str, Any]", result["calls"][0]["params"]["value"])
-        return {**value, "shell": []}
+    async def set_level(self, level: str) -> None:
+        await self._call("permissions", level)
 
     async def show_conversation(self) -> None:
         """Show the last turns, as a resumed session does."""
         shown = await self._client.get_conversation(self.agent_id, TURNS)
         turns = [[event for line in turn if (event := _event_of(line)) is not None] for turn in shown["turns"]]
         end = {**shown["end"], "open": [] if self._in_turn else shown["end"]["open"]}
-        self.last_answer = end["assistant"]
-        self.repl.show_turns(end, turns)
-        if self._in_turn:
-            self.repl.show_note("This turn is running.")
-        elif not end["finished"]:
-            self.repl.show_note(CUT_SHORT, "warn")
-
-    def status_line(self, width: int) -> str:
-        theme, agent = self.repl.theme, self._agent
-        used = f"{agent['used']:,} tokens"
-        parts = (one_line(agent["model"]), agent["level"], used, f"{self.agent_id} at {self._url}")
-        return theme.paint("dim", cut(f" {theme.signs.dot} ".join(parts), max(0, width - 1), theme.signs.cut))
-
-    def became_idle(self, ended: Job) -> None:
-        """Show the command that goes on with a plan: the question about it is asked only where the session is."""
-        outcome = self.repl.outcome
-        answered = ended.kind == "turn" and outcome is not None and outcome.ok and outcome.text.strip()
-        if answered and self._agent["level"] == PLAN:
-            self.repl.show_note(PLAN_IS_OPEN)
+        self.earlier_answer = end["assistant"]
+        self.repl.show_turns(end, turns, "This turn is running." if self._in_turn else "")
 
     # Events
 
@@ -308,7 +295,7 @@ class RemoteAgent(ReplBackend):
             try:
                 async for line in self._client.events(self.agent_id, after, self._note_connection):
                     after = after if line["type"] == "cut" else line["seq"]
-                    self._take(line)
+                    await self._take(line)
                 why = "the server has ended the connection"
             except CallError as error:
                 self._failed, why = TRIES, str(error)
@@ -316,7 +303,7 @@ class RemoteAgent(ReplBackend):
                 why = str(error)
             self._failed += 1
             if self._failed > TRIES:
-                kept = f"nexus --resume {self.session_id} continues its session on the machine of the server"
+                kept = f"nexus --resume {self.status.session} continues its session on the machine of the server"
                 self.repl.show_note(f"nexus: {self.agent_id} at {self._url} has ended: {why}. {kept}.", "error")
                 self.status_code = 1
                 self.repl.request_exit()
@@ -340,16 +327,16 @@ class RemoteAgent(ReplBackend):
         that it is idle is news.
         """
         await self._read_figures()
-        at_work = self._agent["state"] in AT_WORK
-        if self._seen < self._agent["next"]:
-            self._seen, self._in_turn = self._agent["next"], at_work
+        at_work = self.status.activity in AT_WORK
+        if self._seen < self.status.next:
+            self._seen, self._in_turn = self.status.next, at_work
         elif not at_work:
             self._in_turn = False
         self._news.set()
         self._connected.set()
         self.watch()
 
-    def _take(self, line: Mapping[str, Any]) -> None:
+    async def _take(self, line: Mapping[str, Any]) -> None:
         """Show one object of the stream."""
         if line["type"] == "gap":
             missed = line["last"] - line["first"] + 1
@@ -357,6 +344,9 @@ class RemoteAgent(ReplBackend):
         elif line["type"] == "result":  # of a turn whose end came before this connection
             self._in_turn = False
         elif (event := _event_of(line)) is not None:
+            if isinstance(event, e.TurnEnd):
+                await self._refresh()
+                self.repl.renderer.counted = self.status.changes
             self._show(event)
         self._seen = max(self._seen, line.get("seq", -1) + 1)
         self._news.set()
@@ -381,6 +371,7 @@ class RemoteAgent(ReplBackend):
             if typed := split_attachments(event.text)[0]:
                 self.repl.renderer.show_user_message(typed)
             self.repl.renderer.feed(event)
+            self.repl.hand_over.withdraw()
             self.watch()
             return
         if isinstance(event, e.TurnStart):
@@ -394,51 +385,23 @@ class RemoteAgent(ReplBackend):
         words = answer.why if isinstance(answer, Deny) and answer.said else ""
         await self._client.approve(self.agent_id, key, given, words or None)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _begin(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
         return self.repl.jobs.start_background(self._with_lines(work))
 
-    async def _with_lines(self, work: Coroutine[Any, Any, None]) -> None:
-        """Raise the `NexusError` of a failed call."""
+    async def _with_lines(self, work: Awaitable[T]) -> T:
+        """Return the result of calls; raise the error of one as a `NexusError`."""
         try:
-            await work
+            return await work
         except CallError as error:
-            raise _error_of(error) from error
+            raise _nexus_error(error) from error
         except ConnectionError as error:
-            raise NexusError("network", self._url, str(error)) from error
+            raise NexusError("network", self._url, str(error), "Try again") from error
 
 
-def _help_here(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the report of `/help` without what does not work over --connect."""
-    if command := value.get("command"):
-        return {**value, "command": _command_here(command)}
-    groups = [{**group, "commands": list(map(_command_here, group["commands"]))} for group in value["groups"]]
-    return {**value, "groups": groups, "keys": keys_here(value.get("keys", ()))}
-
-
-def keys_here(keys: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the keys that work over --connect, each with what it does there."""
-    found = [(names, REMOTE_KEYS.get(names, what)) for names, what in keys]
-    return [row for row in found if row[1]]
-
-
-def _command_here(command: Mapping[str, Any]) -> Mapping[str, Any]:
-    if command["name"] not in ("model", "effort"):
-        return command
-    summary = command["summary"].partition(",")[0].rstrip(".") + "."
-    return {
-        **command,
-        "usage": command["usage"].strip("[]"),
-        "summary": summary,
-        "help": f"{command['help']}\n\n{NO_LIST}",
-    }
-
-
-def _error_of(error: CallError) -> NexusError:
-    return _nexus_error(error.data if isinstance(error.data, dict) else {"kind": "refused", "message": str(error)})
-
-
-def _nexus_error(value: Mapping[str, str]) -> NexusError:
+def _nexus_error(value: Mapping[str, str] | CallError) -> NexusError:
     """Return the error that the server has described."""
+    if isinstance(value, CallError):
+        value = value.data if isinstance(value.data, dict) else {"kind": "refused", "message": str(value)}
     what, colon, why = value["message"].partition(": ")
     kind = value["kind"] if value["kind"] in EXIT_STATUS else "refused"
     return NexusError(kind, what if colon else "the server", why if colon else what, value.get("hint", ""))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from nexus_cli.commands import discover, find, parse
@@ -18,18 +19,22 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.event_texts import format_duration
 from nexus_cli.reports.help import KEYS
 from nexus_cli.reports.transcript import transcript_text
+from nexus_cli.session.session import CYCLE
 from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.process_tree import kill_all
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.drawn_report import draw_in_theme
 from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.repl.agent_connection import AgentConnection
 from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief, take_argument
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
-from nexus_cli.ui.repl.last_turns import CUT_SHORT, describe_open_calls, describe_session, last_screenful
+from nexus_cli.ui.repl.last_turns import CUT_SHORT, broke_off, describe_open_calls, describe_session, last_screenful
 from nexus_cli.ui.repl.pager import show_in_pager
-from nexus_cli.ui.repl.repl_backend import ReplBackend
+from nexus_cli.ui.repl.personal_command import StatusCommand
+from nexus_cli.ui.repl.plan_hand_over import PlanHandOver
 from nexus_cli.ui.repl.shell_line import ShellLine
 from nexus_cli.ui.repl.view import ReplView
 
@@ -80,11 +85,10 @@ BAR = 20
 class Repl:
     """One conversation in front of a person. Implements `ReplController`."""
 
-    keys: Sequence[tuple[str, str]] = KEYS
-    """The keys that `?` lists, each with what it does."""
-
-    def __init__(self, backend: ReplBackend, view: ReplView, renderer: RichRenderer, theme: Theme) -> None:
+    def __init__(self, backend: AgentConnection, view: ReplView, renderer: RichRenderer, theme: Theme) -> None:
         self.backend = backend
+        self.keys: Sequence[tuple[str, str]] = [row for row in KEYS if row[0] not in backend.lacks]
+        """The keys that `?` lists, each with what it does."""
         self.view = view
         self.renderer = renderer
         self.theme = theme
@@ -97,6 +101,10 @@ class Repl:
         self.outcome: e.Outcome | None = None
         """The outcome of the newest turn."""
         self.jobs = JobRunner(lambda text, role: self.show_note(text, role), self._ended, self._cancelled)
+        self.hand_over = PlanHandOver(backend, view, self.jobs, self.input_queue, self.show_note)
+        self.status_command = ""
+        """The person's command for a line of their own in the status line."""
+        self._own_status = StatusCommand(self.jobs.start_background, view.invalidate)
         self._steering = asyncio.Lock()
         self._next: TypedMessage | None = None
         self._command_typed = TypedMessage("", "")
@@ -104,7 +112,6 @@ class Repl:
         self._leaving = False
         self._warned_of: Collection[str] = ()
         """The workers that the newest warning before leaving named."""
-        """True once the person was told which workers leaving would stop."""
         self._away = AwayNotifier(view)
         self._shown_output: tuple[str, str] | None = None
         """The output that Ctrl+O showed last."""
@@ -153,11 +160,16 @@ class Repl:
         return self.input_queue.lines(self.backend.undelivered)
 
     def status(self, width: int) -> str:
-        return self.backend.status_line(width)
+        return status_line(self.backend.status, width, self.theme, str(Path.home()), self._own_status.line)
 
     def refresh_status(self) -> None:
         """Read the figures of the status line again."""
         self.backend.refresh()
+        self.show_status()
+
+    def show_status(self) -> None:
+        """Show the newest figures of the agent."""
+        self._own_status.update(self.status_command, self.backend.status)
         self.view.invalidate()
 
     # Actions of the person
@@ -167,7 +179,7 @@ class Repl:
         leaves = typed.text.strip().casefold() in LEAVING
         command = ("exit", "") if leaves else parse(typed.text)
         shell = ShellLine.of(typed.text)
-        if self.backend.withdraw_offer():
+        if self.hand_over.withdraw():
             self.input_queue.later.append(typed)
         elif command is not None:
             self._command(*command, typed)
@@ -212,7 +224,7 @@ class Repl:
     def edit_last(self) -> None:
         """Let the person choose a message; fork before it, and put its text into the box."""
         if self.jobs.current is None:
-            self.jobs.start("command", "/edit", self.backend.run_command(find("edit", discover()), "list"))
+            self.jobs.start("command", "/edit", self.backend.run_command(discover()["edit"], "list"))
 
     def interrupt(self, *, gently: bool = False) -> None:
         """Stop running work: first gently, then with all child processes, then exit nexus."""
@@ -266,7 +278,17 @@ class Repl:
 
     def cycle_level(self) -> None:
         """Change the permission level, even while a turn runs or asks."""
-        self.backend.cycle_level()
+        self.jobs.start_background(self._cycle_level())
+
+    async def _cycle_level(self) -> None:
+        """Set the next level that is allowed; `all` must be named explicitly."""
+        self.hand_over.withdraw()
+        now = self.backend.status.allow
+        first = CYCLE.index(now) + 1 if now in CYCLE else 0
+        for level in (*CYCLE[first:], *CYCLE[:first]):
+            await self.backend.set_level(level)
+            if self.backend.status.allow == level:
+                break
         self.refresh_status()
 
     def toggle_thinking(self) -> None:
@@ -277,16 +299,16 @@ class Repl:
         """Show the whole newest output. If it was shown before, or there is none, show the transcript."""
         last = self.renderer.last_output
         if last is None or last == self._shown_output:
-            self.jobs.start_background(self._show_transcript())
+            self.jobs.start_background(self.backend.run_command(discover()["transcript"], ""))
             return
         self._shown_output = last
         title, text = last
         self.jobs.start_background(show_in_pager(self.view, f"{title}\n{text}"))
 
-    async def _show_transcript(self, value: Mapping[str, Any] | None = None) -> None:
-        made = await self.backend.transcript(value)
-        text = await asyncio.to_thread(transcript_text, made, self.view.width - 1)
-        await show_in_pager(self.view, text, at_end=bool(made["events"] or made["shell"]))
+    async def _show_transcript(self, value: Mapping[str, Any]) -> None:
+        shell = [one for one in self.backend.shell_outputs if one["session"] == value.get("id")]
+        text = await asyncio.to_thread(transcript_text, {**value, "shell": shell}, self.view.width - 1)
+        await show_in_pager(self.view, text, at_end=bool(value["events"] or shell))
 
     # Effects
 
@@ -300,14 +322,16 @@ class Repl:
 
     def show(self, form: str, value: Mapping[str, Any]) -> None:
         self.renderer.show_held()
+        if value.get("keys"):
+            value = {**value, "keys": self.keys}
         if form == "transcript":
             self.jobs.start_background(self._show_transcript(value))
             return
         self.view.put(f"\n{draw_in_theme(form, value, self.view.width, self.theme)}\n")
 
-    def show_turns(self, value: Mapping[str, Any], turns: Iterable[Sequence[e.Event]]) -> None:
-        """Show the end of a resumed conversation: the newest of `turns`, then the open calls; `value` is that of
-        `last_exchange`."""
+    def show_turns(self, value: Mapping[str, Any], turns: Iterable[Sequence[e.Event]], goes_on: str) -> None:
+        """Show the end of a resumed conversation: the newest of `turns`, the open calls, and `goes_on`, which says how
+        the newest turn goes on by itself, "" if it does not; `value` is that of `last_exchange`."""
         drawn, rows = not self.view.echoes, self.view.height - AROUND
         end = last_screenful(turns, rows, self.view.width, self.theme, drawn=drawn, folder=self.renderer.folder)
         self.show_note(describe_session(value, end.turns))
@@ -317,6 +341,10 @@ class Repl:
             self.renderer.keep_output(*end.output)
         for line in describe_open_calls(value):
             self.show_note(line, "warn")
+        if goes_on:
+            self.show_note(goes_on)
+        elif not value["finished"]:
+            self.show_note(CUT_SHORT, "warn")
 
     def _echo(self, text: str) -> None:
         """Print the typed text, unless the terminal shows it already."""
@@ -330,11 +358,9 @@ class Repl:
     def _ended(self, work: Job) -> None:
         """Handle the end of `work` and start the next; after a stop or failure, queued messages stay queued."""
         self.refresh_status()
-        for notice in self.backend.take_notices():
-            self.show_note(f"nexus: {notice}", "warn")
         failed = work.kind == "turn" and self.outcome is not None and self.outcome.has_failed
-        if work.kind == "turn" and not (failed or work.stopped or self._leaving):
-            self.backend.turn_succeeded()
+        if failed and self._begun and self.outcome and broke_off(self.outcome) and self.backend.is_cut_short:
+            self.show_note(CUT_SHORT)
         if work.kind == "turn" and not (failed or work.stopped):
             self.input_queue.release()
         if self._leaving:
@@ -354,6 +380,7 @@ class Repl:
         else:
             self._go_on()
             self.backend.became_idle(work)
+            self.hand_over.offer(work, self.outcome)
         if not self._leaving:
             self.backend.watch()
 
@@ -407,22 +434,18 @@ class Repl:
         """Steer the running turn with `typed`. Images, and messages that come too late, begin a turn of their own."""
         async with self._steering:
             message = await self._message(typed)
+            text, job = message.trigger.text, self.jobs.current
+            if job is not None and job.kind == "turn" and not job.stopped and not message.trigger.parts:
+                self.input_queue.given[text] = message
+                self.view.invalidate()
+                if await self.backend.steer(message.trigger):
+                    return
+                self.input_queue.given.pop(text)
             if self.jobs.current is None:
                 self.jobs.start("turn", "", self._send(typed, message))
-            elif message.trigger.parts or self.jobs.kind != "turn" or self.jobs.current.stopped:
-                self.input_queue.later.append(message)
             else:
-                self.input_queue.given[message.trigger.text] = message
-                if not await self.backend.steer(message.trigger):
-                    self._send_late(typed, self.input_queue.given.pop(message.trigger.text))
-        self.view.invalidate()
-
-    def _send_late(self, typed: TypedMessage, message: QueuedMessage) -> None:
-        """Begin a turn with a message that came too late for the one that ran."""
-        if self.jobs.current is None:
-            self.jobs.start("turn", "", self._send(typed, message))
-        else:
-            self.input_queue.later.append(message)
+                self.input_queue.later.append(message)
+            self.view.invalidate()
 
     async def _send(self, typed: TypedMessage, message: QueuedMessage | None = None, command: str = "") -> None:
         self._echo("" if command else typed.shown)  # the command with the text is on the screen
@@ -450,9 +473,7 @@ class Repl:
             self.input_queue.given.pop(event.text, None)
             event = e.SteeringMessage(shown)
         self.renderer.feed(event)
-        if isinstance(event, e.TurnEnd) and self._begun and self.backend.can_continue(event.outcome):
-            self.show_note(CUT_SHORT)
-        self._away.feed(event, self.backend.name, has_more=bool(self.input_queue.later))
+        self._away.feed(event, self.backend.folder.name, has_more=bool(self.input_queue.later))
         self.backend.note(event)
         self.view.invalidate()
 

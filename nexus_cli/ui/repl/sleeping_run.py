@@ -9,6 +9,7 @@ from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import WAIT
+from nexus_cli.core.run import Run
 from nexus_cli.session.session import Session
 from nexus_cli.ui.repl.job_runner import JobRunner
 
@@ -64,18 +65,14 @@ class SleepingRun:
             self._jobs.start("turn", "", self._go_on(session))
 
     async def _go_on(self, session: Session) -> None:
-        from nexus_cli.runs.live_wait import claim_resumed, end_turn, stop_if_cancelled  # noqa: PLC0415
+        from nexus_cli.runs.live_wait import resume_run  # noqa: PLC0415
 
-        claimed = await claim_resumed(session)
-        if claimed is None or session.ledger is None:
-            return
-        run, trigger = claimed
-        self._show_note(f"{run.id} resumed: {trigger.facts['came']}")
-        try:
-            async with stop_if_cancelled(session, run):
-                await self._run_turn(trigger)
-        finally:
-            end_turn(session.ledger, run, self._outcome(), session.state.costs()[0])
+        async def turn(run: Run, trigger: Trigger) -> e.Outcome | None:
+            self._show_note(f"{run.id} resumed: {trigger.facts['came']}")
+            await self._run_turn(trigger)
+            return self._outcome()
+
+        await resume_run(session, turn)
 
 
 def describe_wait(session: Session) -> str:

@@ -34,7 +34,7 @@ STATUS = Status(
 
 
 def line(width: int, status: Status = STATUS, theme: Theme = PLAIN) -> str:
-    return status_line(status, "main", width, theme, "/home/me")
+    return status_line(replace(status, branch="main"), width, theme, "/home/me")
 
 
 def test_with_room_everything_is_there() -> None:
@@ -109,8 +109,8 @@ def test_tokens_in_use_are_whole_thousands_as_soon_as_there_are_ten(used: int, s
 
 @given(st.text(max_size=40), st.text(max_size=40), st.text(max_size=20), st.integers(0, 300), st.booleans())
 def test_it_never_runs_over_and_steers_nothing(folder: str, model: str, branch: str, width: int, colour: bool) -> None:
-    status = replace(STATUS, folder=folder, model=model, effort=branch)
-    shown = status_line(status, branch, width, Theme(colour=colour), folder[:3])
+    status = replace(STATUS, folder=folder, model=model, effort=branch, branch=branch, server=model)
+    shown = status_line(status, width, Theme(colour=colour), folder[:3])
     assert cells(without_codes(shown)) <= max(0, width - 1)
     assert not any(ord(char) < 32 for char in shown.replace("\x1b[", "").replace("\x1b", "" if colour else "\x1b"))
     if width >= 20:

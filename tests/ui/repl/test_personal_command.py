@@ -119,10 +119,10 @@ def test_beside_the_persons_line_stands_what_asks_for_attention() -> None:
     theme = Theme(colour=False)
     status = replace(STATUS, asking=2, allow="all")
     assert "gpt-5" in line(100, status)
-    shown = status_line(status, "main", 100, theme, own="mine")
+    shown = status_line(status, 100, theme, own="mine")
     assert shown == "mine · all · 2 runs to answer: /runs · 3 left out · not saved"
-    assert status_line(STATUS, "", 12, theme, own="0123456789abcdef") == "0123456789a"[:10] + theme.signs.cut
-    assert status_line(replace(STATUS, drops=0, saved=True), "main", 40, theme, own="mine") == "mine"
+    assert status_line(STATUS, 12, theme, own="0123456789abcdef") == "0123456789a"[:10] + theme.signs.cut
+    assert status_line(replace(STATUS, drops=0, saved=True), 40, theme, own="mine") == "mine"
 
 
 def test_who_is_away_gets_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,17 +12,26 @@ from rpc.serving import Answering, Reply, serving, until
 from ui.repl.test_repl import Kept
 
 from nexus_cli.client import Client
-from nexus_cli.core.request import Request
+from nexus_cli.commands import discover
+from nexus_cli.config.paths import places
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.request import Request, TextDelta
+from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import dispatcher
 from nexus_cli.rpc.http_server import MOST_BODY
+from nexus_cli.session.status import Status
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.repl import remote_agent
-from nexus_cli.ui.repl.remote_agent import RemoteAgent, RemoteDesk
+from nexus_cli.ui.repl.last_turns import CUT_SHORT
+from nexus_cli.ui.repl.plan_hand_over import PROCEED
+from nexus_cli.ui.repl.remote_agent import RemoteAgent
 from nexus_cli.ui.repl.repl import Repl
 
+DOT = " \N{MIDDLE DOT} "
 Scene = Callable[[Repl, Kept], Coroutine[Any, Any, None]]
 
 
@@ -34,17 +43,16 @@ def play(folder: Path, scene: Scene, provider: Answering | None = None, meanwhil
     async def connected() -> None:
         async with serving(folder, provider, **shared) as served:
             await served.client.create_agent("a")
-            (row,) = await served.client.list_agents()
+            status = await served.client.get_status("a")
             if meanwhile:
-                row["state"] = "running"
+                status = {**status, "activity": "running"}
                 await served.client.send("a", meanwhile)
             theme = choose_theme("dark", {}, False)
             approver = PersonApprover(view, lambda question, number: "")
-            agent = RemoteAgent(served.client, row, served.url, folder, approver)
+            agent = RemoteAgent(served.client, "a", status, served.url, folder, approver, {}, lambda raw: None)
             repl = Repl(agent, view, RichRenderer(view.put, lambda: 80, theme), theme)
             repl.draft = lambda: view.box
             agent.connect(repl)
-            agent.desk = RemoteDesk(repl, {}, lambda raw: None)
             reading, running = asyncio.create_task(agent.read_events()), asyncio.create_task(repl.run())
             try:
                 await scene(repl, view)
@@ -165,7 +173,7 @@ def test_an_agent_that_was_seen_at_work_after_its_last_event_is_idle(
     last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
-    real, look, calls = Client.events, Client.list_agents, list[Any]()
+    real, look, calls = Client.events, Client.get_status, list[Any]()
 
     async def breaks_once(client: Client, *given: Any) -> AsyncIterator[Any]:
         calls.append(given)
@@ -174,12 +182,12 @@ def test_an_agent_that_was_seen_at_work_after_its_last_event_is_idle(
             if len(calls) == 1 and event["type"] == last:
                 raise ConnectionError("the connection broke off")
 
-    async def looks_early(client: Client) -> Any:
-        rows = await look(client)
-        return [{**row, "state": "running"} if len(calls) > 1 else row for row in rows]
+    async def looks_early(client: Client, agent: str) -> Any:
+        status = await look(client, agent)
+        return {**status, "activity": "running"} if len(calls) > 1 else status
 
     monkeypatch.setattr(Client, "events", breaks_once)
-    monkeypatch.setattr(Client, "list_agents", looks_early)
+    monkeypatch.setattr(Client, "get_status", looks_early)
 
     async def scene(repl: Repl, view: Kept) -> None:
         await until(lambda: calls)
@@ -269,35 +277,48 @@ def test_help_lists_what_works_over_a_connection(tmp_path: Path) -> None:
         for line in ("/help", "/help all"):
             say(repl, line)
             await idle(repl)
-        assert "choose from a list" not in view.text
-        say(repl, "/help model")
-        await idle(repl)
-        for absent in ("!COMMAND", "! lines", "a message of yours", "/model [NAME]", "/effort [LEVEL]"):
-            assert absent not in view.text
-        for present in ("@FILE", "Esc", "/model NAME", "/effort LEVEL", "there is no list to choose from"):
+        assert "!COMMAND" not in view.text and "Ctrl+B" not in view.text
+        for present in ("@FILE", "twice: back to", "/rewind", "/model [NAME]", "/export"):
             assert present in view.text
+        assert "/login" not in view.text and "/memory" in view.text
 
     play(tmp_path, scene)
 
 
-def test_a_plan_is_followed_by_the_way_to_go_on_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("allow", "level"), [("all", "edit"), ("read", "ask")])
+def test_a_plan_is_carried_out_at_the_level_that_the_person_and_the_server_allow(
+    tmp_path: Path, allow: str, level: str
+) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        view.answers = ["y"]
+        say(repl, "/plan how would you do it")
+        await until(lambda: f"echo {PROCEED}" in view.text)
+        await idle(repl)
+        assert f"Plan mode is off. Permission level: {level}." in view.text and len(view.asked) == 1
+
+    play(tmp_path, scene, allow=allow)
+
+
+def test_a_plan_that_another_client_carries_out_is_no_question_any_more(tmp_path: Path) -> None:
+    provider = Answering(gates={"go on": asyncio.Event()})
+
     async def scene(repl: Repl, view: Kept) -> None:
         say(repl, "/plan how would you do it")
-        await until(lambda: remote_agent.PLAN_IS_OPEN in " ".join(view.text.split()))
-        say(repl, "/plan")
-        await idle(repl)
-        say(repl, "proceed")
-        await until(lambda: "echo proceed" in view.text)
-        await idle(repl)
-        assert " ".join(view.text.split()).count(remote_agent.PLAN_IS_OPEN) == 1
+        await until(lambda: view.asked)
+        assert isinstance(repl.backend, RemoteAgent)
+        sending = asyncio.create_task(repl.backend._client.send("a", "go on"))
+        await until(lambda: repl.jobs.kind == "turn")
+        provider.gates["go on"].set()
+        await sending
+        await until(lambda: "echo go on" in view.text)
 
-    play(tmp_path, scene, allow="edit")
+    play(tmp_path, scene, provider, allow="edit")
 
 
 def test_the_level_goes_round_below_that_of_the_server(tmp_path: Path) -> None:
     async def scene(repl: Repl, view: Kept) -> None:
         for level in ("edit", "plan", "ask", "edit"):
-            await until(lambda level=level: f" {level} " in repl.status(80))  # type: ignore[misc]
+            await until(lambda level=level: repl.status(200).split(DOT)[1] == level)  # type: ignore[misc]
             repl.cycle_level()
 
     play(tmp_path, scene, allow="edit")
@@ -334,3 +355,130 @@ def test_the_transcript_is_that_of_the_server(tmp_path: Path, monkeypatch: pytes
         assert paged[0] == paged[1] and "echo hello" in paged[0]
 
     play(tmp_path, scene)
+
+
+def changes(request: Request) -> Reply:
+    """Writes a file, then says so."""
+    is_done = request.messages[-1]["role"] == "tool"
+    return "written" if is_done else [("write_file", {"path": "new.txt", "content": "one\n"})]
+
+
+def test_a_message_is_gone_back_to_with_its_files_and_the_session_of_before_is_resumed(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "make it")
+        await idle(repl)
+        assert (tmp_path / "new.txt").exists() and "1 file (+1 -0)" in view.text and "/undo takes it back" in view.text
+        before = repl.backend.status.session
+        view.answers = ["1", "1"]
+        say(repl, "/rewind")
+        await idle(repl)
+        assert not (tmp_path / "new.txt").exists() and view.box == "make it" and "1 file removed" in view.text
+        assert repl.backend.status.session != before
+        shown = len(view.text)
+        say(repl, f"/resume {before}")
+        await idle(repl)
+        assert "written" in view.text[shown:] and repl.backend.status.session == before
+        say(repl, "/redo")
+        await idle(repl)
+        assert (tmp_path / "new.txt").exists()
+        view.answers = ["", ""]
+        say(repl, "/rewind")
+        await idle(repl)
+        assert "Nothing was changed." in view.text and (tmp_path / "new.txt").exists()
+
+    play(tmp_path, scene, Answering(changes), allow="all")
+
+
+def test_the_status_line_has_the_figures_of_the_session_in_the_server(tmp_path: Path) -> None:
+    figures: list[Status] = []
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        first = repl.status(200).split(DOT)
+        assert first[0] == "played" and first[-1] == "$0.00" and "- of" not in repl.status(200), "it is estimated"
+        say(repl, "hello")
+        await idle(repl)
+        say(repl, "/goal finish --until 'test -e nothing'")
+        await until(lambda: "until test -e nothing" in repl.status(300))
+        repl.interrupt()
+        await idle(repl)
+        await until(lambda: repl.backend.status.activity == "idle")
+        figures.append(repl.backend.status)
+        shown = repl.status(300)
+        assert f"at {figures[0].server}" in shown and "next uncached" in shown and "until" in shown
+        assert shown == status_line(figures[0], 300, repl.theme, str(Path.home()))
+
+    ends = asyncio.Event()
+    provider = Answering(gates={"finish": ends})
+    play(tmp_path, scene, provider, allow="all")
+    info = Ledger.open_for_reading(places().ledger).session(figures[0].session)
+    assert (figures[0].model, figures[0].folder) == (info.model, str(tmp_path)) and figures[0].used > 0
+
+
+def test_an_export_is_written_here_and_no_file_that_the_person_has_not_named(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        here = tmp_path / "here"
+        here.mkdir()
+        agent = repl.backend
+        assert isinstance(agent, RemoteAgent)
+        agent._folder = here
+        say(repl, "hello")
+        await idle(repl)
+        for name in ("", " mine.md"):
+            say(repl, f"/export md{name}")
+            await idle(repl)
+        assert [path.suffix for path in here.iterdir()] == [".md", ".md"] and (here / "mine.md").exists()
+        assert {path.name for path in tmp_path.iterdir()} == {"here"}, "nothing is written where the server runs"
+        with pytest.raises(NexusError, match="another file"):
+            await agent._save_here("../taken.md", "x.md", "text")
+        await agent._save_here("", "../../taken.md", "text")
+        assert (here / "taken.md").exists() and not (tmp_path / "taken.md").exists()
+
+    play(tmp_path, scene)
+
+
+def test_every_command_works_or_is_refused_on_one_line(tmp_path: Path) -> None:
+    refused = [name for name, one in discover().items() if not (one.served or one.at_terminal)]
+    permits = ["config permissions.allow all", "memory add user x", "permissions allow bash(*)", "resume --stop 01J"]
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "hello")
+        await idle(repl)
+        for line in (*refused, *permits):
+            before = len(view.text)
+            say(repl, f"/{line}")
+            await idle(repl)
+            said = [row for row in view.text[before:].splitlines() if row.strip()]
+            assert sum("it does not work over" in row for row in said) == 1 and "Traceback" not in str(said), said
+        for name in sorted(discover().keys() - {*refused, "exit", "editor"}):
+            view.answers = [""] * 3
+            before = len(view.text)
+            say(repl, f"/{name}")
+            await idle(repl)
+            assert "it does not work over" not in view.text[before:], name
+
+    play(tmp_path, scene, allow="edit")
+
+
+def test_a_turn_that_breaks_off_names_the_command_that_resumes_it(tmp_path: Path) -> None:
+    provider = Answering()
+    whole = provider.stream
+
+    async def breaks(request: Request) -> AsyncIterator[Any]:
+        if len(provider.asked) == 0:
+            provider.asked.append("broken")
+            yield TextDelta("half of it")
+            raise ProviderError("network", "the connection was lost", "Check the connection", started=True)
+        async for delta in whole(request):
+            yield delta
+
+    provider.stream = breaks  # type: ignore[method-assign]
+
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "begin")
+        await idle(repl)
+        assert CUT_SHORT in " ".join(view.text.split())
+        say(repl, "/continue")
+        await until(lambda: "echo" in view.text)
+        await idle(repl)
+
+    play(tmp_path, scene, provider)

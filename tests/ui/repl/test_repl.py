@@ -41,7 +41,6 @@ from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.question_text import AnswerKey, line_prompt, question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
-from nexus_cli.ui.repl.command_context import ReplCommandContext
 from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.local_session import LocalSession
 from nexus_cli.ui.repl.pager import PAGED
@@ -130,11 +129,11 @@ class Stage:
             return open_session(options, settings, earlier=earlier, **parts)
 
         renderer = RichRenderer(self.view.put, lambda: self.view.width, theme)
-        self.backend = LocalSession(open_(opening, SETTINGS))
+        session = open_(opening, SETTINGS)
+        self.backend = LocalSession(session, opening, SETTINGS, open_, {}, lambda raw: None)
         self.repl = Repl(self.backend, self.view, renderer, theme)
         self.backend.connect(self.repl)
         self.repl.draft = lambda: self.view.box
-        self.backend.desk = ReplCommandContext(self.repl, self.backend, opening, SETTINGS, {}, open_, lambda raw: None)
 
     @property
     def session(self) -> Session:
@@ -418,10 +417,9 @@ def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> N
 def test_a_new_session_says_what_its_first_request_would_take(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("Answer in rhyme.\n" * 40)
     stage = Stage(tmp_path, lambda request: "fine")
-    assert "- of" in stage.repl.status(80), "nobody knows it yet"
 
     async def scene() -> None:
-        assert "- of" in stage.repl.status(80)
+        assert "- of" in stage.repl.status(80), "nobody knows it yet"
         stage.repl.refresh_status()
         await stage.until(lambda: "- of" not in stage.repl.status(80))
         used = int(live_report(stage.session.state)["budget"]["used"]["total"])
@@ -812,13 +810,12 @@ def test_the_answer_of_an_earlier_session_is_not_that_of_the_next(tmp_path: Path
     stage = Stage(tmp_path, lambda request: "the first answer")
 
     async def scene() -> None:
-        assert stage.backend.desk is not None
         stage.type("one")
         await stage.idle()
-        assert stage.backend.desk.last_answer == "the first answer"
+        assert stage.backend.last_answer == "the first answer"
         stage.type("/clear")
         await stage.idle()
-        assert stage.backend.desk.last_answer == ""
+        assert stage.backend.last_answer == ""
 
     stage.play(scene())
 
@@ -991,10 +988,9 @@ def test_a_menu_breaks_between_words_and_says_which_answers_count(tmp_path: Path
     stage.view.width = 24
 
     async def scene() -> None:
-        assert stage.backend.desk is not None
         stage.view.answers = ["7", "2"]
         choices = [Choice("a", "the first of the choices"), Choice("b", "second")]
-        assert await stage.backend.desk.choose("Which one of them is it?", choices) == "b"
+        assert await stage.backend.choose("Which one of them is it?", choices) == "b"
 
     stage.play(scene())
     assert stage.view.asked == [
@@ -1012,10 +1008,9 @@ def test_words_at_a_menu_are_searched_for_among_what_it_does_not_list(tmp_path: 
         return found[:30], len(found)
 
     async def scene() -> None:
-        assert stage.backend.desk is not None
         for answers, key in ((["n 39"], "k39"), (["n 3", "2"], "k30")):
             stage.view.answers.extend(answers)
-            assert await stage.backend.desk.choose("Which?", every[:30], search) == key
+            assert await stage.backend.choose("Which?", every[:30], search) == key
 
     stage.play(scene())
     assert "... and 20 more" in stage.view.asked[0] and "  1  session 3\n  2  session 30" in stage.view.asked[2]
@@ -1057,12 +1052,10 @@ def test_keys_change_the_level_and_edit_the_last_message_without_a_word(tmp_path
         stage.type("first")
         await stage.idle()
         before = stage.text
-        levels = []
-        for _ in range(5):
+        for level in ("ask", "edit", "auto", "plan", "ask"):
             stage.repl.cycle_level()
-            await stage.idle()
-            levels.append(stage.session.status().allow)
-        assert levels == ["ask", "edit", "auto", "plan", "ask"] and stage.text == before
+            await stage.until(lambda: stage.session.status().allow == level)  # noqa: B023
+        assert stage.text == before
         stage.view.answers = ["1"]
         stage.repl.edit_last()
         await stage.idle()
@@ -1184,7 +1177,8 @@ def test_the_commands_are_imported_beside_the_loop(tmp_path: Path, monkeypatch: 
 
 
 def test_the_footer_reads_its_dollars_again_when_a_worker_has_spent_some() -> None:
-    local = LocalSession(cast(Any, None))
+    nothing = cast(Any, None)
+    local = LocalSession(nothing, nothing, nothing, nothing, {}, nothing)
     spent = e.StepEnd(1, "stop", Usage(cost_usd=0.0192))
     for event, is_read in ((e.AgentEvent("w1", "01", e.Text("x")), False), (e.AgentEvent("w1", "01", spent), True)):
         local._status = cast(Any, "figures")
@@ -1237,3 +1231,14 @@ def test_a_person_is_asked_for_the_port_of_a_job_and_sees_its_address(tmp_path: 
     ran, forwarded = stage.view.asked
     assert "http.server" in ran and f"port {port} of j1 to 127.0.0.1 for your browser" in forwarded, stage.view.asked
     assert f"j1 http://127.0.0.1:{port} until j1 ends" in stage.text.replace("\n  ", " "), stage.text
+
+
+def test_help_lists_the_keys_of_ones_own(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+    stage.repl.keys = (*stage.repl.keys, ("F5", "redraw"))
+
+    async def scene() -> None:
+        stage.type("/help all")
+        await stage.until(lambda: "F5" in stage.text and "!COMMAND" in stage.text)
+
+    stage.play(scene())

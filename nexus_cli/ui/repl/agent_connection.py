@@ -1,35 +1,42 @@
-"""The seam between the REPL and the conversation behind it: a session of this process, or an agent of a server."""
+"""The protocol between the REPL and the agent behind it: a session of this process, or an agent of a server."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from nexus_cli.commands.command import Command
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.session.status import Status
 from nexus_cli.ui.repl.job_runner import Job
 from nexus_cli.ui.repl.shell_line import ShellLine
 
 
-class ReplBackend(Protocol):
-    """The conversation behind a REPL. Events of turns, workers and commands go to `Repl.feed`.
+class AgentConnection(Protocol):
+    """The agent behind a REPL. Events of turns, workers and commands go to `Repl.feed`.
 
-    A backend that extends this class lacks what it does not define: workers, shell output, notices, offers.
+    A connection that extends this class lacks what it does not define: workers, shell output, notices, own commands.
     """
 
     ends_with_repl: bool
     """False if a running turn goes on when the person leaves."""
+    lacks: Sequence[str] = ()
+    """Keys of `?` and `/help` that do not work."""
 
     @property
     def folder(self) -> Path:
         """The folder of the files that a message mentions."""
 
     @property
-    def name(self) -> str:
-        """Its name in a notification."""
+    def status(self) -> Status:
+        """The newest figures of its session."""
+
+    @property
+    def is_cut_short(self) -> bool:
+        """True if `/continue` resumes the newest turn."""
 
     @property
     def commands(self) -> Mapping[str, Command]:
@@ -51,8 +58,9 @@ class ReplBackend(Protocol):
         return ""
 
     @property
-    def last_answer(self) -> str:
-        """The newest answer from before this REPL, "" for none."""
+    def shell_outputs(self) -> Iterable[Mapping[str, Any]]:
+        """Outputs of `!` lines for the transcript, each with its session and the newest entry at its time."""
+        return ()
 
     @property
     def undelivered(self) -> Sequence[str]:
@@ -78,12 +86,10 @@ class ReplBackend(Protocol):
 
     def take_back(self) -> list[str]:
         """Take back the undelivered texts, oldest first, as far as that is possible."""
+        return []
 
     def take_newest(self) -> str:
         """Take back the newest undelivered text; "" if that is impossible."""
-
-    def can_continue(self, outcome: e.Outcome) -> bool:
-        """True if a turn failed so that `/continue` resumes it."""
 
     async def run_command(self, command: Command, rest: str) -> None:
         """Run a slash command."""
@@ -91,41 +97,22 @@ class ReplBackend(Protocol):
     async def run_shell(self, line: ShellLine) -> None:
         """Run a `!` line."""
 
-    def cycle_level(self) -> None:
-        """Switch to the next permission level."""
-
-    async def transcript(self, value: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-        """Return the report of a transcript, that of this conversation without `value`, with its `shell` outputs."""
+    async def set_level(self, level: str) -> None:
+        """Set the permission level, as far as settings or the server allow; `status` has it then."""
 
     def store_attachments(self) -> bool:
         """Store the attachments of the next message; False if they are lost with the REPL."""
         return False
 
-    def status_line(self, width: int) -> str:
-        """Return the status line in at most `width` columns."""
-
     def refresh(self) -> None:
-        """Read the figures of the status line again."""
-        return None
+        """Read the figures of `status` again, and show new notices."""
 
     def note(self, event: e.Event) -> None:
         """Take notice of an event that was shown."""
-        return None
-
-    def take_notices(self) -> list[str]:
-        """Return notices since the last call."""
-        return []
-
-    def withdraw_offer(self) -> bool:
-        """Withdraw the question that follows a turn; False if none is open."""
-        return False
-
-    def turn_succeeded(self) -> None:
-        """Begin in the background what follows a turn."""
-        return None
 
     def became_idle(self, ended: Job) -> None:
-        """Offer the person what may follow `ended`, if no other work does."""
+        """Begin what follows `ended`, if the person gave no other work."""
+        return None
 
     def watch(self) -> None:
         """Look for turns that begin by themselves."""

@@ -1,0 +1,73 @@
+"""Read the figures of a session for the status line, and in the background what takes longer: the tokens of the next
+request while the session does not know them, the cache history of a resumed session, the time when the cache expires.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.reports.context import estimate_next_tokens
+from nexus_cli.session.cold_request import seconds_until_cold, warn_of_cold_request
+from nexus_cli.session.draft import prepare_next_request
+from nexus_cli.session.git_branch import read_branch
+from nexus_cli.session.session import Session
+from nexus_cli.session.status import Status
+
+LATER = 0.4
+"""Seconds before a look, so that the prompt appears first."""
+
+
+class StatusReader:
+    """Reads the status of a session, and tells when it is worth reading again."""
+
+    def __init__(
+        self,
+        start_background: Callable[[Coroutine[Any, Any, None]], object],
+        refresh: Callable[[], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        """`start_background` runs work on the loop; `refresh` reads the status line again; `warn` shows a line."""
+        self._background, self._refresh, self._warn = start_background, refresh, warn
+        self._found: dict[Hashable, Any] = {}
+        """What a look has found, None while it runs or if it failed."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def read(self, session: Session) -> Status:
+        """Return the status; warn of a next request that misses the cache at some cost."""
+        status, state = replace(session.status(), branch=read_branch(session.folder)), session.state
+        conversation = state.engine.conversation
+        if not status.settled:
+            key = (status.session, status.model, status.effort, status.used, status.waiting)
+            return replace(status, used=self._look(session, key, estimate_next_tokens) or status.used)
+        if session.busy:
+            return status
+        if conversation.sent.last is None:
+            if state.resumed:
+                self._look(session, session.id, prepare_next_request)
+            return status
+        if line := warn_of_cold_request(state):
+            self._warn(f"{line[:1].upper()}{line[1:]}.")
+        if self._timer is not None:
+            self._timer.cancel()
+        seconds = seconds_until_cold(state) or 0
+        self._timer = asyncio.get_running_loop().call_later(seconds + 1, self._refresh) if seconds > 0 else None
+        return status
+
+    def _look(self, session: Session, key: Hashable, work: Callable[[Any], Any]) -> Any:
+        """Return what `work` finds in the session, None until it has: it runs once, in the background."""
+        if key not in self._found:
+            self._found[key] = None
+            self._background(self._find(session, key, work))
+        return self._found.get(key)
+
+    async def _find(self, session: Session, key: Hashable, work: Callable[[Any], Any]) -> None:
+        with suppress(NexusError, asyncio.CancelledError):  # the turn shows the error; the REPL may end
+            await asyncio.sleep(LATER)
+            if not session.busy:
+                self._found[key] = await asyncio.to_thread(work, session.state)
+                self._refresh()
