@@ -123,13 +123,17 @@ def _changed(source: Source, befores: Sequence[Run], done: str) -> Report[Any]:
 
 
 async def list_and_answer(context: CommandContext, run: OneRun = "") -> None:
-    """List the runs, and answer what those of this project ask; one that is answered goes on here. With ID show it."""
+    """List the runs, and answer what those of this project ask; one that is answered goes on here. With ID show it.
+
+    A client of a server answers none.
+    """
     source = read_source(context)
     if run:
         show_report(context, build_run(source, run))
         return
     show_report(context, build_list(source))
-    await _answer_waiting(context, source)
+    if not context.options.served:
+        await _answer_waiting(context, source)
 
 
 async def _answer_waiting(context: CommandContext, source: Source) -> None:
@@ -218,7 +222,7 @@ NOUN = Noun(
     "runs",
     "run",
     (
-        Verb(list_and_answer, authority=Authority.PERMITS),
+        Verb(list_and_answer),
         Verb(build_list, "list"),
         Verb(build_run, "show", complete=_complete_runs),
         Verb(cancel_run, "cancel", Authority.PERMITS, "write", complete=_complete_runs),

@@ -24,20 +24,20 @@ def read_event(line: Mapping[str, Any]) -> Event | None:
     found = _KINDS.get(str(line["type"]))
     if found is None:
         return None
-    event: Event = _read_value(found, line)
+    event: Event = read_value(found, line)
     if "agent" in line and "lane" in line:
         return AgentEvent(str(line["agent"]), str(line["lane"]), event)
     return event
 
 
-def _read_value(kind: Any, value: Any) -> Any:
+def read_value(kind: Any, value: Any) -> Any:
     """Restore a value of type `kind` from the output of `to_json_value`."""
     if get_origin(kind) is Annotated:
         return value
     parts = [part for part in get_args(kind) if part is not type(None)]
     if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, Mapping):
         hints = type_hints(kind)
-        made = {f.name: _read_value(hints[f.name], value[f.name]) for f in fields(kind) if f.name in value}
+        made = {f.name: read_value(hints[f.name], value[f.name]) for f in fields(kind) if f.name in value}
         if kind is Usage and not made.get("cost"):
             made.pop("cost", None)
         return kind(**made)
@@ -45,8 +45,8 @@ def _read_value(kind: Any, value: Any) -> Any:
         if value is None or not parts:
             return value
         is_answer = isinstance(value, Mapping) and "answer" in value
-        return _read_value(_ANSWERS[value["answer"]] if is_answer else parts[0], value)
+        return read_value(_ANSWERS[value["answer"]] if is_answer else parts[0], value)
     if get_origin(kind) is tuple and isinstance(value, list):
         each = parts[:1] * len(value) if Ellipsis in parts else parts
-        return tuple(_read_value(*pair) for pair in zip(each, value, strict=True))
+        return tuple(read_value(*pair) for pair in zip(each, value, strict=True))
     return value

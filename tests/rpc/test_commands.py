@@ -29,6 +29,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import draw_report
 from nexus_cli.rpc import dispatcher, served_command
 from nexus_cli.rpc.served_command import ServedContext, find_served
+from nexus_cli.session.options import Options
 from nexus_cli.ui.render.theme import Theme
 
 AT_TERMINAL = {"copy", "editor", "exit", "help"}
@@ -132,7 +133,11 @@ async def test_no_client_may_give_a_verb_that_permits(tmp_path: Path) -> None:
     """The server and the editor's door ask `find_served` before they run a command."""
     async with serving(tmp_path, allow="edit") as served:
         agent = await served.pool.create("a")
-        context = ServedContext(lambda: agent.session, lambda event: None, lambda options: None)
+
+        async def reopen(options: Options) -> None:
+            raise AssertionError("nothing is opened")
+
+        context = ServedContext(lambda: agent.session, lambda event: None, reopen)
         for command in discover().values():
             for verb in command.verbs:
                 if verb.authority is Authority.PERMITS or verb.is_local:

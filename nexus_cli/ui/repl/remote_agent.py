@@ -112,7 +112,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     @property
     def commands(self) -> Mapping[str, Command]:
-        return {name: one for name, one in discover().items() if one.at_terminal or one.served}
+        return {name: one for name, one in discover().items() if one.at_terminal or one.is_served}
 
     @property
     def undelivered(self) -> Sequence[str]:

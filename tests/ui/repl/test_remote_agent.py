@@ -437,7 +437,7 @@ def test_an_export_is_written_here_and_no_file_that_the_person_has_not_named(tmp
 
 
 def test_every_command_works_or_is_refused_on_one_line(tmp_path: Path) -> None:
-    refused = [name for name, one in discover().items() if not (one.served or one.at_terminal)]
+    refused = [name for name, one in discover().items() if not (one.is_served or one.at_terminal)]
     permits = ["config permissions.allow all", "memory add user x", "permissions allow bash(*)", "resume --stop 01J"]
 
     async def scene(repl: Repl, view: Kept) -> None:
