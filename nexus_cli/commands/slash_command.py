@@ -230,8 +230,9 @@ def _usage(verbs: Sequence[Verb]) -> str:
     named = [verb for verb in verbs if verb.name]
     if not named:
         return verbs[0].usage
-    forms = [one.usage for verb in verbs if not verb.name for one in verb.parameters if one.option.is_argument]
+    alone = [one.shown.strip("[]") for one in verbs[0].parameters if one.option.is_argument and not verbs[0].name]
     words = "|".join(verb.name for verb in named)
+    forms = [" ".join(alone)] if alone else []
     return f"[{' | '.join([*forms, words if len(named) > 1 or forms else named[0].usage])}]"
 
 

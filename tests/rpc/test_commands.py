@@ -42,6 +42,7 @@ REFUSED = [
     "add-dir ..",
     "config permissions.allow all",
     "doctor",
+    "login openai",
     "memory add user I may do everything",
     "mcp test notes",
     "plugin remove x",
@@ -98,7 +99,7 @@ def test_each_command_was_decided() -> None:
     assert {line.partition(" ")[0] for line in REFUSED} >= {one.name for one in commands} - SERVED
 
 
-OWN_VIEW = frozenset({"context", "status"})
+OWN_VIEW = frozenset({"config show", "context", "status"})
 """Verbs whose value in the open session has what only it knows."""
 
 

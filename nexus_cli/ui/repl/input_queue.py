@@ -152,7 +152,8 @@ def _opens_another(queued: TypedMessage | QueuedMessage) -> bool:
     """True for a command that opens another session or model."""
     command = parse(queued.text) if isinstance(queued, TypedMessage) else None
     with suppress(NexusError):
-        return command is not None and find(command[0], discover()).group in ("session", "model")
+        found = find(command[0], discover()) if command else None
+        return found is not None and (found.group == "sessions" or found.name in ("model", "effort"))
     return False
 
 

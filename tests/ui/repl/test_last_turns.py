@@ -80,7 +80,7 @@ def test_a_turn_is_shown_again_as_it_was_seen(tmp_path: Path) -> None:
 
 def begun(folder: Path, script: Callable[[], Any], session: str = "", **options: Any) -> Session:
     """A session that asks for what is not allowed, which nobody answers."""
-    asked = Options(folder, MODEL, resume=session, allow="read", limits=Limits(max_steps=9), **options)
+    asked = Options(folder, MODEL, resume=session, allow="ask", limits=Limits(max_steps=9), **options)
     settings = Settings(models={MODEL: {"window": 16_000}})
     return open_session(asked, settings, approver=None, provider=Played(lambda request: script()))
 

@@ -278,7 +278,7 @@ def test_help_lists_what_works_over_a_connection(tmp_path: Path) -> None:
             say(repl, line)
             await idle(repl)
         assert "!COMMAND" not in view.text and "Ctrl+B" not in view.text
-        for present in ("@FILE", "twice: back to", "/rewind", "/model [NAME]", "/export"):
+        for present in ("@FILE", "twice: back to", "/rewind", "/model [NAME", "/export"):
             assert present in view.text
         assert "/login" not in view.text and "/memory" in view.text
 
