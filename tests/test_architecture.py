@@ -448,18 +448,18 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_451, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (65_176, 0, 5),
+    "cli": (64_272, 0, 5),
     "client": (2_407, 0, 2),
-    "commands": (25_688, 0, 17),
+    "commands": (25_687, 0, 17),
     "config": (32_356, 0, None),
     "context": (9_917, 0, 23),
     "conversation": (39_565, 0, 164),
-    "core": (43_629, 0, None),
+    "core": (43_637, 0, None),
     "defaults": (0, 30_996, 0),
     "engine": (61_293, 0, 83),
     "hooks": (6_554, 0, 17),
     "imports": (13_746, 0, 8),
-    "ledger": (50_218, 0, 28),
+    "ledger": (50_200, 0, 28),
     "mcp": (17_167, 0, 18),
     "permission": (10_469, 0, 41),
     "plugins": (6_199, 0, 22),
@@ -467,17 +467,17 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "reports": (76_704, 8_414, None),
     "rpc": (16_398, 0, 15),
     "rules": (29_567, 0, 17),
-    "runs": (23_901, 0, 46),
+    "runs": (23_987, 0, 43),
     "sandbox": (39_824, 0, 26),
     "sections": (37_422, 0, 63),
     "service_list": (303, 0, 2),
-    "session": (54_185, 0, 88),
+    "session": (54_191, 0, 88),
     "spaces": (10_462, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (2_233, 0, None),
     "tools": (55_436, 27_172, 48),
     "tree undo worktrees": (66_580, 0, 53),
-    "ui": (101_192, 0, 47),
+    "ui": (101_040, 0, 50),
     "workers": (9_505, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -491,7 +491,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (950_601, 67_619)
+SUM = (949_626, 67_619)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from nexus_cli.cli.command_options import Json, working_folder
-from nexus_cli.cli.confirm import can_confirm
+from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.print_report import print_json, print_text, print_value
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
@@ -26,7 +25,7 @@ from nexus_cli.config.settings import (
 )
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.settings import toml_literal
-from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
+from nexus_cli.ui.print.stream import write_stderr_line
 
 NEGATIVE = re.compile(r"-[\d.][\w.]*")
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Show and change the settings.")
@@ -144,6 +143,4 @@ def _again(error: NexusError) -> bool:
     if not can_confirm():
         return False
     write_stderr_line(error.line)
-    QuietStream(Stream(2)).write("Press Enter to edit again, or k to keep the file as it was: ")
-    answer = sys.stdin.readline()
-    return bool(answer) and answer.strip().lower() not in ("k", "keep", "n", "no", "q")
+    return confirm("Edit it again? (no keeps the file as it was)", "y")

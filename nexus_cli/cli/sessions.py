@@ -117,8 +117,7 @@ def stop(
     if not yes:
         if not can_confirm():
             raise NexusError("usage", f"session {session}", f"it would end {named}, process {owner.pid}", "Add --yes")
-        write_stderr_line(f"End {named}, process {owner.pid}? Completed steps are kept.")
-        if not confirm(""):
+        if not confirm(f"End {named}, process {owner.pid}? Completed steps are kept."):
             return 0
     if not ledger.end_owner(session, owner):
         raise NexusError("usage", f"session {session}", "it has just been closed", "nexus sessions list --running")
@@ -166,5 +165,4 @@ def delete(
 
 def _sure(info: SessionInfo) -> bool:
     name = f' "{info.name}"' if info.name else ""
-    write_stderr_line(f"Delete session {info.id}{name} with {plural(info.entries, 'entry', 'entries')} for good?")
-    return confirm("")
+    return confirm(f"Delete session {info.id}{name} with {plural(info.entries, 'entry', 'entries')} for good?")

@@ -40,6 +40,8 @@ class Question:
     """The rule that asks, with its origin; "" if the level does."""
     agent: str = ""
     """The worker that makes the call; "" for the session itself."""
+    run: str = ""
+    """The unattended run that makes the call, for a person: "Ana (run-3)"; "" for other calls."""
 
 
 @dataclass(frozen=True, slots=True)

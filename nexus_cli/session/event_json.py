@@ -10,7 +10,7 @@ from pathlib import PurePath
 from types import UnionType
 from typing import TYPE_CHECKING, Any, cast, get_args, get_origin, get_type_hints
 
-from nexus_cli.core.approval import Allow, Defer, Deny
+from nexus_cli.core.approval import Allow, Defer, Deny, Question
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalAnswer, ApprovalRequest, ContextDrop, Event, ToolQueue
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from nexus_cli.core.json_types.ask_result import AskResult, UsageObject
 
 _OMITTED: Mapping[type, Sequence[str]] = {
+    Question: ("run",),
     ToolCall: ("is_wrapped",),
     ToolResult: ("edits", "full", "memos", "outline", "parts"),
 }
-"""Fields that only the ledger, or requests to the model need; one of them may be 64 MiB long."""
+"""Fields that only the ledger, requests to the model, or a question at a terminal need; one may be 64 MiB long."""
 _ANSWERS = {Allow: "allow", Deny: "deny", Defer: "defer"}
 
 

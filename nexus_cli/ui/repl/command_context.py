@@ -13,6 +13,7 @@ from nexus_cli.core.limits import name_level
 from nexus_cli.reports.sessions import short_id
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.repl.clipboard import copy_to_clipboard
 from nexus_cli.ui.repl.input_queue import Attachment
@@ -57,7 +58,7 @@ class TerminalContext:
 
     async def ask_hidden(self, prompt: str) -> str | None:
         with self._repl.jobs.wait_for_user():
-            return await self._repl.view.hidden_line(prompt)
+            return await self._repl.view.question(AskedQuestion(prompt, is_hidden=True))
 
     def start(self, text: str = "", *, typed: bool = False, after: Callable[[], Awaitable[None]] | None = None) -> None:
         self._repl.start_next(text, typed=typed)

@@ -36,9 +36,10 @@ from nexus_cli.reports.transcript import session_transcript, transcript_text
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.ui.asked_question import AskedQuestion, draw_question
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
-from nexus_cli.ui.render.question_text import AnswerKey, line_prompt, question_text
+from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.repl.command_context import ReplCommandContext
@@ -79,15 +80,9 @@ class Kept:
     def fill(self, text: str) -> None:
         self.box = text
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
-        self.asked.append(f"{text}\n{line_prompt(prompt, keys)}")
-        return await self._answered()
+    async def question(self, asked: AskedQuestion) -> str | None:
+        self.asked.append("\n".join([asked.text, *draw_question(asked, 1_000, 0, redraws=False, colour=False)]))
 
-    async def hidden_line(self, prompt: str) -> str | None:
-        self.asked.append(prompt)
-        return await self._answered()
-
-    async def _answered(self) -> str | None:
         while not self.answers:  # noqa: ASYNC110  (a test adds them at any time)
             await asyncio.sleep(0.005)
         return self.answers.pop(0)
