@@ -105,5 +105,6 @@ class PersonApprover:
         return self._describe(one.question, 0 if self._listed == 1 else one.number)
 
     def _prompt(self, one: WaitingQuestion) -> str:
-        is_plain = self._listed == 1 and not one.question.run
-        return ask_text(one.question) if is_plain else list_prompt(one.question, one.number, self._listed)
+        if self._listed > 1:
+            return list_prompt(one.question, one.number, self._listed)
+        return ": ".join(filter(None, [one_line(one.question.run), ask_text(one.question)]))

@@ -60,10 +60,9 @@ def call_subject(question: Question) -> str:
 
 
 def list_prompt(question: Question, number: int, count: int) -> str:
-    """Return the lines that ask about one call, with its number if it is one of several: the call and the question."""
-    place = f"{number} of {count}  " if count > 1 else ""
+    """Return the lines that ask about one call of a list: its number and the question."""
     call = f"{_asker(question)}{call_verb(question.call.name)} {call_subject(question)}"
-    return f"{place}{call}\n{ask_text(question)}"
+    return f"{number} of {count}  {call}\n{ask_text(question)}"
 
 
 def _asker(question: Question) -> str:

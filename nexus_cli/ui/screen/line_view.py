@@ -30,7 +30,7 @@ from nexus_cli.ui.terminal_handoff import TerminalHandoff
 
 MOST = 20
 """Most choices that are listed; others are found by their beginning, or by a search."""
-PROMPT = "Number (Enter to cancel): "
+PROMPT = "Number (Enter to cancel):"
 _INDENT = " " * 5
 
 

@@ -908,8 +908,8 @@ def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None:
         await stage.idle()
 
     stage.play(scene())
-    assert stage.provider.seen[-1][-1]["content"] == "not run: no clear answer"
-    assert "✗ not run: no clear answer" in stage.text and "eclined" not in stage.text
+    assert stage.provider.seen[-1][-1]["content"] == "not run: the question was closed without an answer"
+    assert "✗ not run: the question was closed without an answer" in stage.text and "eclined" not in stage.text
 
 
 def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
@@ -993,8 +993,8 @@ def test_a_menu_breaks_between_words_and_says_which_answers_count(tmp_path: Path
 
     stage.play(scene())
     assert stage.view.asked == [
-        "Which one of them is it?\n  1  the first of the\n     choices\n  2  second\nNumber (Enter to cancel): ",
-        "'7' is not one of these:\ntype a number from 1 to\n2\nNumber (Enter to cancel): ",
+        "Which one of them is it?\n  1  the first of the\n     choices\n  2  second\nNumber (Enter to cancel):",
+        "'7' is not one of these:\ntype a number from 1 to\n2\nNumber (Enter to cancel):",
     ]
 
 
