@@ -275,7 +275,7 @@ def compare_fields(record: Any, kind: Any) -> None:
         inner, wanted = hints[one.name], promised.get(one.name)
         if is_dataclass(inner) and is_typeddict(wanted):
             names = {item.name for item in fields(inner)}
-            assert names - (OMITTED if one.name == "result" else {"is_wrapped"}) == plain_keys(wanted).keys(), (
+            assert names - (OMITTED if one.name == "result" else {"is_wrapped", "run"}) == plain_keys(wanted).keys(), (
                 kind,
                 one.name,
             )
