@@ -456,15 +456,15 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (144, 0, 0),
-    "acp": (7_094, 0, 1),
+    "acp": (7_092, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (51_374, 0, 5),
+    "cli": (50_478, 0, 5),
     "client": (2_508, 0, 2),
-    "commands": (37_565, 0, 23),
+    "commands": (37_591, 0, 23),
     "config": (32_372, 0, None),
     "context": (9_863, 0, 23),
     "conversation": (39_571, 0, 164),
-    "core": (43_972, 0, None),
+    "core": (43_987, 0, None),
     "defaults": (0, 30_996, 0),
     "engine": (61_267, 0, 82),
     "hooks": (6_557, 0, 17),
@@ -477,7 +477,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "reports": (84_002, 8_414, None),
     "rpc": (17_073, 0, 16),
     "rules": (29_582, 0, 16),
-    "runs": (23_764, 0, 44),
+    "runs": (23_850, 0, 41),
     "sandbox": (39_824, 0, 26),
     "sections": (37_404, 0, 63),
     "service_list": (303, 0, 2),
@@ -487,7 +487,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (2_233, 0, None),
     "tools": (55_406, 27_172, 48),
     "tree undo worktrees": (66_580, 0, 54),
-    "ui": (97_219, 0, 43),
+    "ui": (97_074, 0, 46),
     "workers": (9_485, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -501,7 +501,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (952_900, 67_619)
+SUM = (951_984, 67_619)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of

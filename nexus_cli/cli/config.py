@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import typer
 
-from nexus_cli.cli.confirm import can_confirm
+from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.shell_command import add_verbs
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
+from nexus_cli.ui.print.stream import write_stderr_line
 
 app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None), "config")
 
@@ -35,6 +34,4 @@ def _again(error: NexusError) -> bool:
     if not can_confirm():
         return False
     write_stderr_line(error.line)
-    QuietStream(Stream(2)).write("Press Enter to edit again, or k to keep the file as it was: ")
-    answer = sys.stdin.readline()
-    return bool(answer) and answer.strip().lower() not in ("k", "keep", "n", "no", "q")
+    return confirm("Edit it again? (no keeps the file as it was)", "y")

@@ -1,11 +1,17 @@
-"""Ask the person at the terminal whether to go on."""
+"""Ask the person at the terminal: whether to go on, which of several answers, a line, a line that is not shown."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import sys
+from contextlib import suppress
+from dataclasses import replace
 
-from nexus_cli.reports.text.lines import filled
+from nexus_cli.cli.process import SIGNALS
+from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion, GivenAnswer, ask
 from nexus_cli.ui.print.stream import QuietStream, Stream
 
 
@@ -14,8 +20,48 @@ def can_confirm() -> bool:
     return os.isatty(0) and os.isatty(2)
 
 
-def confirm(question: str) -> bool:
-    """Ask `question` on stderr, wrapped at words, and read a line of stdin; only `y` and `yes` are True."""
-    stream = Stream(2)
-    QuietStream(stream).write("\n".join(filled(f"{question} [y/N]", stream.width - 5)) + " ")
-    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+def confirm(question: str, default: str = "n") -> bool:
+    """Ask `question`; an empty line selects `default`, and Esc or the end of input mean no."""
+    keys = (AnswerKey("y", "yes", True), AnswerKey("n", "no", False))
+    reply = ask_terminal(AskedQuestion(question, keys, words="", default=default, escape="Esc no"))
+    return reply is not None and bool(reply.meaning)
+
+
+def read_hidden_line(prompt: str) -> str:
+    """Prompt for a line that is not shown, and return it; "" at Esc or the end of input."""
+    return read_line(prompt, hidden=True)
+
+
+def read_line(prompt: str, *, hidden: bool = False) -> str:
+    """Prompt for a line and return it with its newline; "" at Esc or the end of input. Without a terminal, read a line
+    of stdin."""
+    if not os.isatty(0):
+        QuietStream(Stream(2)).write(prompt)
+        return sys.stdin.readline()
+    reply = ask_terminal(AskedQuestion(prompt, words="", is_hidden=hidden))
+    return "" if reply is None else f"{reply.words}\n"
+
+
+def ask_terminal(asked: AskedQuestion) -> GivenAnswer | None:
+    """Ask until the answer is clear; None at Esc and at the end of input. Ctrl+C ends the process as it does elsewhere,
+    once the terminal is restored."""
+    from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (few commands ask)
+    from nexus_cli.ui.print.terminal_questions import TerminalQuestions  # noqa: PLC0415
+
+    interrupt, handlers = Interrupt(), {number: signal.getsignal(number) for number in SIGNALS}
+    source = TerminalQuestions(QuietStream(Stream(2 if os.isatty(2) else 0)))
+
+    async def read() -> GivenAnswer | None:
+        asking = asyncio.ensure_future(ask(source, replace(asked, prompt=sanitize(asked.prompt))))
+        interrupt.install(asking.cancel, before_exit=source.restore)
+        with suppress(asyncio.CancelledError):
+            return await asking
+        return None
+
+    try:
+        return run_in_loop(read())
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if interrupt.signal:
+            signal.raise_signal(interrupt.signal)

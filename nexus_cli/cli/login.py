@@ -14,8 +14,8 @@ from typing import Annotated
 
 import typer
 
+from nexus_cli.cli.confirm import read_hidden_line
 from nexus_cli.cli.print_report import print_text
-from nexus_cli.cli.terminal_line import read_hidden_line
 from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.settings import own_settings
 from nexus_cli.config.stored_keys import store_key, stored_names

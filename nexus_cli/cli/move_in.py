@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.confirm import can_confirm, confirm
+from nexus_cli.cli.confirm import ask_terminal, can_confirm, confirm
 from nexus_cli.cli.print_report import print_text, text_width
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.ledger_place import ledger_place
@@ -22,8 +21,9 @@ from nexus_cli.imports.store_sessions import READERS, SessionsImport, import_ses
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.lines import wrapped
 from nexus_cli.tools.edit_preview import unified_diff
+from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
 from nexus_cli.ui.print.progress_bar import progress_bar
-from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
+from nexus_cli.ui.print.stream import write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing; show what would be done.")]
@@ -132,7 +132,8 @@ def _print_wrapped(text: str) -> None:
 
 
 def _choose(what: str, answers: Sequence[str]) -> str:
-    """Ask which to keep; anything else than a first letter keeps the person's."""
-    QuietStream(Stream(2)).write(f"{what} differs. Keep {', '.join(f'[{one[0]}]{one[1:]}' for one in answers)}? ")
-    typed = sys.stdin.readline().strip().lower()[:1]
-    return next((one for one in answers if one[0] == typed), MINE)
+    """Ask which to keep; Esc and an empty line keep the person's."""
+    keys = [AnswerKey(one[0], one, one) for one in answers]
+    asked = AskedQuestion(f"{what} differs. Keep which?", keys, words="", default=MINE[0], escape=f"Esc {MINE}")
+    reply = ask_terminal(asked)
+    return str(reply.meaning) if reply is not None else MINE

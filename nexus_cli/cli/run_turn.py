@@ -71,9 +71,8 @@ class _Turn:
         interactive = os.isatty(0) and err.terminal
         approver = None
         if interactive:
-            from nexus_cli.ui.print.approver import PersonApprover  # noqa: PLC0415  (in a terminal only)
+            from nexus_cli.ui.print.approver import PersonApprover, describe_calls  # noqa: PLC0415  (in a terminal only)
             from nexus_cli.ui.print.terminal_questions import TerminalQuestions  # noqa: PLC0415
-            from nexus_cli.ui.render.question_text import question_text  # noqa: PLC0415
             from nexus_cli.ui.render.theme import choose_theme  # noqa: PLC0415
 
             theme = choose_theme(run.settings.ui.theme, os.environ, err.colour)
@@ -81,11 +80,7 @@ class _Turn:
                 err, stop=lambda: signal.raise_signal(signal.SIGINT), cycle_level=lambda: self._session.cycle_level()
             )
             self._restore_terminal = questions.restore
-            approver = PersonApprover(
-                questions,
-                lambda question, number: question_text(question, err.width, theme, number),
-                "the input ended before an answer",
-            )
+            approver = PersonApprover(questions, describe_calls(questions, theme))
         self._session = open_session(
             ask_options(run, interactive=interactive),
             run.settings,

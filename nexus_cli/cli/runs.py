@@ -46,7 +46,7 @@ def list_runs(context: typer.Context) -> int:
         if not (asks_approval(run) and ledger.runs.is_own(run)):
             continue
         write_stderr_line(f"nexus: {describe_rest(ledger, run)}")
-        if approver is None or not asyncio.run(ask_person(ledger, run, approver, _name_person(ledger))):
+        if approver is None or not asyncio.run(ask_person(ledger, run, approver, _name_person(ledger), run.id)):
             break
         _, stopped = _drive(ledger, run, json=False)
         print_report(run_report(ledger, ledger.runs.get(run.key)), run_text, json=False)
@@ -170,14 +170,9 @@ def _make_approver() -> Approver | None:
     err = Stream(2)
     if not (os.isatty(0) and err.terminal):
         return None
-    from nexus_cli.ui.print.approver import PersonApprover  # noqa: PLC0415  (in a terminal only)
+    from nexus_cli.ui.print.approver import PersonApprover, describe_calls  # noqa: PLC0415  (in a terminal only)
     from nexus_cli.ui.print.terminal_questions import TerminalQuestions  # noqa: PLC0415
-    from nexus_cli.ui.render.question_text import question_text  # noqa: PLC0415
     from nexus_cli.ui.render.theme import choose_theme  # noqa: PLC0415
 
-    theme = choose_theme("auto", os.environ, err.colour)
-    return PersonApprover(
-        TerminalQuestions(err),
-        lambda question, number: question_text(question, err.width, theme, number),
-        "the input ended before an answer",
-    )
+    questions, theme = TerminalQuestions(err), choose_theme("auto", os.environ, err.colour)
+    return PersonApprover(questions, describe_calls(questions, theme), escape="Esc later")

@@ -151,9 +151,9 @@ async def _answer(context: CommandContext, source: Source, run: Run) -> bool:
     from nexus_cli.runs.run_approvals import ask_person, name_person  # noqa: PLC0415
 
     approver = context.session.dispatcher.approver
-    context.say(f"{run.id} ({name_origin(describe_run(source.ledger, run))}) asks:")
+    asker = f"{run.id} ({name_origin(describe_run(source.ledger, run))})"
     name = name_person(source.ledger, context.settings)
-    if approver is None or not await ask_person(source.ledger, run, approver, name):
+    if approver is None or not await ask_person(source.ledger, run, approver, name, asker):
         context.say(f"{run.id} still waits.")
         return False
     context.work_beside(_drive(context, source.ledger, run))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from nexus_cli.core.message import ToolCall
+from nexus_cli.core.message import UNSHOWN, ToolCall
 
 SAY_INSTEAD = "Say what to do instead"
 """Hint of a turn that ended because the person declined a call without a reason (`Deny.stops`)."""
@@ -42,6 +42,8 @@ class Question:
     """The rule that asks, with its origin; empty if the level does."""
     agent: str = ""
     """The worker that asks; empty for the session itself."""
+    run: str = field(default="", metadata=UNSHOWN)
+    """The unattended run that makes the call, for a person: "Ana (run-3)"; empty for other calls."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ session covers later questions of the same scope too, however often the run wait
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -64,8 +65,9 @@ class RunApprover:
         if any(one["answer"] == SESSION and one.get("scope") == _scope(question) for one in self.answers.values()):
             return Allow()
         answer = await self.person.ask(question) if self.person is not None else Defer()
-        if isinstance(answer, Defer):
+        if isinstance(answer, Defer) or (isinstance(answer, Deny) and not answer.said):
             self.deferred.append(question)
+            return Defer()
         # Nobody can talk to a run: it continues without the call.
         return replace(answer, stops=False) if isinstance(answer, Deny) else answer
 
@@ -123,32 +125,40 @@ def answer_run(ledger: Ledger, run: Run, answers: Sequence[str], texts: Sequence
     return ledger.runs.signal_wait(run, APPROVAL, {"answers": said}, format_utc(local_now()))
 
 
-async def ask_person(ledger: Ledger, run: Run, approver: Approver, by: str) -> bool:
-    """Ask a person, whose name is `by`, the questions of a run, and record the answers; return False if one got none,
-    or the run has other answers meanwhile. Raises as `require_own` does."""
+async def ask_person(ledger: Ledger, run: Run, approver: Approver, by: str, asker: str) -> bool | None:
+    """Ask a person, whose name is `by`, the questions of a run as those of `asker`, and record the answers; return
+    None if one got none, False if the run waits no longer. Raises as `require_own` does."""
     assert run.waits is not None
     require_own(ledger, run)
+    asking = [asyncio.ensure_future(approver.ask(_read_question(one, asker))) for one in run.waits.value["questions"]]
     answers, texts = list[str](), list[str]()
-    for one in run.waits.value["questions"]:
-        name = str(one.get("tool") or str(one["what"]).partition(" ")[0])
-        given = await approver.ask(
-            Question(
-                ToolCall(one["call"], name),
-                one["what"],
-                one["why"],
-                one["detail"],
-                one.get("always", ""),
-                one.get("kind", "run"),
-                profile=one.get("profile", ""),
-            )
-        )
-        match given:
-            case Allow(always):
-                answers.append(SESSION if always else YES)
-                texts.append("")
-            case Deny(why, True):
-                answers.append(NO)
-                texts.append(why)
-            case _:
-                return False
-    return answer_run(ledger, run, answers, texts, by)
+    try:
+        for one in asking:
+            match await one:
+                case Allow(always):
+                    answers.append(SESSION if always else YES)
+                    texts.append("")
+                case Deny(why, True):
+                    answers.append(NO)
+                    texts.append(why)
+                case _:
+                    return None
+    finally:
+        for one in asking:
+            one.cancel()
+    return await asyncio.to_thread(answer_run, ledger, run, answers, texts, by)
+
+
+def _read_question(stored: Mapping[str, str], asker: str) -> Question:
+    """Return the question that `make_wait` has stored."""
+    name = stored.get("tool") or stored["what"].partition(" ")[0]
+    return Question(
+        ToolCall(stored["call"], name),
+        stored["what"],
+        stored.get("why", ""),
+        stored.get("detail", ""),
+        stored.get("always", ""),
+        stored.get("kind", "run"),
+        profile=stored.get("profile", ""),
+        run=asker,
+    )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,16 +46,16 @@ def test_trust_shows_what_would_take_effect_and_lets_it(nexus: Run, project: Pat
     assert nexus("config", "get", "allow").stdout == b"ask\n"
 
 
-@pytest.mark.parametrize(("answer", "state"), [("y", "trusted"), ("", "untrusted"), ("no", "untrusted")])
+@pytest.mark.parametrize(("answer", "state"), [("y", "trusted"), ("n", "untrusted")])
 def test_in_a_terminal_json_asks_too_and_stdout_is_the_object(
     project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], answer: str, state: str
 ) -> None:
     monkeypatch.setattr(command, "can_confirm", lambda: True)
-    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{answer}\n"))
+    monkeypatch.setattr(command, "confirm", lambda question: question == "Trust it?" and answer == "y")
     assert command.trust(str(project), json=True) == 0
     shown, asked = capfd.readouterr()
     assert json.loads(shown)["state"] == state
-    assert "limits.max_steps = 7: instead of 200" in asked and "Trust it? [y/N]" in asked
+    assert "limits.max_steps = 7: instead of 200" in asked
     assert ("nothing was changed" in asked) is (state == "untrusted")
 
 

@@ -155,15 +155,20 @@ def test_what_grew_there_is_added_unless_it_was_continued_here(place: Stage) -> 
     assert "was changed since its import" in done.text and "Something else" not in place.run("sessions", "list").text
 
 
-def answer(place: Stage, typed: bytes) -> tuple[int, str]:
-    """`nexus import claude` at a terminal, with all answers typed ahead; its status and what it showed."""
+def answer(place: Stage, *typed: bytes) -> tuple[int, str]:
+    """`nexus import claude` at a terminal, with an answer to each of its questions; its status and what it showed."""
     controller, terminal = pty.openpty()
     child = place.begin("import", "claude", stdin=terminal, stderr=terminal, stdout=subprocess.PIPE)
     os.close(terminal)
+    shown = b""
     try:
-        os.write(controller, typed)
+        for line in typed:
+            before = len(shown)
+            while not shown[before:].endswith(b": "):  # the question takes keys
+                assert select.select([controller], [], [], 120)[0], shown.decode()
+                shown += os.read(controller, 65536)
+            os.write(controller, line)
         out = child.communicate(timeout=120)[0].decode()
-        shown = b""
         with suppress(OSError):  # the terminal has closed
             while select.select([controller], [], [], 5)[0]:
                 shown += os.read(controller, 65536)
@@ -176,12 +181,14 @@ def answer(place: Stage, typed: bytes) -> tuple[int, str]:
 def test_each_file_is_asked_about_at_a_terminal(place: Stage) -> None:
     place.settings(f'model = "openai/mine"\n{QUICK}{PRICED}')
     before = personal_files(place)
-    status, shown = answer(place, b"m\nn\n\n")
+    status, shown = answer(place, b"m\n", b"n\n", b"\n")
     assert status == 0 and personal_files(place) == before
-    assert "[m]ine, [t]heirs" in shown and "Write " in shown and "yours differs and stays" in shown
-    status, shown = answer(place, b"theirs\nn\nyes\n")
+    assert (
+        "[M]ine \u00b7 [t]heirs" in " ".join(shown.split()) and "Write " in shown and "yours differs and stays" in shown
+    )
+    status, shown = answer(place, b"theirs\n", b"n\n", b"yes\n")
     made = personal_files(place)
     assert status == 0 and made == {**before, "NEXUS.md": INSTRUCTIONS}, shown
     assert "config.toml stays as it was." in " ".join(shown.split())
-    status, shown = answer(place, b"t\ny\n")
+    status, shown = answer(place, b"t\n", b"y\n")
     assert status == 0 and "anthropic/claude-sonnet-4-5" in personal_files(place)["config.toml"]

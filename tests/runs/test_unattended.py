@@ -361,6 +361,21 @@ def test_a_yes_for_the_session_covers_the_same_rules_and_calls_and_nothing_else(
     assert [answer(one) for one in others] == [Defer()] * 5
 
 
+def test_a_question_that_the_person_closes_stays_open_and_a_no_does_not() -> None:
+    class Person:
+        def __init__(self, answer: Answer) -> None:
+            self.answer = answer
+
+        async def ask(self, question: Question) -> Answer:
+            return self.answer
+
+    question = Question(ToolCall("c1", "bash", {}), "bash make", "it writes", "make", kind="run")
+    for given, answer in ((Deny("closed", said=False), Defer()), (Deny("use npm", stops=True), Deny("use npm"))):
+        approver = RunApprover({}, Person(given))
+        assert asyncio.run(approver.ask(question)) == answer
+        assert (approver.make_wait() is not None) is (answer == Defer())
+
+
 def test_a_run_that_the_rest_of_a_message_is_too_small_for_says_so_in_the_space(ledger: Ledger, folder: Path) -> None:
     def make_agent(name: str) -> Entity:
         return ledger.spaces.entity(name, AGENT, {"folder": str(folder), "model": MODEL, "allow": "ask"})

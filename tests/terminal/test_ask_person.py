@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ from terminal.terminal import ENTER
 from nexus_cli.config.settings import Settings
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
+from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.print.approver import PersonApprover
-from nexus_cli.ui.render.question_text import AnswerKey
 
 TOO_MANY = [{"question": "a", "choices": ["x"] * 10}]
 QUESTIONS = [
@@ -57,8 +56,8 @@ class Line:
         self.lines = list(lines)
         self.asked: list[tuple[str, list[str]]] = []
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
-        self.asked.append((prompt, [f"{one.key} {one.label}" for one in keys]))
+    async def question(self, asked: AskedQuestion) -> str | None:
+        self.asked.append((asked.prompt, [f"{one.key} {one.label}" for one in asked.keys]))
         return self.lines.pop(0) if self.lines else None
 
 

@@ -306,8 +306,7 @@ def test_an_approval_is_given_in_the_space_with_one_key(
     made.wait_for("Ana works...")
     asked = {"call": "c1", "what": "bash rm -r build", "why": "it deletes", "detail": ""}
     ledger.runs.wait(run, Wait("approval", "approval: bash rm -r build", {"questions": [asked]}), AT)
-    made.wait_for("Ana wants to do this (run-1)?")
-    made.wait_for("bash rm -r build (it deletes)")
+    made.wait_for("Ana (run-1): Run this?")
     made.wait_quiet(1.6)  # a key that comes at once belongs to the box
     made.send(key)
     assert until(lambda: bool(ledger.runs.signals(run.key)))
@@ -315,7 +314,7 @@ def test_an_approval_is_given_in_the_space_with_one_key(
     assert signal_.kind == "approval" and signal_.value == {
         "answers": {"c1": {"answer": answer, "text": "", "scope": None, "by": "Husam"}}
     }
-    made.wait_for(f"you said {answer} to Ana (run-1)", back=True)
+    made.wait_for(f"Ana (run-1): you said {answer}", back=True)
 
 
 def test_the_first_answer_closes_the_question_at_every_terminal(here: Place, ledger: Ledger, repl: Opens) -> None:
@@ -324,11 +323,11 @@ def test_the_first_answer_closes_the_question_at_every_terminal(here: Place, led
     asked = {"call": "c1", "what": "bash rm -r build", "why": "it deletes", "detail": ""}
     ledger.runs.wait(run, Wait("approval", "approval: bash rm -r build", {"questions": [asked]}), AT)
     for one in (husam, sarah):
-        one.wait_for("Ana wants to do this (run-1)?")
+        one.wait_for("Ana (run-1): Run this?")
     husam.wait_quiet(1.6)
     husam.send("in its own test please\r")
-    sarah.wait_for("Husam said no to Ana (run-1): in its own test please", back=True)
-    sarah.wait_for(lambda one: "wants to do this" not in one.text)
+    sarah.wait_for("Ana (run-1): Husam said no: in its own test please", back=True)
+    sarah.wait_for(lambda one: "Run this?" not in one.text)
     assert "Ana has its answer" in status_line(sarah), sarah.text
 
 
@@ -337,9 +336,9 @@ def test_a_question_that_somebody_else_answered_closes(here: Place, ledger: Ledg
     made = repl(at=here, arguments=OPEN)
     asked = {"call": "c1", "what": "bash rm -r build", "why": "it deletes", "detail": ""}
     ledger.runs.wait(run, Wait("approval", "approval: bash rm -r build", {"questions": [asked]}), AT)
-    made.wait_for("Ana wants to do this (run-1)?")
+    made.wait_for("Ana (run-1): Run this?")
     ledger.runs.cancel(run.key, AT)
-    made.wait_for(lambda one: "wants to do this" not in one.text)
+    made.wait_for(lambda one: "Run this?" not in one.text)
     made.send("on we go\r")
     made.wait_for("Husam: on we go")
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from http.client import HTTPConnection, HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -31,8 +31,8 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.tools import web_page
 from nexus_cli.tools.builtin import fetch
+from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.print.approver import PersonApprover
-from nexus_cli.ui.render.question_text import AnswerKey
 
 PAGE = b"""<!doctype html><html><head><title>A &amp; B</title><style>p{}</style></head>
 <body><nav>menu</nav><main><h1>One</h1>
@@ -50,8 +50,8 @@ class Line:
         self.lines = list(lines)
         self.asked: list[str] = []
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
-        self.asked.append(prompt)
+    async def question(self, asked: AskedQuestion) -> str | None:
+        self.asked.append(asked.prompt)
         return self.lines.pop(0) if self.lines else None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from string import Template
 from typing import Any, TypeVar
 
@@ -25,10 +26,10 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.print.approver import PersonApprover
+from nexus_cli.ui.asked_question import AskedQuestion
+from nexus_cli.ui.print.approver import PersonApprover, describe_calls
 from nexus_cli.ui.print.stream import Stream
-from nexus_cli.ui.print.terminal_questions import TerminalQuestions, read_terminal_line
-from nexus_cli.ui.render.question_text import AnswerKey, question_text
+from nexus_cli.ui.print.terminal_questions import TerminalQuestions
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import choose_theme
@@ -85,9 +86,7 @@ class TourSession:
         )
         approver: Approver = self
         if self.asks:
-            approver = PersonApprover(
-                self, lambda question, number: question_text(question, self.width, self._theme, number), stops=False
-            )
+            approver = PersonApprover(self, describe_calls(self, self._theme), stops=False)
         script = load_script(defaults_dir() / "tour" / "script.toml")
         provider = ScriptedModel(script, pace=WORD_SECONDS if self.asks else 0.0)
         self._session = open_session(options, sandbox_settings(), approver=approver, provider=provider)
@@ -155,7 +154,7 @@ class TourSession:
         rows = filled(words, self.width - 1, "  ", "> ")
         rows.append(status_line(self.session.status(), self.width, self._theme))
         self.put("\n" + "\n".join(rows))
-        await self._wait_for_enter("Enter to send, q to leave: ")
+        await self._wait_for_enter("Enter to send, q to leave:")
         if self._stream.colour:
             self._stream.write(f"\x1b[{len(rows) + 2}A\x1b[J")
 
@@ -172,29 +171,22 @@ class TourSession:
         """Print finished lines."""
         self._stream.write(text + "\n")
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
+    async def question(self, asked: AskedQuestion) -> str | None:
         """See `AnswerSource`. Enter alone continues everywhere in the tour: here it means yes."""
-        questions = TerminalQuestions(self._stream, stop=lambda: signal.raise_signal(signal.SIGINT), marked=True)
-        line = await questions.question(text, prompt, keys)
+        questions = TerminalQuestions(self._stream, stop=lambda: signal.raise_signal(signal.SIGINT))
+        line = await questions.question(replace(asked, default="y"))
         return line or "y" if line is not None else None
 
     async def wait(self) -> None:
         """Wait for Enter in a terminal. Raises `LeftTour` if the person leaves."""
         if self.asks:
             self.put("")
-            await self._wait_for_enter("Enter to continue, q to leave: ")
+            await self._wait_for_enter("Enter to continue, q to leave:")
 
     async def _wait_for_enter(self, prompt: str) -> None:
-        line = await self._read_line(self._theme.paint("dim", prompt))
+        line = await TerminalQuestions(self._stream).question(AskedQuestion(prompt, words=""))
         if line is None or line.strip().lower() in ("q", "quit", "exit"):
             raise LeftTour
-
-    async def _read_line(self, prompt: str) -> str | None:
-        self._stream.write(prompt)
-        line = await read_terminal_line()
-        if not line.endswith("\n"):
-            self.put("")
-        return line or None
 
     def _new_renderer(self) -> RichRenderer:
         return RichRenderer(self._stream.write, lambda: self._stream.width, self._theme, asks=self.asks)

@@ -15,15 +15,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from nexus_cli.text.cells import cells, cut_start, wrap
+from nexus_cli.text.cells import cells, cut_start
+from nexus_cli.ui.asked_question import AskedQuestion, draw_question, find_key
 from nexus_cli.ui.print.progress_lines import Writable
 from nexus_cli.ui.render.lone_key import ALONE, QUIET, LoneKey, describe_key
-from nexus_cli.ui.render.question_text import AnswerKey, choice_rows, find_key, line_prompt, words_hint
 
 ESCAPE_SECONDS = 0.05
 """Seconds in which an Esc may be the beginning of another key."""
 LONGEST = 4096
 """Most characters of a line."""
+MOST_ROWS, MOST_STARS = 8, 32
+"""Most rows of a question, and most stars of a hidden line."""
 _KEY = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Za-z])|.", re.DOTALL)
 _BEGUN_KEY = re.compile(r"\x1b(?:\[[0-9;]*|O)?\Z")
 _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
@@ -31,10 +33,6 @@ _PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
 _ENTER = ("\r", "\n")
 _MOVES = {"\x1b[D": -1, "\x1b[A": -1, "\x1b[C": 1, "\x1b[B": 1, "\t": 1}
 _LEVEL, _ESCAPE, _END = "\x1b[Z", "\x1b", "\x04"
-
-
-def _ignore() -> None:
-    """Do nothing."""
 
 
 class TerminalQuestions:
@@ -45,32 +43,31 @@ class TerminalQuestions:
         stream: Writable,
         descriptor: int = 0,
         *,
-        stop: Callable[[], object] = _ignore,
-        cycle_level: Callable[[], object] = _ignore,
-        marked: bool = False,
+        stop: Callable[[], object] | None = None,
+        cycle_level: Callable[[], object] = lambda: None,
     ) -> None:
-        """`stop` handles Esc, `cycle_level` Shift+Tab; either may cancel the question. With `marked`, Enter alone takes
-        the first key."""
-        self._marked = marked
+        """`stop` handles Esc, which else closes the question; `cycle_level` Shift+Tab. Either may cancel it."""
         self._stream = stream
         self._descriptor = descriptor
         self._stop = stop
         self._cycle_level = cycle_level
         self._before: list[Any] | None = None
         """The terminal's former mode while it is in single-key mode."""
+        self._marks_pastes = False
 
     @property
     def width(self) -> int:
         return self._stream.width
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
-        """Print both and return a key or a line; None at the end of input."""
-        if text:
-            self._stream.write(f"{text}\n")
-        with self._single_keys(), read_bytes(self._descriptor) as data:
-            if self._before is not None:
+    async def question(self, asked: AskedQuestion) -> str | None:
+        """Show the question and return a key or a line; None at the end of input, and at Esc without `stop`."""
+        if asked.text:
+            self._stream.write(f"{asked.text}\n")
+        self._marks_pastes = self._stream.colour and not asked.is_expected
+        with self._single_keys(), read_bytes(self._descriptor, 1 if asked.is_expected else LONGEST) as data:
+            if self._before is not None and not asked.is_expected:
                 await _wait_for_quiet(data)
-            field = _Field(self._stream, prompt, keys, self._marked)
+            field = _Field(self._stream, asked)
             try:
                 answer = await self._answer(data, field)
             finally:
@@ -83,7 +80,7 @@ class TerminalQuestions:
         if before is not None:
             with suppress(termios.error, OSError):  # the terminal is gone
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, before)
-            if self._stream.colour:
+            if self._marks_pastes:
                 self._stream.write(_PASTE_OFF)
 
     @contextmanager
@@ -109,7 +106,7 @@ class TerminalQuestions:
             mode[3] &= ~(termios.ICANON | termios.ECHO)
             with suppress(termios.error):
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, mode)
-            if self._stream.colour:
+            if self._marks_pastes:
                 self._stream.write(_PASTE_ON)
 
     async def _answer(self, data: asyncio.Queue[bytes], field: _Field) -> str | None:
@@ -126,7 +123,8 @@ class TerminalQuestions:
                 if not rest:
                     return field.key
                 rest = ""
-                self._stop()
+                if self._is_closed_by_escape():
+                    return None
                 continue
             if not piece:
                 return None
@@ -148,11 +146,18 @@ class TerminalQuestions:
                 elif press == _LEVEL:
                     self._cycle_level()
                 elif press == _ESCAPE:
-                    self._stop()
+                    if self._is_closed_by_escape():
+                        return None
                     rest = ""
                     break  # the rest of this read answers nothing any more
                 else:
                     field.press(press)
+
+    def _is_closed_by_escape(self) -> bool:
+        """Handle Esc; return True if it closes the question."""
+        if self._stop is not None:
+            self._stop()
+        return self._stop is None
 
     def _goes_on(self, presses: Sequence[str]) -> bool:
         """True if an Enter before `presses` is part of a paste: the rest arrived with it at once."""
@@ -162,14 +167,12 @@ class TerminalQuestions:
 class _Field:
     """The rows of a question and the line typed below them, or after them if nothing can be redrawn."""
 
-    def __init__(self, stream: Writable, prompt: str, keys: Sequence[AnswerKey], marked: bool) -> None:
+    def __init__(self, stream: Writable, asked: AskedQuestion) -> None:
         self._stream = stream
-        self._prompt = prompt
-        self._keys = keys
-        self._drawn = stream.colour and bool(keys)
-        self._chosen: int | None = 0 if self._drawn and marked else None
+        self._asked = asked
+        self._drawn = stream.colour and bool(asked.keys)
+        self._chosen = asked.marked if self._drawn else None
         self._rows = 0
-        self._pasted = False
         self._lone = LoneKey()
         self.key = ""
         """The answer of the letter in the field if nothing follows."""
@@ -179,8 +182,7 @@ class _Field:
         if self._drawn:
             self._draw()
         else:
-            asked = "\n".join(wrap(line_prompt(prompt, keys).rstrip(" "), stream.width - 1))
-            stream.write(f"{asked} ")
+            stream.write("\n".join(self._question_rows(None)) + " ")
 
     def note_keys(self, now: float, count: int) -> None:
         """Record that keys arrive, before they act. A key after a letter makes the letter the beginning of words; of
@@ -193,21 +195,19 @@ class _Field:
         """Return the typed text, else the chosen key; None if no choice is visible."""
         if self.words or self._chosen is None:
             return self.words if self.words or not self._drawn else None
-        return self._keys[self._chosen].key
+        return self._asked.keys[self._chosen].key
 
     def paste(self, text: str) -> None:
         """Add a character of a paste, which is always words."""
         self.press(text)
-        self._pasted = True
 
     def press(self, press: str) -> None:
         """Handle one key that neither answers nor ends."""
         before = self.words
-        self._pasted = self._pasted and bool(before)
         if press in _MOVES and not before:
             if self._drawn:
                 at = self._chosen if self._chosen is not None else -1 if _MOVES[press] > 0 else 0
-                self._chosen = (at + _MOVES[press]) % len(self._keys)
+                self._chosen = (at + _MOVES[press]) % len(self._asked.keys)
         elif press in ("\x7f", "\b"):
             self.words = before[:-1]
         elif press == "\x15":
@@ -215,31 +215,37 @@ class _Field:
         elif press.isprintable() and len(before) < LONGEST:
             self.words += press
         if self.words != before:
-            alone = self._lone.find(self.words, self._keys)
+            alone = self._lone.find(self.words, self._asked.keys)
             self.key = alone.key if alone is not None and not self.pasting else ""
         if self._drawn:
             self._draw()
-        elif self.words.startswith(before):
-            self._stream.write(self.words[len(before) :])
         else:
-            self._stream.write("\b \b" * cells(before[len(self.words) :]))
+            kept, now = self._echo(before), self._echo(self.words)
+            gone = cells(kept[len(now) :])
+            self._stream.write(now[len(kept) :] + "\b" * gone + " " * gone + "\b" * gone)
 
     def close(self) -> None:
-        """Erase rows and line if possible, else end the line."""
-        self._stream.write(self._erase() if self._drawn else "\n")
+        """Erase rows and line if possible, else end the line; say how much of a hidden line was typed."""
+        counted = f" ({len(self.words)} characters)" if self._asked.is_hidden and self.words else ""
+        self._stream.write(self._erase() if self._drawn else f"{counted}\n")
+
+    def _echo(self, words: str) -> str:
+        """Return what is shown of typed text."""
+        return "*" * min(len(words), MOST_STARS) if self._asked.is_hidden else words
 
     def _erase(self) -> str:
         return "\r\x1b[K" + "\x1b[A\x1b[K" * self._rows
 
+    def _question_rows(self, chosen: int | None) -> list[str]:
+        columns, drawn = self._stream.width - 1, self._drawn
+        return draw_question(self._asked, columns, MOST_ROWS, redraws=drawn, colour=drawn, chosen=chosen)
+
     def _draw(self) -> None:
-        width = self._stream.width - 1
-        found = find_key(self.words, self._keys)
-        chosen = self._keys.index(found) if found else self._chosen if not self.words else None
-        rows = choice_rows(self._prompt, self._keys, chosen, width, 8, True)
+        width, keys = self._stream.width - 1, self._asked.keys
+        found = find_key(self.words, keys)
+        rows = self._question_rows(keys.index(found) if found else self._chosen if not self.words else None)
         typed = (
-            cut_start(self.words, width - 4)
-            if self.words
-            else f"\x1b[2m{words_hint(self._keys)[: width - 2]}\x1b[0m\r> "
+            cut_start(self.words, width - 4) if self.words else f"\x1b[2m{self._asked.words[: width - 2]}\x1b[0m\r> "
         )
         if said := describe_key(found, bool(self.key)):
             typed = f"{typed}\x1b[2m  {said[: max(0, width - 6)]}\x1b[0m\r> {typed}"
@@ -248,14 +254,14 @@ class _Field:
 
 
 @contextmanager
-def read_bytes(descriptor: int) -> Iterator[asyncio.Queue[bytes]]:
-    """Yield a queue of the bytes that can be read from `descriptor`; b"" at its end."""
+def read_bytes(descriptor: int, most: int = LONGEST) -> Iterator[asyncio.Queue[bytes]]:
+    """Yield a queue of the bytes that can be read from `descriptor`, `most` at a time; b"" at its end."""
     queue: asyncio.Queue[bytes] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
     def arrived() -> None:
         try:
-            data = os.read(descriptor, LONGEST)
+            data = os.read(descriptor, most)
         except BlockingIOError:
             return
         except OSError:
@@ -269,18 +275,6 @@ def read_bytes(descriptor: int) -> Iterator[asyncio.Queue[bytes]]:
         yield queue
     finally:
         loop.remove_reader(descriptor)
-
-
-async def read_terminal_line() -> str:
-    """Return the next line of stdin with its newline, "" at the end of input; reads nothing beyond the line."""
-    collected = piece = b""
-    with read_bytes(0) as data:
-        while not piece.endswith(b"\n"):  # a terminal in line mode returns at most one line per read
-            piece = await data.get()
-            if not piece:
-                break
-            collected += piece[: LONGEST - len(collected)]
-    return collected.decode("utf-8", "replace")
 
 
 async def _wait_for_quiet(data: asyncio.Queue[bytes]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nexus_cli.ui.render.question_text import AnswerKey, find_key
+from nexus_cli.ui.asked_question import AnswerKey, find_key
 
 QUIET = 1.0
 """Seconds without a key before a question accepts keys, and before a letter that answers alone."""

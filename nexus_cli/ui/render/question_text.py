@@ -1,18 +1,14 @@
-"""Draw a question about calls that need permission: the block of each call, and the row of keys that answer.
-
-The views read an answer, and `print/approver` interprets it.
-"""
+"""Describe calls that need permission: the block of each call, the line that asks about it, and its answers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 
-from nexus_cli.core.approval import Question
+from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.reports.text.lines import CONFINED
 from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.hidden_signs import find_hidden_sign, mark_hidden_signs, mark_on_one_line
+from nexus_cli.ui.asked_question import AnswerKey
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import call_verb
 from nexus_cli.ui.render.unified_diff import diff_lines, diff_text, looks_like_diff
@@ -25,46 +21,25 @@ MOST_REASON = 200
 """Most characters of the model's reason, and of a part of the call, that are shown."""
 MOST_PARTS = 8
 """Most parts of a call that are named."""
-OR_WORDS = "or type what to do instead"
-OR_OWN_WORDS = "or your own words"
-ESCAPE = "Esc stop"
 WHOLE = ("later", "send")
 """Kinds of questions whose text is shown completely."""
-DRAFT_FIRST = "send or clear your draft to answer"
-"""Shown instead of `ESCAPE` while a draft blocks the question."""
 _HOST = re.compile(r"(?:https?|ssh|git|ftp)://(?:[^/@\s\"']*@)?([\w.-]+)")
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerKey:
-    """One key that answers a question."""
-
-    key: str
-    label: str
-    """The label, which begins with the letter of the key unless that is a number."""
-    lasts: bool = False
-    """True if it applies to more than one call, so that the letter needs Enter."""
-
-    @property
-    def is_choice(self) -> bool:
-        """True if it is one of the numbered choices of the model's question: then the label is its text."""
-        return self.key.isdigit()
 
 
 def answer_keys(question: Question, waiting: int, *, stops: bool = True) -> list[AnswerKey]:
     """Return the keys of a question; `waiting` is the number of unanswered questions in its step, including this
     one. With `stops`, a no ends the worker that asks."""
-    session = AnswerKey("s", f"session: {mark_on_one_line(question.always or 'this call')}")
-    always = [AnswerKey("a", "always here")] if question.stores else []
-    no = AnswerKey("n", f"no, ends {question.agent}" if stops and question.agent else "no")
-    keys = [AnswerKey("y", "yes"), session, *always, no]
-    return [*keys, AnswerKey("A", f"all {waiting}"), AnswerKey("N", "none")] if waiting > 1 else keys
-
-
-def find_key(text: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
-    """Return the key for `text`, ignoring case if that is unambiguous; None if there is none."""
-    there = {one.key: one for one in keys}
-    return there.get(text) or there.get(text.lower())
+    yes, no = Allow(), Deny(stops=stops)
+    scope = f"session: {mark_on_one_line(question.always or 'this call')}"
+    keys = [
+        AnswerKey("y", "yes", yes),
+        AnswerKey("s", scope, Allow(always=True), also=() if question.stores else ("a", "always")),
+        AnswerKey("a", "always here", Allow(always=True, stored=True)),
+        AnswerKey("n", f"no, ends {question.agent}" if stops and question.agent else "no", no, takes_words=True),
+        AnswerKey("A", f"all {waiting}", yes, lasts=True, also=("yes all",)),
+        AnswerKey("N", "none", no, lasts=True, also=("no all",)),
+    ]
+    return [one for one in keys if (waiting > 1 or not one.lasts) and (question.stores or one.key != "a")]
 
 
 def ask_text(question: Question) -> str:
@@ -91,90 +66,14 @@ def list_prompt(question: Question, number: int, count: int) -> str:
 
 
 def _asker(question: Question) -> str:
-    """Return the worker that asks; "" for the session itself."""
-    return f"worker {one_line(question.agent)} asks: " if question.agent else ""
-
-
-def line_prompt(prompt: str, keys: Sequence[AnswerKey]) -> str:
-    """Return the prompt for an answer by line: the key of each answer is in brackets."""
-    if not keys:
-        return prompt
-    named = " \u00b7 ".join(
-        f"[{one.key}] {one.label}" if one.is_choice else f"[{one.key}]{one.label[1:]}" for one in keys
-    )
-    return f"{prompt} {named}, {words_hint(keys)}: "
-
-
-def words_hint(keys: Sequence[AnswerKey]) -> str:
-    """Return the hint for an answer in own words, beside `keys`."""
-    return OR_OWN_WORDS if keys and keys[0].is_choice else OR_WORDS
-
-
-def choice_rows(
-    prompt: str,
-    keys: Sequence[AnswerKey],
-    chosen: int | None,
-    columns: int,
-    most: int,
-    colour: bool,
-    last: str = ESCAPE,
-) -> list[str]:
-    """Lay out the last line of `prompt` with the keys in rows of at most `columns` cells, the other lines of `prompt`
-    above and `last` at the end.
-
-    The `chosen` key is marked. If that takes more than `most` rows, the labels are left out first, then the lines
-    above, then the end of the question but its mark.
-    """
-    *head, asked = prompt.split("\n")
-    above = [cut(line, columns, "...") for line in head]
-    texts = [f"{one.key} {one.label}" for one in keys]
-    rows = _flow(asked, [*texts, last], chosen, columns, colour)
-    if len(above) + len(rows) > most:
-        texts = [one.key for one in keys]
-        rows = _flow(asked, [*texts, last], chosen, columns, colour)
-    if len(rows) > most:
-        asked = f"{cut(asked.removesuffix('?'), columns // 2, '...')}?"
-        rows = _flow(asked, [*texts, last], chosen, columns, colour)
-    return [*above[: max(0, most - len(rows))], *rows[: max(1, most)]]
-
-
-def _flow(asked: str, texts: Sequence[str], chosen: int | None, columns: int, colour: bool) -> list[str]:
-    """Return the question and its choices, wrapped between choices; each has a cell on both sides, and the last one is
-    not a choice.
-
-    A single row is set more tightly.
-    """
-    wide = cells(asked) + sum(cells(text) + 3 for text in texts) <= columns
-    bold, mark, plain = ("\x1b[1m", "\x1b[7m", "\x1b[0m") if colour else ("", "", "")
-    lines = list(wrap(asked, columns))
-    rows, used = [f"{bold}{line}{plain}" for line in lines], cells(lines[-1]) if lines else 0
-    for number, text in enumerate(texts):
-        text = cut(text, max(1, columns - 2), "~")
-        shown = f" {text} "
-        if number == chosen:
-            shown = f"{mark}{shown}{plain}" if colour else f"[{text}]"
-        elif number < len(texts) - 1 and colour:
-            key, space, label = text.partition(" ")
-            shown = f" {bold}{key}{plain}{space}{label} "
-        size, gap = cells(text) + 2, " " if wide or not number else ""
-        if used and used + len(gap) + size <= columns:
-            rows[-1], used = f"{rows[-1]}{gap}{shown}", used + len(gap) + size
-        else:
-            rows.append(shown)
-            used = size
-    return rows
-
-
-def describe_unclear_answer(line: str, keys: Sequence[AnswerKey]) -> str:
-    """Return the hint for an answer without a meaning."""
-    *first, last = (one.key for one in keys)
-    words, named = one_line(line)[:80], f"{', '.join(first)} or {last}"
-    return f"{words or 'An empty line'} is not an answer. Please answer {named}, {OR_WORDS}"
+    """Return the worker or the run that asks; "" for the session itself."""
+    asker = question.run or (question.agent and f"worker {question.agent}")
+    return f"{one_line(asker)} asks: " if asker else ""
 
 
 def question_text(question: Question, width: int, theme: Theme, number: int = 0, height: int = 0) -> str:
-    """Return the block of a call: the asking worker if there is one, the call's name and object, and below them the
-    diff or the command.
+    """Return the block of a call: the asking worker or run if there is one, the call's name and object, and below them
+    the diff or the command.
 
     `number` counts calls that are asked about together; 0 for a single one. On a screen of so many rows as `height` a
     new file is shown by its beginning, so that its name stays in sight; 0 for output that is not on a screen.
@@ -184,7 +83,7 @@ def question_text(question: Question, width: int, theme: Theme, number: int = 0,
     # Lines below the head are not repeated in the head.
     subject = call_subject(question) if is_diff or len(details) < 2 else ""
     verb = f"{number} " * bool(number) + _asker(question) + call_verb(question.call.name)
-    below = " " * (2 if question.agent else cells(verb) + 2)
+    below = " " * (2 if _asker(question) else cells(verb) + 2)
     head = hang(f"{subject}{_reason(question)}".strip(), f"{verb}  ", below, width - 1)
     lines = [theme.paint("bold", line.rstrip()) for line in head]
     if is_diff:

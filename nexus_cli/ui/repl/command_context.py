@@ -9,6 +9,7 @@ from typing import Any
 from nexus_cli.commands.command import Choice, Search
 from nexus_cli.core.event import Event
 from nexus_cli.reports.export import save_in
+from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.repl.clipboard import copy_to_clipboard
 from nexus_cli.ui.repl.input_queue import Attachment
@@ -48,7 +49,7 @@ class TerminalContext:
 
     async def ask_hidden(self, prompt: str) -> str | None:
         with self.repl.jobs.wait_for_user():
-            return await self.repl.view.hidden_line(prompt)
+            return await self.repl.view.question(AskedQuestion(prompt, is_hidden=True))
 
     def start(self, text: str = "", *, typed: bool = False, after: Callable[[], Awaitable[None]] | None = None) -> None:
         self.repl.start_next(text, typed=typed)

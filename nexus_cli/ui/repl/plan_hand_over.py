@@ -1,7 +1,6 @@
 """Ask at the end of a turn in plan mode if the model should carry out its plan, and at which level.
 
-The question is asked once for each plan, by the rules of every question (see `render/lone_key`). Any other text is the
-next message.
+The question is asked once for each plan. An answer in words is the next message.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ from contextlib import suppress
 
 from nexus_cli.core import event as e
 from nexus_cli.core.limits import AUTO, EDIT, PLAN
+from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion, ask
 from nexus_cli.ui.input.paste import TypedMessage
-from nexus_cli.ui.print.approver import SHORTEST, YES
-from nexus_cli.ui.render.question_text import AnswerKey, describe_unclear_answer
 from nexus_cli.ui.repl.agent_connection import AgentConnection
 from nexus_cli.ui.repl.input_queue import InputQueue
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
@@ -25,11 +23,6 @@ KIND = "offer"
 PROMPT = "Proceed with this plan?"
 PROCEED = "Proceed with the plan."
 """The message to the model in the person's name."""
-TRIES = 3
-"""Unclear answers after which the question is withdrawn."""
-LEVELS = {"y": EDIT, "yes": EDIT, "a": AUTO, "auto": AUTO}
-"""The level that an answer sets."""
-NO = ("", "n", "no")
 
 
 class PlanHandOver:
@@ -59,25 +52,15 @@ class PlanHandOver:
         return True
 
     async def _ask(self) -> None:
-        auto = [AnswerKey("a", "auto", lasts=True)] if self._agent.status.has_sandbox else []
-        keys = [AnswerKey("y", "yes, edit level", lasts=True), *auto, AnswerKey("n", "no, keep planning")]
-        text = ""
-        with suppress(asyncio.CancelledError):
-            for _ in range(TRIES):
-                with self._jobs.wait_for_user():
-                    line = await self._view.question(text, PROMPT, keys)
-                words = (line or "").strip()
-                word = words.casefold().rstrip(",.:!")
-                if line is None or word in NO:
-                    return
-                level = LEVELS.get(word, "")
-                if level and any(word.startswith(one.key) for one in keys):
-                    await self._proceed(level)
-                    return
-                if len(words) >= SHORTEST and not level and word not in YES:
-                    self._send(words)
-                    return
-                text = describe_unclear_answer(words, keys)
+        auto = [AnswerKey("a", "auto", AUTO, lasts=True)] if self._agent.status.has_sandbox else []
+        no = AnswerKey("n", "no, keep planning", takes_words=True)
+        keys = [AnswerKey("y", "yes, edit level", EDIT, lasts=True), *auto, no]
+        with suppress(asyncio.CancelledError), self._jobs.wait_for_user():
+            reply = await ask(self._view, AskedQuestion(PROMPT, keys))
+            if reply is not None and reply.meaning:
+                await self._proceed(reply.meaning)
+            elif reply is not None and reply.words:
+                self._send(reply.words)
 
     def _send(self, words: str) -> None:
         self._queue.later.appendleft(TypedMessage(words, words))

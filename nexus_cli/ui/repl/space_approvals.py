@@ -12,20 +12,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import WAITING, Run
+from nexus_cli.core.run import APPROVAL, WAITING, Run
 from nexus_cli.ledger import Ledger
-from nexus_cli.runs.run_approvals import NO, SESSION, YES, answer_run, answers_of, asks_approval
-from nexus_cli.text.cells import one_line, wrap
-from nexus_cli.text.hidden_signs import mark_hidden_signs, mark_on_one_line
-from nexus_cli.ui.print.approver import is_command_answer
-from nexus_cli.ui.render.question_text import AnswerKey
+from nexus_cli.reports.runs import name_signal
+from nexus_cli.runs.run_approvals import answers_of, ask_person, asks_approval
+from nexus_cli.text.cells import one_line
+from nexus_cli.ui.print.approver import PersonApprover, describe_calls
+from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.view import ReplView
 
-SHOWN = 2_000
-"""Most characters of a call that are shown."""
-WORDS = {"y": YES, "yes": YES, "s": SESSION, "session": SESSION, "n": NO, "no": NO}
 RunClaim = tuple[int, int]
 """Key and claim of a run: the same run may ask again."""
+RunAnswers = Sequence[Mapping[str, Any]]
+"""The answers to the questions of a run."""
 
 
 @dataclass(slots=True)
@@ -37,7 +36,7 @@ class _OpenQuestion:
     """Name of the agent."""
     task: asyncio.Task[None] | None = None
     is_answered: bool = False
-    """True once the person here has answered: the answer is being recorded."""
+    """True once the person here has answered."""
 
     @property
     def is_closed(self) -> bool:
@@ -47,28 +46,28 @@ class _OpenQuestion:
 class ApprovalQuestions:
     """The open questions of one view, one for each run that waits for approval."""
 
-    def __init__(self, ledger: Ledger, view: ReplView, show_note: Callable[[str, str], None], person: str) -> None:
+    def __init__(
+        self, ledger: Ledger, view: ReplView, theme: Theme, show_note: Callable[[str, str], None], person: str
+    ) -> None:
         """`person` is the name that an answer is recorded with."""
-        self._ledger, self._view, self._show_note, self._person = ledger, view, show_note, person
+        self._ledger, self._view, self._theme, self._show_note, self._person = ledger, view, theme, show_note, person
         self._asked: dict[RunClaim, _OpenQuestion] = {}
 
-    def find_answers(self, runs: Sequence[Run]) -> dict[RunClaim, Mapping[str, Any]]:
+    def find_answers(self, runs: Sequence[Run]) -> dict[RunClaim, RunAnswers]:
         """Return the answers that the questions of `runs`, and those that are open here, have in the ledger."""
         waiting = {(run.key, run.fence): run for run in runs if run.state == WAITING and asks_approval(run)}
         asked = {key: one.run for key, one in list(self._asked.items())}
-        found = {key: self._find_answer(run, taken=key not in waiting) for key, run in (asked | waiting).items()}
-        return {key: answer for key, answer in found.items() if answer is not None}
+        found = {key: self._find_answers(run, taken=key not in waiting) for key, run in (asked | waiting).items()}
+        return {key: answers for key, answers in found.items() if answers}
 
-    def _find_answer(self, run: Run, *, taken: bool) -> Mapping[str, Any] | None:
-        """Return the answer to the questions of a run, with `taken` also one that it has taken."""
+    def _find_answers(self, run: Run, *, taken: bool) -> RunAnswers:
+        """Return the answers to the questions of a run, with `taken` also those that it has taken."""
         assert run.waits is not None
         table = self._ledger.runs
         answers = answers_of([*(table.signals(run.key, taken=True) if taken else ()), *table.signals(run.key)])
-        return next((answers[one["call"]] for one in run.waits.value["questions"] if one["call"] in answers), None)
+        return [answers[one["call"]] for one in run.waits.value["questions"] if one["call"] in answers]
 
-    def follow(
-        self, runs: Sequence[Run], names: Mapping[int, str], answers: Mapping[RunClaim, Mapping[str, Any]]
-    ) -> None:
+    def follow(self, runs: Sequence[Run], names: Mapping[int, str], answers: Mapping[RunClaim, RunAnswers]) -> None:
         """Ask for the approvals that `runs` wait for now, and withdraw the other questions; `answers` are those of
         `find_answers`."""
         waiting = {
@@ -82,7 +81,7 @@ class ApprovalQuestions:
             if one.task is not None and not one.is_closed:
                 one.task.cancel()
                 if key in answers:
-                    self._show_note(_describe_answer(answers[key], one), "dim")
+                    self._show_note(_describe_answers(answers[key], one), "dim")
         for key, run in waiting.items():
             if key not in self._asked and key not in answers:
                 one = self._asked[key] = _OpenQuestion(run, names.get(run.entity or 0, "an agent"))
@@ -103,59 +102,28 @@ class ApprovalQuestions:
 
     async def _ask(self, one: _OpenQuestion) -> None:
         run, name = one.run, one_line(one.name)
-        assert run.waits is not None, "it waits for approval"
-        lines = [line for question in run.waits.value["questions"] for line in _describe(question)]
         self._view.notify(f"{name} waits for your approval", waits=True)
-        rows = [row for line in lines for row in wrap(mark_hidden_signs(line), self._view.width - 1)]
-        text, prompt = "\n".join(rows) + "\n", f"{name} wants to do this ({run.id})?"
-        said = (await self._view.question(text, prompt, _answer_keys(run.waits.value["questions"])) or "").strip()
-        if not said or is_command_answer(said):
+        approver = PersonApprover(self._view, describe_calls(self._view, self._theme), escape="Esc later")
+        try:
+            recorded = await ask_person(self._ledger, run, approver, self._person, f"{name} ({run.id})")
+        except NexusError as error:
+            self._show_note(error.line, "error")
+            return
+        if recorded is None:
             way = f"/approve asks again, or nexus runs resume {run.id} --answer yes"
             self._show_note(f"{name} still waits for approval: {way}", "warn")
             return
-        one.is_answered = True
-        try:
-            self._show_note(await asyncio.to_thread(self._record, one, *_read_answer(said)), "dim")
-        except NexusError as error:
-            one.is_answered = False
-            self._show_note(error.line, "error")
-
-    def _record(self, one: _OpenQuestion, answer: str, text: str) -> str:
-        """Record an answer, and return the line for the person: another one may have been first."""
-        run = one.run
-        assert run.waits is not None
-        asked = len(run.waits.value["questions"])
-        if answer_run(self._ledger, run, [answer] * asked, [text] * asked, self._person):
-            return _describe_answer({"answer": answer, "text": text, "by": "you"}, one)
-        if earlier := self._find_answer(run, taken=True):
-            return f"already answered: {_describe_answer(earlier, one)}"
-        return f"{one_line(one.name)} ({run.id}) asks no more"
+        one.is_answered = recorded
+        answers = await asyncio.to_thread(self._find_answers, run, taken=True)
+        if recorded:
+            self._show_note(_describe_answers([{**answer, "by": "you"} for answer in answers], one), "dim")
+        elif answers:
+            self._show_note(f"already answered: {_describe_answers(answers, one)}", "dim")
+        else:
+            self._show_note(f"{name} ({run.id}) asks no more", "dim")
 
 
-def _answer_keys(questions: Sequence[Mapping[str, str]]) -> tuple[AnswerKey, ...]:
-    """Return the keys of the questions of one run; the yes for the rest of the run names what it covers."""
-    covers = dict.fromkeys(mark_on_one_line(one.get("always") or "this call") for one in questions)
-    return AnswerKey("y", "yes"), AnswerKey("s", f"session: {'; '.join(covers)}"), AnswerKey("n", "no")
-
-
-def _read_answer(said: str) -> tuple[str, str]:
-    """Return the answer and its words: only a yes alone approves, all other words are the reason of a refusal."""
-    if (answer := WORDS.get(said.casefold())) is not None:
-        return answer, ""
-    word, _, reason = said.partition(" ")
-    return NO, reason.strip() if WORDS.get(word.casefold()) == NO else said
-
-
-def _describe_answer(answer: Mapping[str, Any], one: _OpenQuestion) -> str:
-    """Return `Ana said yes to Scout (run-1)`, and the words of a refusal."""
-    text = one_line(str(answer.get("text") or ""))
-    said = {NO: "no", SESSION: "yes, for the rest of the run,"}.get(answer["answer"], "yes")
-    who = one_line(str(answer.get("by") or "somebody"))
-    return f"{who} said {said} to {one_line(one.name)} ({one.run.id})" + (f": {text}" if text else "")
-
-
-def _describe(question: Mapping[str, str]) -> list[str]:
-    """Return the lines about one call: what it does, why it asks, and its detail unless that says the same."""
-    what, detail = question["what"][:SHOWN], question.get("detail", "")[:SHOWN]
-    lines = [mark_on_one_line(what) + (f" ({one_line(question['why'])})" if question.get("why") else "")]
-    return lines + ([f"  {line}" for line in detail.splitlines()] if detail and detail not in what else [])
+def _describe_answers(answers: RunAnswers, one: _OpenQuestion) -> str:
+    """Return `Scout (run-1): Ana said yes`, with the words of a refusal."""
+    said = name_signal(APPROVAL, {"answers": dict(enumerate(answers))})
+    return f"{one_line(one.name)} ({one.run.id}): {said}"

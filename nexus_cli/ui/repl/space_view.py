@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from nexus_cli.commands import parse
 from nexus_cli.config.settings import Settings
@@ -41,7 +41,7 @@ from nexus_cli.text.cells import cut, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.repl.space_approvals import ApprovalQuestions, RunClaim
+from nexus_cli.ui.repl.space_approvals import ApprovalQuestions, RunAnswers, RunClaim
 from nexus_cli.ui.repl.view import ReplController, ReplView
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class SpaceChat(ReplController):
         self._working: Sequence[Run] = ()
         self._missing: Mapping[int, Sequence[int]] = {}
         """Members whose reply is missing, by key of the run that waits for it."""
-        self._answers: Mapping[RunClaim, Mapping[str, Any]] = {}
+        self._answers: Mapping[RunClaim, RunAnswers] = {}
         """Answers to approvals that their runs have not taken yet."""
         self._ended = set[int]()
         """Keys of the runs that are known to have failed."""
@@ -122,7 +122,7 @@ class SpaceChat(ReplController):
         self._posts = set[asyncio.Task[None]]()
         self._changed, self._stop = asyncio.Event(), asyncio.Event()
         self._left = threading.Event()
-        self._approvals = ApprovalQuestions(ledger, view, self.show_note, member.name)
+        self._approvals = ApprovalQuestions(ledger, view, theme, self.show_note, member.name)
 
     def member_names(self) -> list[str]:
         """Return the names of the other members, for completion."""
@@ -415,7 +415,7 @@ class SpaceChat(ReplController):
         working = self._ledger.runs.list_runs((RUNNING, WAITING, QUEUED), space=space.key)
         return space, skipped, messages, working, self._ended_runs()[::-1]
 
-    def _find_waits(self, space: Space) -> tuple[dict[int, list[int]], dict[RunClaim, Mapping[str, Any]]]:
+    def _find_waits(self, space: Space) -> tuple[dict[int, list[int]], dict[RunClaim, RunAnswers]]:
         """Return the members whose replies are missing, by key of the run, and the answers to approvals."""
         members, missing = [one.key for one in space.members], dict[int, list[int]]()
         for run in self._working:

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from nexus_cli.commands.command import Choice, Search
+from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.input.paste import TypedMessage
-from nexus_cli.ui.render.question_text import AnswerKey
 
 T = TypeVar("T")
 
@@ -115,19 +115,14 @@ class ReplView(Protocol):
         """Replace the text of the input box by `text`; a view without a box keeps it for the next Enter."""
         return None
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
-        """Show `text` and read one line after `prompt`; None at the end of input and for Esc.
+    async def question(self, asked: AskedQuestion) -> str | None:
+        """Show a question and read one line; None at the end of input and for Esc.
 
-        With `keys`, a single key is also an answer if the terminal reports single keys; Esc is then Ctrl+C. Ctrl+C
-        stops the running work and with it the question (None, unless it is cancelled before). `block` describes the
-        call and is printed again after the screen is cleared.
+        With keys, a single one is also an answer if the terminal reports single keys; Esc is then Ctrl+C. Ctrl+C stops
+        the running work and with it the question (None, unless it is cancelled before).
 
         Text typed before the question could be read never answers it: it stays in the input box. Cancellable.
         """
-        return None
-
-    async def hidden_line(self, prompt: str) -> str | None:
-        """Read one line after `prompt` without echo; None at the end of input and for Esc. Cancellable."""
         return None
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:

@@ -19,8 +19,8 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
 from nexus_cli.config.setting_rules import KEYS_OF_ACTIONS
+from nexus_cli.ui.asked_question import is_command_line
 from nexus_cli.ui.input.paste import TypedMessage
-from nexus_cli.ui.print.approver import is_command_line
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.layout import InputArea
 from nexus_cli.ui.screen.picker import PickerPanel, picker_bindings
@@ -280,7 +280,7 @@ def _of_field(panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBi
     made, here, paste = KeyBindings(), has_focus(panel.buffer), UnmarkedPaste()
     empty = Condition(lambda: not panel.buffer.text)
     choosing = here & Condition(lambda: panel.choosing)
-    has_keys = here & Condition(lambda: bool(panel.keys))
+    has_keys = here & Condition(lambda: bool(panel.asked.keys))
 
     @made.add("enter", filter=here)
     @made.add("c-j", filter=here)
@@ -338,7 +338,7 @@ def _of_field(panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBi
 def _answer(panel: QuestionPanel, reach: ScreenActions) -> None:
     """Answer with the typed text; a command is run instead."""
     line = panel.buffer.text
-    if panel.keys and is_command_line(line):
+    if panel.asked.keys and is_command_line(line):
         panel.buffer.text = ""
         reach.controller.submit(TypedMessage(line, line))
     else:

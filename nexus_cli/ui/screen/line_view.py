@@ -11,18 +11,18 @@ import os
 import re
 import select
 import termios
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TypeVar
 
 from nexus_cli.commands.command import Choice, Search
 from nexus_cli.text.cells import one_line, without_codes, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.ui.asked_question import TRIES, AskedQuestion, draw_question, is_command_line
 from nexus_cli.ui.input.paste import TypedMessage
-from nexus_cli.ui.print.approver import is_command_line
 from nexus_cli.ui.print.stream import Stream, write_all
 from nexus_cli.ui.render.lone_key import QUIET
-from nexus_cli.ui.render.question_text import AnswerKey, excerpt, line_prompt
+from nexus_cli.ui.render.question_text import excerpt
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.question import expire
 from nexus_cli.ui.screen.terminal import size_of
@@ -30,8 +30,7 @@ from nexus_cli.ui.terminal_handoff import TerminalHandoff
 
 MOST = 20
 """Most choices that are listed; others are found by their beginning, or by a search."""
-TRIES = 3
-PROMPT = "Number (Enter to cancel): "
+PROMPT = "Number (Enter to cancel):"
 _INDENT = " " * 5
 
 
@@ -39,18 +38,18 @@ async def choose_by_number(
     title: str,
     choices: Sequence[Choice],
     width: int,
-    question: Callable[[str, str], Awaitable[str | None]],
+    question: Callable[[AskedQuestion], Awaitable[str | None]],
     search: Search | None = None,
 ) -> str | None:
-    """Return the key of the choice that the answer to `question` (text, prompt) selects by number or beginning of a
-    label; None without an answer, or after three that select none.
+    """Return the key of the choice that the answer to `question` selects by number or beginning of a
+    label; None without an answer, or after `TRIES` that select none.
 
     Other words are searched for; the result of `search` replaces the listed choices.
     """
     total = search("")[1] if search else len(choices)
     text = "\n".join([*wrap(sanitize(title), width), *_menu(choices, total, width)])
     for _ in range(TRIES):
-        word = (await question(text, PROMPT) or "").strip()
+        word = (await question(AskedQuestion(PROMPT, text=text)) or "").strip()
         if not word:
             return None
         if word.isdecimal() and 1 <= int(word) <= len(choices):
@@ -150,20 +149,25 @@ class LineView:
             shown = "\n".join(excerpt(text.removesuffix("\n").split("\n")))
             self.put(f"not sent yet:\n{shown}\n(Enter sends it, another line replaces it)\n")
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
-        """See `ReplView`. A line begun before the question could be read is a normal message."""
+    async def question(self, asked: AskedQuestion) -> str | None:
+        """See `ReplView`. A line begun before the question could be read is a normal message.
+
+        Only Enter ends a line of the terminal, so that Esc and Enter mean Esc where a line is hidden.
+        """
         async with self._asking:
             if self._done is None or self._done.done():
                 return None
-            if text:
-                self.put(text)
+            self.put(asked.text)
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
             self._answer = answer
-            self._prompt = "\n".join(wrap(line_prompt(prompt, keys).rstrip(" "), self.width - 1)) + " "
+            rows = draw_question(asked, self.width - 1, self.height, redraws=False, colour=False)
+            self._prompt = "\n".join(rows) + " "
             self._takes_answer = self._takes_commands = False
-            opening = asyncio.ensure_future(self._open(bool(keys)))
+            opening = asyncio.ensure_future(self._open(bool(asked.keys)))
             try:
-                return await answer
+                with self._without_echo() if asked.is_hidden else nullcontext():
+                    line = await answer
+                return None if asked.is_hidden and line is not None and line.startswith("\x1b") else line
             finally:
                 opening.cancel()
                 self._answer = None
@@ -207,20 +211,20 @@ class LineView:
             finally:
                 termios.tcsetattr(self._stdin, termios.TCSANOW, before)
 
-    async def hidden_line(self, prompt: str) -> str | None:
-        """See `ReplView`. Only Enter ends a line of the terminal, so that Esc and Enter mean Esc."""
+    @contextmanager
+    def _without_echo(self) -> Iterator[None]:
+        """Show nothing of what is typed in the block but the end of a line."""
         before = None
         with suppress(termios.error):
             before = termios.tcgetattr(self._stdin)
             flags = before[3] & ~termios.ECHO | termios.ECHONL
             termios.tcsetattr(self._stdin, termios.TCSANOW, [*before[:3], flags, *before[4:]])
         try:
-            line = await self.question("", prompt)
+            yield
         finally:
-            with suppress(termios.error):
-                if before is not None:
+            if before is not None:
+                with suppress(termios.error):
                     termios.tcsetattr(self._stdin, termios.TCSANOW, before)
-        return None if line is None or line.startswith("\x1b") else line
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         return await choose_by_number(title, choices, self.width, self.question, search)

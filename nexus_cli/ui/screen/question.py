@@ -8,7 +8,8 @@ stop the turn are bound elsewhere.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition
@@ -18,9 +19,9 @@ from prompt_toolkit.key_binding.key_processor import _Flush
 from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import AfterInput, BeforeInput, ConditionalProcessor, PasswordProcessor
 
-from nexus_cli.text.cells import without_codes, wrap
+from nexus_cli.text.cells import without_codes
+from nexus_cli.ui.asked_question import DRAFT_FIRST, AskedQuestion, draw_question, find_key
 from nexus_cli.ui.render.lone_key import ALONE, QUIET, LoneKey, describe_key
-from nexus_cli.ui.render.question_text import DRAFT_FIRST, ESCAPE, AnswerKey, choice_rows, find_key, words_hint
 from nexus_cli.ui.rows import RESET, fit_row, strip_ambiguous
 
 LOOK = 0.5
@@ -44,21 +45,17 @@ class QuestionPanel:
         self._lone = LoneKey()
         self.buffer = Buffer(multiline=False, on_text_changed=lambda buffer: self._typed())
         before = BeforeInput(lambda: _OPEN if self.is_open else _CLOSED)
-        stars = ConditionalProcessor(PasswordProcessor(), Condition(lambda: self.hidden))
+        stars = ConditionalProcessor(PasswordProcessor(), Condition(lambda: self.asked.is_hidden))
         control = BufferControl(self.buffer, [stars, before, AfterInput(self._hint)], focusable=True)
         self.container = Window(control, height=1, dont_extend_height=True, wrap_lines=False)
         self.answer: asyncio.Future[str | None] | None = None
         """The future of the answer; None if no question is open."""
         self.is_open = False
         """True if the field has the focus."""
-        self.hidden = False
-        """True if typed text is shown as stars."""
         self.seen = 0.0
         """Time when the question was first drawn, 0 before."""
-        self.keys: Sequence[AnswerKey] = ()
-        """The keys that answer; none if a line is wanted."""
+        self.asked = AskedQuestion("")
         self._chosen: int | None = None
-        self._prompt = ""
         self._colour = colour
         self._settling: asyncio.TimerHandle | None = None
         self._answered = -FOLLOWS
@@ -70,37 +67,24 @@ class QuestionPanel:
         return self.answer is not None
 
     @property
-    def is_harmless(self) -> bool:
-        """True if no key approves a call: the keys are choices of the model's question, if there are any."""
-        return all(key.is_choice for key in self.keys)
-
-    @property
     def follows(self) -> bool:
         """True if it is the next one of several questions of the model: the person is at the keys and expects it."""
-        return self.is_harmless and asyncio.get_running_loop().time() - self._answered < FOLLOWS
+        return not self.asked.approves and asyncio.get_running_loop().time() - self._answered < FOLLOWS
 
     @property
     def choosing(self) -> bool:
         """True if the arrows move over the keys: there are some, and the field is empty."""
-        return bool(self.keys) and not self.buffer.text
+        return bool(self.asked.keys) and not self.buffer.text
 
-    def begin(
-        self,
-        prompt: str,
-        answer: asyncio.Future[str | None],
-        keys: Sequence[AnswerKey] = (),
-        *,
-        hidden: bool = False,
-    ) -> None:
-        """Show `prompt`; the field is not open yet."""
-        self.hidden = hidden
-        self._prompt, self.answer, self.is_open, self.seen = prompt, answer, False, 0.0
-        self.keys, self._chosen = keys, None
+    def begin(self, asked: AskedQuestion, answer: asyncio.Future[str | None]) -> None:
+        """Show the question; the field is not open yet."""
+        self.asked, self.answer, self.is_open, self.seen = asked, answer, False, 0.0
+        self._chosen = asked.marked
         self.buffer.reset()
 
     def take_keys(self) -> None:
         """Open the field. Enter takes no key before the person has moved to one."""
-        self.is_open, self._chosen, self._lone = True, None, LoneKey()
+        self.is_open, self._lone = True, LoneKey()
 
     def note_key(self, now: float) -> None:
         """Record that a key arrives, before it acts: a key after a letter makes the letter the beginning of words."""
@@ -113,9 +97,9 @@ class QuestionPanel:
         self.hold()
 
     def end(self) -> None:
-        if self.is_open and self.is_harmless and not self.hidden:
+        if self.is_open and not (self.asked.approves or self.asked.is_hidden):
             self._answered = asyncio.get_running_loop().time()
-        self.answer, self.is_open, self.keys = None, False, ()
+        self.answer, self.is_open, self.asked = None, False, AskedQuestion("")
         self.hold()
         self.buffer.reset()
 
@@ -129,7 +113,7 @@ class QuestionPanel:
         if not self.choosing:
             self.give(self.buffer.text)
         elif self._chosen is not None:
-            self.give(self.keys[self._chosen].key)
+            self.give(self.asked.keys[self._chosen].key)
 
     def continue_line(self) -> None:
         """Continue the text: several lines at once are a paste, not an answer."""
@@ -140,7 +124,7 @@ class QuestionPanel:
     def move(self, by: int) -> None:
         """Choose the next or the previous key."""
         at = self._chosen if self._chosen is not None else -1 if by > 0 else 0
-        self._chosen = (at + by) % len(self.keys)
+        self._chosen = (at + by) % len(self.asked.keys)
 
     def hold(self) -> None:
         """Treat the typed text as words, however short it is."""
@@ -150,18 +134,19 @@ class QuestionPanel:
 
     def _typed(self) -> None:
         self.hold()
-        if not (self.is_open and self.keys):
+        keys = self.asked.keys
+        if not (self.is_open and keys):
             return
-        key, alone = find_key(self.buffer.text, self.keys), self._lone.find(self.buffer.text, self.keys)
-        self._chosen = self.keys.index(key) if key is not None else None
+        key, alone = find_key(self.buffer.text, keys), self._lone.find(self.buffer.text, keys)
+        self._chosen = keys.index(key) if key is not None else None
         if alone is not None and not self.has_draft():
             self._settling = asyncio.get_running_loop().call_later(ALONE, self.give, alone.key)
 
     def _hint(self) -> StyleAndTextTuples:
-        if not self.is_open or not self.keys:
+        if not self.is_open or not self.asked.keys:
             return []
-        said = describe_key(find_key(self.buffer.text, self.keys), self._settling is not None)
-        text = words_hint(self.keys) if self.choosing else f"  {said}" if said else ""
+        said = describe_key(find_key(self.buffer.text, self.asked.keys), self._settling is not None)
+        text = self.asked.words if self.choosing else f"  {said}" if said else ""
         return [("class:question.hint", text)]
 
     def height(self, columns: int, most: int) -> int:
@@ -171,19 +156,20 @@ class QuestionPanel:
     @property
     def field(self) -> int:
         """Rows of the field: one, but none for a question with keys that is not open yet."""
-        return 1 if self.is_open or not self.keys else 0
+        return 1 if self.is_open or not self.asked.keys else 0
 
     def prompt(self, columns: int, rows: int) -> list[str]:
         """Return the prompt in at most `rows` rows."""
         lines = self._rows(columns, rows)
-        return [f"\x1b[1m{line}{RESET}" for line in lines] if self._colour and self.is_open and not self.keys else lines
+        is_bold = self._colour and self.is_open and not self.asked.keys
+        return [f"\x1b[1m{line}{RESET}" for line in lines] if is_bold else lines
 
     def _rows(self, columns: int, most: int) -> list[str]:
-        prompt = strip_ambiguous(without_codes(self._prompt).rstrip())
-        if self.keys:
-            last = DRAFT_FIRST if not self.is_open and self.has_draft() else ESCAPE
-            return choice_rows(prompt, self.keys, self._chosen, columns, most, self._colour, last)
-        lines = list(wrap(prompt, columns))
+        asked = replace(self.asked, prompt=strip_ambiguous(without_codes(self.asked.prompt).rstrip()))
+        last = DRAFT_FIRST if not self.is_open and self.has_draft() else ""
+        lines = draw_question(asked, columns, most, redraws=True, colour=self._colour, chosen=self._chosen, last=last)
+        if asked.keys:
+            return lines
         if len(lines) > most > 0:
             lines[most - 1] = fit_row(lines[most - 1], columns - 1)[1] + _MORE
         return lines[: max(0, most)]
@@ -223,11 +209,11 @@ async def wait_for_quiet(panel: QuestionPanel, last_key: Callable[[], float]) ->
     """Return when the question has been drawn and no key has come for a while; with keys that approve, only when there
     is no draft either. Return at once for a hidden line, which the person has asked for and whose text belongs nowhere
     else, and for the next question of several."""
-    if panel.hidden or (panel.follows and not panel.has_draft()):
+    if panel.asked.is_hidden or (panel.follows and not panel.has_draft()):
         return
-    clock, quiet = asyncio.get_running_loop().time, QUIET if panel.keys else LOOK
+    clock, quiet = asyncio.get_running_loop().time, QUIET if panel.asked.keys else LOOK
     while True:
         wait = (max(panel.seen, last_key()) + quiet - clock()) if panel.seen else quiet
-        if wait <= 0 and not (panel.keys and panel.has_draft()):
+        if wait <= 0 and not (panel.asked.keys and panel.has_draft()):
             return
         await asyncio.sleep(wait if wait > 0 else LOOK)

@@ -28,7 +28,7 @@ from prompt_toolkit.styles import Style
 from nexus_cli.commands.command import Choice, Search
 from nexus_cli.text.cells import without_codes
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.render.question_text import AnswerKey
+from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
@@ -165,17 +165,15 @@ class Screen:
         self._box.fill(text)
         self._app.invalidate()
 
-    async def question(
-        self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "", *, hidden: bool = False
-    ) -> str | None:
+    async def question(self, asked: AskedQuestion) -> str | None:
         """See `ReplView`; questions are asked one after the other."""
         async with self._asking:
             if self._over:
                 return None
-            self.put(text)
-            self._asked_block = block
+            self.put(asked.text)
+            self._asked_block = asked.block
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-            self._panel.begin(prompt, answer, keys, hidden=hidden)
+            self._panel.begin(asked, answer)
             self._redraw.dirty()
             opening = asyncio.ensure_future(self._open())
             try:
@@ -187,9 +185,6 @@ class Screen:
                 self._panel.end()
                 self._asked_block = ""
                 self._redraw.dirty()
-
-    async def hidden_line(self, prompt: str) -> str | None:
-        return await self.question("", prompt, hidden=True)
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         async with self._asking:

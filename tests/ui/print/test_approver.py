@@ -22,13 +22,21 @@ from ui.put_clock import run_at_once
 
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.message import ToolCall
-from nexus_cli.ui.print.approver import ParsedAnswer, PersonApprover, parse_answer
+from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion, draw_question, read_answer
+from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.print.terminal_questions import TerminalQuestions
-from nexus_cli.ui.render.question_text import AnswerKey, answer_keys, choice_rows, line_prompt, question_text
+from nexus_cli.ui.render.question_text import answer_keys, question_text
 from nexus_cli.ui.render.theme import Theme
 
 STOP = Deny(stops=True)
 KEYS = (AnswerKey("y", "yes"), AnswerKey("a", "always this exact command"), AnswerKey("n", "no"))
+
+
+def meaning(line: str, waiting: int = 1) -> Answer | None:
+    """What a line means at the question about a call."""
+    reply = read_answer(line, AskedQuestion("", answer_keys(bash("ls"), waiting)))
+    answer: Answer | None = None if reply is None else Deny(reply.words) if reply.words else reply.meaning
+    return answer
 
 
 @pytest.mark.parametrize(
@@ -61,19 +69,20 @@ KEYS = (AnswerKey("y", "yes"), AnswerKey("a", "always this exact command"), Answ
     ],
 )
 def test_only_clear_words_are_a_yes_and_other_words_say_what_to_do_instead(line: str, answer: Answer | None) -> None:
-    assert parse_answer(line + "\n") == (None if answer is None else ParsedAnswer(answer))
+    assert meaning(line + "\n") == answer
 
 
 @pytest.mark.parametrize("line", ["/exit", "s/exit", "n/exit", "y/help me", "S/exit"])
 def test_a_command_is_no_words_also_after_the_letter_of_an_answer(line: str) -> None:
-    assert parse_answer(line) is None
-    assert parse_answer("s/old/new/ is wrong") == ParsedAnswer(Deny("s/old/new/ is wrong"))
+    assert meaning(line) is None
+    assert meaning("s/old/new/ is wrong") == Deny("s/old/new/ is wrong")
 
 
 def test_several_questions_can_be_answered_by_one_word() -> None:
     for line, answer in (("A", Allow()), ("all", Allow()), ("N", STOP), ("none", STOP), ("No all", STOP)):
-        assert parse_answer(line, listed=True) == ParsedAnswer(answer, everything=True)
-    assert parse_answer("n", listed=True) == ParsedAnswer(STOP)
+        reply = read_answer(line, AskedQuestion("", answer_keys(bash("ls"), 2)))
+        assert reply is not None and reply.key is not None and (reply.meaning, reply.key.lasts) == (answer, True)
+    assert meaning("n", waiting=2) == STOP
 
 
 def bash(command: str, number: int = 1) -> Question:
@@ -83,8 +92,8 @@ def bash(command: str, number: int = 1) -> Question:
 
 def test_the_key_for_no_says_that_it_ends_the_worker_that_asks() -> None:
     of_worker = replace(bash("pip download babel"), agent="w2")
-    assert answer_keys(of_worker, 1)[-1] == AnswerKey("n", "no, ends w2")
-    assert answer_keys(of_worker, 1, stops=False)[-1] == answer_keys(bash("ls"), 1)[-1] == AnswerKey("n", "no")
+    assert answer_keys(of_worker, 1)[-1].label == "no, ends w2"
+    assert answer_keys(of_worker, 1, stops=False)[-1].label == answer_keys(bash("ls"), 1)[-1].label == "no"
 
 
 @pytest.mark.parametrize("lines", [3, 61, 200, 201, 5000])
@@ -162,6 +171,13 @@ def test_long_lines_of_a_command_hang_under_it() -> None:
     assert question_text(bash(long), 16, Theme(colour=False)).splitlines()[1:3] == ["bash  python3", "-m pytest -q"]
 
 
+def rows_of(
+    prompt: str, keys: Sequence[AnswerKey], chosen: int, columns: int, most: int, colour: bool = False
+) -> list[str]:
+    """The rows of a question on a terminal that redraws."""
+    return draw_question(AskedQuestion(prompt, keys), columns, most, redraws=True, colour=colour, chosen=chosen)
+
+
 @pytest.mark.parametrize(
     ("columns", "most", "rows"),
     [
@@ -173,19 +189,19 @@ def test_long_lines_of_a_command_hang_under_it() -> None:
     ],
 )
 def test_the_keys_stand_in_rows_that_fit(columns: int, most: int, rows: list[str]) -> None:
-    made = choice_rows("Run this?", KEYS, 0, columns, most, False)
+    made = rows_of("Run this?", KEYS, 0, columns, most)
     assert made == rows and all(len(row) <= columns for row in made)
 
 
 @pytest.mark.parametrize("most", [1, 2, 8])
 def test_a_long_question_keeps_its_mark_and_its_keys(most: int) -> None:
     keys = (AnswerKey("y", "yes"), AnswerKey("n", "no"))
-    rows = choice_rows("The release manager of the north wants to do this (run-12)?", keys, 0, 59, most, False)
+    rows = rows_of("The release manager of the north wants to do this (run-12)?", keys, 0, 59, most)
     assert len(rows) <= most and "?" in "".join(rows) and "[y" in "".join(rows) and " n " in "".join(rows), rows
 
 
 def test_in_colours_the_chosen_key_is_set_off_and_takes_the_same_room() -> None:
-    plain, coloured = (choice_rows("1 of 2  ls\nRun this?", KEYS, 1, 100, 8, colour) for colour in (False, True))
+    plain, coloured = (rows_of("1 of 2  ls\nRun this?", KEYS, 1, 100, 8, colour) for colour in (False, True))
     assert "\x1b[7m a always this exact command \x1b[0m" in coloured[1]
     assert len(plain) == len(coloured) == 2 and plain[0] == "1 of 2  ls"
 
@@ -199,8 +215,8 @@ class Lines:
         self.answers = list(answers)
         self.asked: list[tuple[str, str, str]] = []
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
-        self.asked.append((text, prompt, "".join(one.key for one in keys)))
+    async def question(self, asked: AskedQuestion) -> str | None:
+        self.asked.append((asked.text, asked.prompt, "".join(one.key for one in asked.keys)))
         await asyncio.sleep(0)
         return self.answers.pop(0)
 
@@ -239,7 +255,7 @@ def test_several_are_answered_together(line: str, rest: Answer) -> None:
 
 def test_an_unclear_answer_asks_again_five_times_and_is_no_yes() -> None:
     source = Lines("", "ok", "yes please", "/help", "")
-    assert answers(source, bash("ls")) == [Deny("no clear answer", said=False)]
+    assert answers(source, bash("ls")) == [Deny("the question was closed without an answer", said=False)]
     assert "An empty line is not an answer. Please answer y, s or n" in source.asked[1][0]
 
 
@@ -324,7 +340,7 @@ async def ask_keyed(keys: tuple[str, ...], colour: bool) -> Keyed:
         questions = TerminalQuestions(
             kept, typist.slave, stop=lambda: called.append("stop"), cycle_level=lambda: called.append("level")
         )
-        asking = asyncio.ensure_future(questions.question("block", "Run this?", KEYS))
+        asking = asyncio.ensure_future(questions.question(AskedQuestion("Run this?", KEYS, "block")))
         await asyncio.sleep(0)
         typist("y")  # typed ahead
         await asyncio.sleep(2)
@@ -378,7 +394,7 @@ def test_without_control_codes_keys_are_echoed_and_enter_alone_is_no_answer() ->
     answer, seen, _ = keyed(ECHOED, colour=False)
     assert answer == "wait" and "\x1b" not in seen and seen.endswith(": wx\b \bait\n")
     assert keyed(["\r"], colour=False)[0] == ""
-    assert "Run this? [y]es · [a]lways this exact command · [n]o, or type" in line_prompt("Run this?", KEYS)
+    assert "Run this? [y]es · [a]lways this exact command · [n]o, or type" in seen
 
 
 # The whole program
@@ -427,7 +443,7 @@ def test_lines_that_come_in_one_piece_are_words_together() -> None:
 def test_the_end_of_input_denies() -> None:
     with asked() as child:
         child.send("\x04")
-        assert "answer Deny the input ended before an answer" in child.finish() and child.exitstatus == 0
+        assert "answer Deny the question was closed without an answer" in child.finish() and child.exitstatus == 0
 
 
 @pytest.mark.matrix

@@ -13,9 +13,9 @@ from ui.repl.test_repl import SETTINGS, Stage, _said
 
 from nexus_cli.config.settings import SandboxSettings, UiSettings
 from nexus_cli.core.request import Delta, Request
+from nexus_cli.ui.asked_question import AnswerKey
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.lone_key import LoneKey
-from nexus_cli.ui.render.question_text import AnswerKey
 from nexus_cli.ui.repl.input_queue import take_argument
 from nexus_cli.ui.repl.plan_hand_over import PROCEED, PROMPT
 
@@ -48,7 +48,7 @@ def test_an_approved_plan_is_carried_out_at_the_level_that_was_chosen(tmp_path: 
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("line", ["n", "no", "", None])
+@pytest.mark.parametrize("line", ["n", "no", "No.", None])
 def test_a_plan_that_is_not_approved_leaves_plan_mode_on(tmp_path: Path, line: str | None) -> None:
     stage = planned(tmp_path, line)
     assert stage.session.status().allow == "plan" and len(stage.provider.seen) == 1 == len(stage.view.asked)
@@ -65,10 +65,15 @@ def test_a_level_that_was_not_offered_is_no_answer(tmp_path: Path, monkeypatch: 
 
 
 def test_other_words_are_the_next_message_of_plan_mode(tmp_path: Path) -> None:
-    stage = planned(tmp_path, "ok", "yes, and add a test first", "n")
-    assert "ok is not an answer" in stage.view.asked[1]
+    stage = planned(tmp_path, "ok", "", "yes, and add a test first", "n")
+    assert "ok is not an answer" in stage.view.asked[1] and "An empty line is not an answer" in stage.view.asked[2]
     assert "yes, and add a test first" in _said(stage.provider)[-1] and stage.session.status().allow == "plan"
-    assert len(stage.view.asked) == 3, "it is offered again after the next answer"
+    assert len(stage.view.asked) == 4, "it is offered again after the next answer"
+
+
+def test_words_behind_no_are_the_next_message_too(tmp_path: Path) -> None:
+    stage = planned(tmp_path, "n, use the other file", "n")
+    assert _said(stage.provider)[-1].endswith("use the other file") and stage.session.status().allow == "plan"
 
 
 def test_a_command_a_message_and_another_level_take_the_question_away(tmp_path: Path) -> None:

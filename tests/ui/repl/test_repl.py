@@ -36,9 +36,10 @@ from nexus_cli.reports.transcript import session_transcript, transcript_text
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.ui.asked_question import AskedQuestion, draw_question
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
-from nexus_cli.ui.render.question_text import AnswerKey, line_prompt, question_text
+from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.repl.input_queue import Attachment
@@ -78,15 +79,9 @@ class Kept:
     def fill(self, text: str) -> None:
         self.box = text
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
-        self.asked.append(f"{text}\n{line_prompt(prompt, keys)}")
-        return await self._answered()
+    async def question(self, asked: AskedQuestion) -> str | None:
+        self.asked.append("\n".join([asked.text, *draw_question(asked, 1_000, 0, redraws=False, colour=False)]))
 
-    async def hidden_line(self, prompt: str) -> str | None:
-        self.asked.append(prompt)
-        return await self._answered()
-
-    async def _answered(self) -> str | None:
         while not self.answers:  # noqa: ASYNC110  (a test adds them at any time)
             await asyncio.sleep(0.005)
         return self.answers.pop(0)
@@ -910,8 +905,8 @@ def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None:
         await stage.idle()
 
     stage.play(scene())
-    assert stage.provider.seen[-1][-1]["content"] == "not run: no clear answer"
-    assert "✗ not run: no clear answer" in stage.text and "eclined" not in stage.text
+    assert stage.provider.seen[-1][-1]["content"] == "not run: the question was closed without an answer"
+    assert "✗ not run: the question was closed without an answer" in stage.text and "eclined" not in stage.text
 
 
 def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
@@ -994,8 +989,8 @@ def test_a_menu_breaks_between_words_and_says_which_answers_count(tmp_path: Path
 
     stage.play(scene())
     assert stage.view.asked == [
-        "Which one of them is it?\n  1  the first of the\n     choices\n  2  second\nNumber (Enter to cancel): ",
-        "'7' is not one of these:\ntype a number from 1 to\n2\nNumber (Enter to cancel): ",
+        "Which one of them is it?\n  1  the first of the\n     choices\n  2  second\nNumber (Enter to cancel):",
+        "'7' is not one of these:\ntype a number from 1 to\n2\nNumber (Enter to cancel):",
     ]
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from nexus_cli.core.run import AGENT, APPROVAL, HUMAN, WAITING, Run, Wait
 from nexus_cli.ledger import Ledger
+from nexus_cli.ui.asked_question import AskedQuestion
+from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.space_approvals import ApprovalQuestions
 
 AT = "2026-02-18T15:06:55.000Z"
@@ -26,14 +28,15 @@ class Person:
         self.notes: list[str] = []
         self.asked: asyncio.Future[str | None] | None = None
         self.keys: Any = ()
+        self.text = ""
         self.ledger = ledger
-        self.questions = ApprovalQuestions(ledger, self, self.show_note, name)  # type: ignore[arg-type]
+        self.questions = ApprovalQuestions(ledger, self, Theme(colour=False), self.show_note, name)  # type: ignore[arg-type]
 
     def show_note(self, text: str, role: str) -> None:
         self.notes.append(text)
 
-    async def question(self, text: str, prompt: str, keys: Any = (), block: str = "") -> str | None:
-        self.asked, self.keys = asyncio.get_running_loop().create_future(), keys
+    async def question(self, asked: AskedQuestion) -> str | None:
+        self.asked, self.keys, self.text = asyncio.get_running_loop().create_future(), asked.keys, asked.text
         try:
             return await self.asked
         finally:
@@ -52,10 +55,11 @@ class Person:
 
     async def say(self, text: str | None) -> None:
         assert self.asked is not None, "no question is open"
-        self.asked.set_result(text)
+        asked = self.asked
+        asked.set_result(text)
         for _ in range(200):
             await asyncio.sleep(0.01)
-            if self.notes:
+            if self.notes or self.asked not in (asked, None):
                 return
 
 
@@ -99,9 +103,9 @@ def test_an_answer_closes_the_question_of_everybody(ledger: Ledger, run: Run) ->
         await ana.look()
         await mira.look()
         await ana.say("y")
-        assert ana.notes == ["you said yes to Scout (run-1)"]
+        assert ana.notes == ["Scout (run-1): you said yes"]
         await mira.look()
-        assert mira.asked is None and mira.notes == ["Ana said yes to Scout (run-1)"]
+        assert mira.asked is None and mira.notes == ["Scout (run-1): Ana said yes"]
         await mira.look()
         await ana.look()
         assert mira.asked is None and ana.asked is None and len(ana.notes + mira.notes) == 2
@@ -117,7 +121,7 @@ def test_who_answers_second_is_told_of_the_first(ledger: Ledger, run: Run) -> No
         await mira.look()
         await ana.say("y")
         await mira.say("n")
-        assert mira.notes == ["already answered: Ana said yes to Scout (run-1)"]
+        assert mira.notes == ["already answered: Scout (run-1): Ana said yes"]
 
     play(work)
     assert answers(ledger, run) == [("yes", "", "Ana")]
@@ -129,7 +133,7 @@ def test_an_answer_from_elsewhere_has_no_name(ledger: Ledger, run: Run) -> None:
         await mira.look()
         ledger.runs.signal(run.key, APPROVAL, {"answers": {"c1": {"answer": "no", "text": ""}}}, AT)
         await mira.look()
-        assert mira.asked is None and mira.notes == ["somebody said no to Scout (run-1)"]
+        assert mira.asked is None and mira.notes == ["Scout (run-1): somebody said no"]
 
     play(work)
 
@@ -142,7 +146,7 @@ def test_an_answer_that_was_taken_at_once_is_told_too(ledger: Ledger, run: Run) 
         ledger.runs.claim(run.key, "elsewhere:1", 600.0, AT)
         ledger.runs.take(run, ledger.runs.signals(run.key), AT)
         await mira.look()
-        assert mira.asked is None and mira.notes == ["Ana said yes to Scout (run-1)"]
+        assert mira.asked is None and mira.notes == ["Scout (run-1): Ana said yes"]
 
     play(work)
 
@@ -152,8 +156,7 @@ def test_an_answer_that_was_taken_at_once_is_told_too(ledger: Ledger, run: Run) 
     ("typed", "said"),
     [
         ("put it in its own test please", ("no", "put it in its own test please", "Mira")),
-        ("yes, nearest cent", ("no", "yes, nearest cent", "Mira")),
-        ("yes but later", ("no", "yes but later", "Mira")),
+        ("yes but only after lunch", ("no", "yes but only after lunch", "Mira")),
         ("n too early", ("no", "too early", "Mira")),
         ("Yes", ("yes", "", "Mira")),
     ],
@@ -163,7 +166,7 @@ def test_words_are_the_reason_of_a_refusal(ledger: Ledger, run: Run, typed: str,
         mira = Person(ledger, "Mira")
         await mira.look()
         await mira.say(typed)
-        assert mira.notes == [f"you said {said[0]} to Scout (run-1)" + (f": {said[1]}" if said[1] else "")]
+        assert mira.notes == [f"Scout (run-1): you said {said[0]}" + (f": {said[1]}" if said[1] else "")]
 
     play(work)
     assert answers(ledger, run) == [said]
@@ -175,18 +178,59 @@ def test_a_yes_may_be_for_the_rest_of_the_run(ledger: Ledger, run: Run) -> None:
         await ana.look()
         assert [(key.key, key.label) for key in ana.keys] == [("y", "yes"), ("s", "session: rm *"), ("n", "no")]
         await ana.say("s")
-        assert ana.notes == ["you said yes, for the rest of the run, to Scout (run-1)"]
+        assert ana.notes == ["Scout (run-1): you said yes, for the rest of the run"]
 
     play(work)
     assert answers(ledger, run) == [("session", "", "Ana")]
 
 
-@pytest.mark.parametrize("typed", ["", None, "/leave", "s/leave"])
-def test_no_answer_leaves_it_waiting(ledger: Ledger, run: Run, typed: str | None) -> None:
+@pytest.mark.parametrize("typed", ["", "ok", "/leave", "s/leave", "yes, nearest cent"])
+def test_an_unclear_answer_is_asked_about_as_everywhere(ledger: Ledger, run: Run, typed: str) -> None:
     async def work() -> None:
         mira = Person(ledger, "Mira")
         await mira.look()
+        assert "Scout (run-1) asks: bash  rm -r build" in mira.text
         await mira.say(typed)
+        assert not mira.notes and "is not an answer. Please answer y, s or n, or type what to do instead" in " ".join(
+            mira.text.split()
+        )
+        await mira.say("n")
+        assert mira.notes == ["Scout (run-1): you said no"]
+
+    play(work)
+    assert answers(ledger, run) == [("no", "", "Mira")]
+
+
+def test_each_call_of_a_run_has_its_own_answer(ledger: Ledger, run: Run) -> None:
+    ledger.runs.cancel(run.key, AT)
+    ledger.spaces.post(ledger.spaces.find("Team"), ledger.spaces.entity("Ana", HUMAN), "@Scout again", AT)
+    (queued,) = ledger.runs.due()
+    claimed = ledger.runs.claim(queued.key, "elsewhere:1", 600.0, AT)
+    assert claimed is not None
+    make = {"call": "c2", "what": "bash make all", "why": "", "detail": "", "always": "make *"}
+    ledger.runs.wait(claimed, Wait(APPROVAL, "approval: two", {"questions": [QUESTION, make]}), AT)
+
+    async def work() -> None:
+        ana = Person(ledger, "Ana")
+        await ana.look()
+        assert (
+            "1 Scout (run-2) asks: bash  rm -r build" in ana.text and "2 Scout (run-2) asks: bash  make all" in ana.text
+        )
+        assert [key.key for key in ana.keys] == list("ysnAN")
+        await ana.say("n keep it")
+        assert [key.label for key in ana.keys][1] == "session: make *" and not ana.notes
+        await ana.say("y")
+        assert ana.notes == ["Scout (run-2): you said no: keep it; you said yes"]
+
+    play(work)
+    assert answers(ledger, claimed) == [("no", "keep it", "Ana"), ("yes", "", "Ana")]
+
+
+def test_no_answer_leaves_it_waiting(ledger: Ledger, run: Run) -> None:
+    async def work() -> None:
+        mira = Person(ledger, "Mira")
+        await mira.look()
+        await mira.say(None)
         assert len(mira.notes) == 1 and "Scout still waits for approval: /approve asks again" in mira.notes[0]
         await mira.look()
         assert mira.asked is None and mira.questions.ask_again()

@@ -19,6 +19,7 @@ from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import BeforeInput
 
 from nexus_cli.reports.help import KEYS
+from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.theme import Theme
@@ -192,7 +193,7 @@ class OrderedController(PlainController):
         task.add_done_callback(self.tasks.discard)
 
     async def _ask(self, prompt: str) -> None:
-        answer = await self.screen.question("\x1b[1mwrites a file\x1b[0m\n", f"{prompt}: ")
+        answer = await self.screen.question(AskedQuestion(f"{prompt}: ", text="\x1b[1mwrites a file\x1b[0m\n"))
         self.screen.put(f"answer {answer!r}\n")
 
     async def _away(self) -> None:

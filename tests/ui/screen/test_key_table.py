@@ -20,8 +20,8 @@ from ui.put_clock import run_at_once
 from ui.screen.screen_stand import Stand, stand
 
 from nexus_cli.commands import discover
+from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
 from nexus_cli.ui.input.box import InputBox
-from nexus_cli.ui.render.question_text import AnswerKey
 from nexus_cli.ui.screen import question
 from nexus_cli.ui.screen.screen import Screen
 
@@ -82,7 +82,7 @@ class Bench:
         self.said.clear()
         self.on.controller.running = self.state in ("turn running", "at a question")
         if self.state == "at a question":
-            self.asked = asyncio.ensure_future(self.on.screen.question("", "Run this?", ANSWERS))
+            self.asked = asyncio.ensure_future(self.on.screen.question(AskedQuestion("Run this?", ANSWERS)))
             await self.on.until(lambda: self.on.screen._panel.is_open)
         elif self.state == "menu open":
             text = "/e"
@@ -114,7 +114,7 @@ class Bench:
     def marked(self) -> str:
         """The key of the question that Enter takes."""
         panel = self.on.screen._panel
-        return "" if panel._chosen is None else panel.keys[panel._chosen].key
+        return "" if panel._chosen is None else panel.asked.keys[panel._chosen].key
 
     def answered(self, *answers: str | None) -> bool:
         return self.asked is not None and self.asked.done() and self.asked.result() in answers

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import pytest
 from ui.screen.screen_driver import PlainController
 
+from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.screen import line_view
 from nexus_cli.ui.screen.line_view import LineView
 
@@ -148,7 +149,7 @@ def test_what_was_typed_before_a_question_is_no_answer() -> None:
             await asyncio.sleep(0)
             on.type("y\n")
             # The line waits in the terminal when the question comes, which happens in the same moment.
-            answer = asyncio.ensure_future(on.face.question("will write\n", "Allow?"))
+            answer = asyncio.ensure_future(on.face.question(AskedQuestion("Allow?", text="will write\n")))
             await on.until(lambda: "Allow? " in on.text)
             on.type("no, thanks\n")
             said = await answer
@@ -166,7 +167,7 @@ def test_a_question_can_be_left_unanswered(act: str) -> None:
             on.controller.running = True
             task = asyncio.ensure_future(on.face.run(on.controller))
             await asyncio.sleep(0)
-            answer = asyncio.ensure_future(on.face.question("", "Allow?"))
+            answer = asyncio.ensure_future(on.face.question(AskedQuestion("Allow?")))
             await on.until(lambda: "Allow? " in on.text)
             if act == "end":
                 on.type("\x04")
@@ -261,7 +262,7 @@ def test_control_c_at_a_question_stops_what_runs_and_the_question_ends() -> None
             on.controller.running = running
             task = asyncio.ensure_future(on.face.run(on.controller))
             await asyncio.sleep(0)
-            answer = asyncio.ensure_future(on.face.question("", "Allow?"))
+            answer = asyncio.ensure_future(on.face.question(AskedQuestion("Allow?")))
             await on.until(lambda: "Allow? " in on.text)
             on.face.interrupt()
             said = await answer

@@ -16,7 +16,7 @@ from ui.put_clock import run_at_once
 from ui.screen.screen_driver import PlainController
 from ui.screen.screen_stand import Stand, stand
 
-from nexus_cli.ui.render.question_text import AnswerKey
+from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.screen import key_bindings, question
 
@@ -325,7 +325,7 @@ def test_control_c_right_after_one_that_stopped_the_turn_neither_clears_nor_leav
         async with stand() as on:
             on.controller.running = True
             on.type(draft)
-            asking = asyncio.ensure_future(on.screen.question("", "Sure?") if asked else asyncio.sleep(0))
+            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")) if asked else asyncio.sleep(0))
             await on.until(lambda: on.screen._panel.is_open or not asked)
             on.type("\x03")
             await on.until(lambda: on.controller.said)
@@ -388,7 +388,9 @@ def test_control_l_leaves_what_is_asked_about_on_the_screen() -> None:
     async def play() -> list[list[str]]:
         async with stand() as on:
             on.screen.put("one\n")
-            asking = asyncio.ensure_future(on.screen.question("2 bash  ls\n", "Run this?", KEYS, "\n2 bash  ls"))
+            asking = asyncio.ensure_future(
+                on.screen.question(AskedQuestion("Run this?", KEYS, "2 bash  ls\n", "\n2 bash  ls"))
+            )
             await on.until(lambda: on.screen._panel.is_open)
             on.type("\x0c")
             await on.until(lambda: "one" not in on.seen())
@@ -414,7 +416,7 @@ def test_without_colours_no_code_of_a_colour_is_written(attributes: bool, codes:
         async with stand(environ={"TERM": "xterm", "NO_COLOR": "1"}, theme=theme) as on:
             on.controller.lines = [theme.paint("error", "live") + theme.paint("bold", "live")]
             on.screen.put(theme.paint("bold", "put") + "\n")
-            asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
+            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")))
             await on.until(lambda: on.screen._panel.is_open)
             on.type("x")
             await on.until("> x")
@@ -444,7 +446,9 @@ def test_every_size_is_drawn_and_typed_into(columns: int, rows: int) -> None:
             on.controller.lines, on.controller.waits = ["live 👨‍👩‍👧"] * 30, "* waits"
             on.controller.waiting = ["later"] * 9
             on.screen.put("put\n")
-            asking = asyncio.ensure_future(on.screen.question("text\n", "a long prompt of many words"))
+            asking = asyncio.ensure_future(
+                on.screen.question(AskedQuestion("a long prompt of many words", text="text\n"))
+            )
             on.type("typed words\r")
             await on.until(lambda: on.controller.said)
             await on.until(lambda: on.screen._panel.is_open)
@@ -493,7 +497,7 @@ def test_a_prompt_that_does_not_fit_is_shortened_and_keeps_its_beginning(
 ) -> None:
     async def play() -> list[str]:
         async with stand(columns, rows) as on:
-            asking = asyncio.ensure_future(on.screen.question("", prompt))
+            asking = asyncio.ensure_future(on.screen.question(AskedQuestion(prompt)))
             await on.until(lambda: on.screen._panel.is_open)
             await on.still()
             asking.cancel()
@@ -512,7 +516,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 async def _asked(on: Stand, *keys: str, box: str = "") -> asyncio.Future[str | None]:
     """A question with answer keys that takes them; `keys` were typed, one after the other."""
     on.box.fill(box)
-    asking = asyncio.ensure_future(on.screen.question("bash  ls\n", "Run this?", KEYS))
+    asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Run this?", KEYS, "bash  ls\n")))
     await on.until(lambda: on.screen._panel.is_open)
     for key in keys:
         on.type(key)
@@ -559,7 +563,7 @@ def test_one_key_answers_and_letters_that_follow_one_another_are_words(keys: lis
 def test_a_question_has_one_prompt_and_the_same_rows_before_it_takes_keys_and_after() -> None:
     async def play() -> list[list[str]]:
         async with stand(90, theme=Theme(colour=False)) as on:
-            asking = asyncio.ensure_future(on.screen.question("bash  ls\n", "Run this?", KEYS))
+            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Run this?", KEYS, "bash  ls\n")))
             await on.until("Run this?")
             before = _text(on.seen())
             await on.until(lambda: on.screen._panel.is_open)
@@ -633,7 +637,7 @@ def test_several_lines_at_once_are_words_after_the_question_and_not_sent(pasted:
 def test_several_lines_at_once_before_a_question_takes_keys_stay_in_the_box() -> None:
     async def play() -> tuple[str, bool, list[str]]:
         async with stand(90) as on:
-            asking = asyncio.ensure_future(on.screen.question("bash  ls\n", "Run this?", KEYS))
+            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Run this?", KEYS, "bash  ls\n")))
             await on.until("Run this?")
             on.type("use make\ry\r")
             await asyncio.sleep(3)
@@ -672,7 +676,7 @@ def test_a_question_with_keys_is_drawn_and_answered_in_every_size(columns: int, 
 def test_what_is_typed_ahead_goes_into_the_box_and_answers_nothing() -> None:
     async def play() -> tuple[list[str], str, list[str], str | None]:
         async with stand() as on:
-            asking = asyncio.ensure_future(on.screen.question("will write a file\n", "Allow?"))
+            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Allow?", text="will write a file\n")))
             await on.until("Allow?")
             for _ in range(8):
                 on.type("y\r")
@@ -708,7 +712,7 @@ def test_what_is_typed_ahead_goes_into_the_box_and_answers_nothing() -> None:
 def test_a_question_ends_with_a_line_or_with_nothing(keys: str, answer: str | None) -> None:
     async def play() -> str | None:
         async with stand() as on:
-            asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
+            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")))
             await on.until(lambda: on.screen._panel.is_open)
             on.type(keys)
             return await asking
@@ -720,7 +724,7 @@ def test_control_c_at_a_question_stops_what_runs_and_the_question_ends() -> None
     async def play(act: str) -> tuple[list[str], str | None]:
         async with stand() as on:
             on.controller.running = True
-            asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
+            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")))
             await on.until(lambda: on.screen._panel.is_open)
             if act == "signal":
                 on.screen.interrupt()
@@ -746,7 +750,7 @@ def test_with_vi_keys_a_question_is_answered_by_letters_and_navigation_goes_on_a
             await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
             on.type("d")
             await on.still()
-            asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
+            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")))
             await on.until(lambda: on.screen._panel.is_open)
             on.type(keys)
             said = await asking
@@ -791,8 +795,8 @@ def test_with_vi_keys_escape_leaves_the_insert_mode_first_and_stops_and_edits_af
 def test_questions_are_asked_one_after_the_other_and_a_cancelled_one_goes() -> None:
     async def play() -> tuple[str | None, list[str]]:
         async with stand() as on:
-            first = asyncio.ensure_future(on.screen.question("", "First?"))
-            second = asyncio.ensure_future(on.screen.question("", "Second?"))
+            first = asyncio.ensure_future(on.screen.question(AskedQuestion("First?")))
+            second = asyncio.ensure_future(on.screen.question(AskedQuestion("Second?")))
             await on.until("First?")
             assert not any("Second?" in row for row in on.seen())
             first.cancel()
@@ -807,7 +811,7 @@ def test_questions_are_asked_one_after_the_other_and_a_cancelled_one_goes() -> N
 def test_leaving_answers_the_open_question_with_nothing() -> None:
     async def play() -> str | None:
         async with stand() as on:
-            asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
+            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")))
             await on.until("Sure?")
             on.screen.leave()
             return await asking

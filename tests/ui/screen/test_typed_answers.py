@@ -22,8 +22,9 @@ from ui.screen.screen_stand import stand
 from nexus_cli.commands import discover
 from nexus_cli.core.approval import Allow, Answer, Question
 from nexus_cli.core.message import ToolCall
+from nexus_cli.ui.asked_question import AnswerSource
 from nexus_cli.ui.input.box import InputBox
-from nexus_cli.ui.print.approver import AnswerSource, PersonApprover
+from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.print.terminal_questions import TerminalQuestions
 from nexus_cli.ui.screen.line_view import LineView
 

@@ -1,0 +1,264 @@
+"""A question to a person: its answers, how it is drawn, and what a key or a typed line means.
+
+Each front end that a person types at asks with these values, and reads an answer with `ask`. It differs in what its
+terminal can do: redraw rows, or write a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from nexus_cli.commands import parse
+from nexus_cli.text.cells import cells, cut, one_line, wrap
+
+TRIES = 5
+"""Unclear answers after which a question is closed."""
+OR_WORDS = "or type what to do instead"
+OR_OWN_WORDS = "or your own words"
+ESCAPE = "Esc stop"
+DRAFT_FIRST = "send or clear your draft to answer"
+"""Shown instead of `ESCAPE` while a draft blocks the question."""
+YES = frozenset({"ok", "okay", "sure", "yep", "yeah", "auto", "always", "session"})
+"""Words that may mean yes, also where no key of the question offers that, and are not an instruction."""
+FEWEST = 3
+"""Least number of words after the word of an answer that make an instruction: "yes please" is none."""
+SHORTEST = 4
+"""Letters of the shortest word that is an instruction and not a typing error."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerKey:
+    """One key that answers a question; the first word of its label answers too."""
+
+    key: str
+    label: str
+    """The label, which begins with the letter of the key unless that is a number."""
+    meaning: Any = None
+    """What the answer means to the one who asks."""
+    lasts: bool = False
+    """True if it applies to more than one call, so that the letter needs Enter."""
+    takes_words: bool = False
+    """True if words may follow: the reason of a no."""
+    also: tuple[str, ...] = ()
+    """Further words that mean this answer."""
+
+    @property
+    def is_choice(self) -> bool:
+        """True if it is one of the numbered choices of the model's question: then the label is its text."""
+        return self.key.isdigit()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that mean this answer, in small letters."""
+        return (self.key.casefold(), self.label.split()[0].casefold().rstrip(",:"), *self.also)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedQuestion:
+    """A question as a person sees it."""
+
+    prompt: str
+    """The question; lines above the last one say what is asked about."""
+    keys: Sequence[AnswerKey] = ()
+    """The answers; without any, a line is wanted."""
+    text: str = ""
+    """Printed once before the question."""
+    block: str = ""
+    """Describes what is asked about; printed again after the screen is cleared."""
+    words: str = OR_WORDS
+    """The hint for an answer in words, "" if only the keys answer."""
+    default: str = ""
+    """The key that an empty line selects, "" for none."""
+    escape: str = ESCAPE
+    """What Esc does."""
+    is_hidden: bool = False
+    """True if typed text is shown as stars."""
+
+    @property
+    def approves(self) -> bool:
+        """True if a key approves something: it is no choice of the model's question."""
+        return not all(one.is_choice for one in self.keys)
+
+    @property
+    def is_expected(self) -> bool:
+        """True for a line that the person has asked for, so that text typed ahead belongs to it."""
+        return not (self.keys or self.words)
+
+    @property
+    def marked(self) -> int | None:
+        """The position of the key that is marked at first, None for none."""
+        return next((place for place, one in enumerate(self.keys) if one.key == self.default), None)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """What an answer means."""
+
+    key: AnswerKey | None = None
+    """The chosen key; None for words alone."""
+    words: str = ""
+
+    @property
+    def meaning(self) -> Any:
+        return self.key.meaning if self.key is not None else None
+
+
+class AnswerSource(Protocol):
+    """The place where a person reads and answers a question: a `ReplView`, or a terminal."""
+
+    @property
+    def width(self) -> int:
+        """Columns available for text."""
+
+    async def question(self, asked: AskedQuestion) -> str | None:
+        """Show the question and read a key or a line; None without an answer. See `ReplView`."""
+
+
+async def ask(source: AnswerSource, asked: AskedQuestion) -> GivenAnswer | None:
+    """Ask until the answer is clear; None without an answer, and after `TRIES` unclear ones."""
+    for _ in range(TRIES):
+        line = await source.question(asked)
+        if line is None:
+            return None
+        if (reply := read_answer(line, asked)) is not None:
+            return reply
+        asked = replace(asked, text="\n".join(wrap(describe_unclear_answer(line, asked), source.width)))
+    return None
+
+
+def find_key(text: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
+    """Return the key for `text`, ignoring case if that is unambiguous; None if there is none."""
+    there = {one.key: one for one in keys}
+    return there.get(text) or there.get(text.lower())
+
+
+def is_command_line(line: str) -> bool:
+    """Return True if the REPL treats a line as a command or a shell line, so that it is never sent to the model."""
+    return parse(line) is not None or line.startswith("!")
+
+
+def read_answer(line: str, asked: AskedQuestion) -> GivenAnswer | None:
+    """Return what a line means; None if that is unclear. A command is no answer, nor is it behind a letter (`s/exit`).
+
+    Where words are taken, other words than those of the keys are an instruction.
+    """
+    words = line.strip()
+    if not words and asked.marked is not None:
+        return GivenAnswer(asked.keys[asked.marked])
+    if (key := find_key(words, asked.keys)) is not None:
+        return GivenAnswer(key)
+    if not asked.approves:
+        return GivenAnswer(None, words)
+    if is_command_line(words) or (find_key(words[:1], asked.keys) and parse(words[1:]) is not None):
+        return None
+    whole, (first, _, rest) = _normalize(words), words.partition(" ")
+    if key := _find_word(whole, asked.keys):
+        return GivenAnswer(key)
+    key = _find_word(_normalize(first), asked.keys)
+    if key is not None and key.takes_words and asked.words:
+        return GivenAnswer(key, rest.strip())
+    is_article = first.casefold() == "a"
+    begins = key is not None and not is_article and len(rest.split()) < FEWEST
+    if begins or not asked.words or len(words) < SHORTEST or whole in YES:
+        return None
+    return GivenAnswer(None, words)
+
+
+def _normalize(word: str) -> str:
+    return word.casefold().rstrip(",.:!")
+
+
+def _find_word(word: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
+    return next((one for one in keys if word in one.words), None)
+
+
+def describe_unclear_answer(line: str, asked: AskedQuestion) -> str:
+    """Return the hint for an answer without a meaning."""
+    *first, last = (one.key for one in asked.keys)
+    said, hint = one_line(line)[:80] or "An empty line", f", {asked.words}" if asked.words else ""
+    return f"{said} is not an answer. Please answer {', '.join(first)} or {last}{hint}"
+
+
+def draw_question(
+    asked: AskedQuestion,
+    columns: int,
+    most: int,
+    *,
+    redraws: bool,
+    colour: bool,
+    chosen: int | None = None,
+    last: str = "",
+) -> list[str]:
+    """Lay out the question in rows of at most `columns` cells.
+
+    On a terminal that `redraws`, the keys stand in the last rows, the `chosen` one is marked, and what Esc does,
+    or `last`, is at their end; there are at most `most` rows. Elsewhere, and without keys, the question is text before
+    the answer.
+    """
+    if asked.keys and redraws:
+        return _key_rows(asked.prompt, asked.keys, chosen, columns, most, colour, last or asked.escape)
+    return list(wrap(_name_keys(asked) if asked.keys else asked.prompt.rstrip(), columns))
+
+
+def _name_keys(asked: AskedQuestion) -> str:
+    """Return the prompt for an answer by line: the key of each answer is in brackets, that of the default in capital
+    letters."""
+    named = " \u00b7 ".join(
+        f"[{one.key}] {one.label}" if one.is_choice else f"[{_show_letter(one, asked.default)}]{one.label[1:]}"
+        for one in asked.keys
+    )
+    return f"{asked.prompt} {named}{f', {asked.words}' if asked.words else ''}:"
+
+
+def _show_letter(key: AnswerKey, default: str) -> str:
+    return key.key.upper() if key.key == default else key.key
+
+
+def _key_rows(
+    prompt: str, keys: Sequence[AnswerKey], chosen: int | None, columns: int, most: int, colour: bool, last: str
+) -> list[str]:
+    """Lay out the last line of `prompt` with the keys, its other lines above.
+
+    If that takes more than `most` rows, the labels are left out first, then the lines above, then the end of the
+    question but its mark.
+    """
+    *head, line = prompt.split("\n")
+    above = [cut(text, columns, "...") for text in head]
+    texts = [f"{one.key} {one.label}" for one in keys]
+    rows = _flow(line, [*texts, last], chosen, columns, colour)
+    if len(above) + len(rows) > most:
+        texts = [one.key for one in keys]
+        rows = _flow(line, [*texts, last], chosen, columns, colour)
+    if len(rows) > most:
+        line = f"{cut(line.removesuffix('?'), columns // 2, '...')}?"
+        rows = _flow(line, [*texts, last], chosen, columns, colour)
+    return [*above[: max(0, most - len(rows))], *rows[: max(1, most)]]
+
+
+def _flow(asked: str, texts: Sequence[str], chosen: int | None, columns: int, colour: bool) -> list[str]:
+    """Return the question and its choices, wrapped between choices; each has a cell on both sides, and the last one is
+    not a choice.
+
+    A single row is set more tightly.
+    """
+    wide = cells(asked) + sum(cells(text) + 3 for text in texts) <= columns
+    bold, mark, plain = ("\x1b[1m", "\x1b[7m", "\x1b[0m") if colour else ("", "", "")
+    lines = list(wrap(asked, columns))
+    rows, used = [f"{bold}{line}{plain}" for line in lines], cells(lines[-1]) if lines else 0
+    for number, text in enumerate(texts):
+        text = cut(text, max(1, columns - 2), "~")
+        shown = f" {text} "
+        if number == chosen:
+            shown = f"{mark}{shown}{plain}" if colour else f"[{text}]"
+        elif number < len(texts) - 1 and colour:
+            key, space, label = text.partition(" ")
+            shown = f" {bold}{key}{plain}{space}{label} "
+        size, gap = cells(text) + 2, " " if wide or not number else ""
+        if used and used + len(gap) + size <= columns:
+            rows[-1], used = f"{rows[-1]}{gap}{shown}", used + len(gap) + size
+        else:
+            rows.append(shown)
+            used = size
+    return rows
