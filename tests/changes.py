@@ -17,7 +17,7 @@ UPSTREAM = ("upstream/main", "origin/main", "main")
 TABLES = (
     "tests/cli/test_docs.py",
     "tests/cli/test_usage.py",
-    "tests/cli/test_twins.py",
+    "tests/cli/test_shell_command.py",
     "tests/tools/test_registry.py",
     "tests/reports/text/test_report_forms.py",
     "tests/cli/test_settings.py",

@@ -170,7 +170,7 @@ ELSEWHERE: Mapping[str, str] = {
     plugins/python_plugins.py sandbox/git_settings.py sandbox/tool_folders.py
     """,
     "what the person named for this call": """
-    adapters/harbor_agent.py cli/schema_option.py cli/worktree.py plugins/plugin_folder.py reports/export.py
+    adapters/harbor_agent.py cli/schema_option.py cli/print_report.py plugins/plugin_folder.py reports/export.py
     reports/skill_check.py ui/input/attached_files.py ui/input/editor.py ui/print/stream.py
     """,
     "names alone, bounded in number": """

@@ -126,7 +126,7 @@ def test_a_muted_agent_is_started_by_nobody_until_it_is_taken_back(tmp_path: Pat
     with stage(tmp_path, lambda body: {"text": "here"}) as place:
         begun(place, "Ana")
         assert place.run("space", "mute", SPACE, "Husam").status == 2
-        assert place.run("space", "mute", SPACE, "ana").told == [f"nexus: Ana is muted in {SPACE}."]
+        assert place.run("space", "mute", SPACE, "ana").told == [f"nexus: agent Ana is muted in {SPACE}."]
         posted = place.run("space", "post", SPACE, "@Ana look")
         assert posted.told[0].startswith("nexus: not started: Ana is muted here; /unmute Ana"), posted
         assert place.run("space", "mute", SPACE, "Ana", "--off").status == 0
