@@ -11,7 +11,7 @@ from nexus_cli.cli import app
 from nexus_cli.provider.litellm_backend import litellm
 
 MODULES = (
-    "nexus_cli.cli.run_turn",
+    "nexus_cli.cli.run.run_turn",
     "nexus_cli.session.outcome",
     "nexus_cli.ui.input.attached_files",
     "nexus_cli.config.project_settings",

@@ -458,13 +458,13 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_092, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (50_478, 0, 5),
+    "cli": (50_544, 0, 5),
     "client": (2_508, 0, 2),
     "commands": (37_591, 0, 23),
     "config": (32_372, 0, None),
     "context": (9_863, 0, 23),
     "conversation": (39_571, 0, 164),
-    "core": (43_987, 0, None),
+    "core": (43_989, 0, None),
     "defaults": (0, 30_996, 0),
     "engine": (61_267, 0, 82),
     "hooks": (6_557, 0, 17),
@@ -501,7 +501,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (951_984, 67_619)
+SUM = (952_052, 67_619)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of

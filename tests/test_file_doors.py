@@ -144,7 +144,8 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
 
 ELSEWHERE: Mapping[str, str] = {
     "folders of nexus itself: settings, keys, data, cache, sockets": """
-    cli/map_journal.py cli/run_server.py client.py config/daily_notice.py config/file_lock.py config/host_environment.py
+    cli/run/map_journal.py cli/serve/run_server.py client.py config/daily_notice.py config/file_lock.py
+    config/host_environment.py
     config/ledger_place.py config/paths.py config/private_file.py config/server_token.py config/settings.py
     config/settings_file.py config/stored_keys.py config/trust.py config/unsupported.py config/worktree_record.py
     sections/contributors/own.py conversation/tokens/counter.py hooks/hook_list.py
@@ -155,7 +156,8 @@ ELSEWHERE: Mapping[str, str] = {
     ui/input/history.py ui/repl/clipboard.py
     """,
     "a new folder, pages of the package, or the commit of its checkout": """
-    cli/doc_pages.py cli/edit_config.py cli/help_page.py cli/tour/__init__.py cli/tour/chapters.py cli/tour/sandbox.py
+    cli/doc_pages.py cli/setup/edit_config.py cli/help_page.py cli/tour/__init__.py cli/tour/chapters.py
+    cli/tour/sandbox.py
     cli/tour/scripted_model.py provider/light_import.py provider/litellm_backend.py
     provider/model_names.py provider/model_table.py reports/page/session_page.py sandbox/confinement.py cli/version.py
     """,
@@ -170,7 +172,7 @@ ELSEWHERE: Mapping[str, str] = {
     plugins/python_plugins.py sandbox/git_settings.py sandbox/tool_folders.py
     """,
     "what the person named for this call": """
-    adapters/harbor_agent.py cli/schema_option.py cli/print_report.py plugins/plugin_folder.py reports/export.py
+    adapters/harbor_agent.py cli/run/schema_option.py cli/print_report.py plugins/plugin_folder.py reports/export.py
     reports/skill_check.py ui/input/attached_files.py ui/input/editor.py ui/print/stream.py
     """,
     "names alone, bounded in number": """

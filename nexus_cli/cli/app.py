@@ -97,8 +97,8 @@ GROUPS = {
         "docs": "Print a page of the documentation: settings, commands, json, exit-status, ...",
     },
 }
-"""Commands and their help lines, in the order of the help. `nexus_cli.cli.NAME` holds the command's `app`, unless it is
-made of a noun of `nexus_cli.commands`. A noun without a line here is listed with its own summary."""
+"""Commands and their help lines, in the order of the help. A module of `FOLDERS` holds the command's `app`, unless it
+is made of a noun of `nexus_cli.commands`. A noun without a line here is listed with its own summary."""
 SECTIONS = {
     "run": "Run",
     "context": "What a request holds, and what it costs",
@@ -107,6 +107,8 @@ SECTIONS = {
 }
 """Sections of nouns without a line, by group."""
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+FOLDERS = (".run", ".sessions", ".setup", ".serve")
+"""Folders of this package with the modules of commands, as the help lists them."""
 MODULES = {"import": "move_in"}
 """Modules of commands whose name is no name in Python."""
 FORMER = {"plan": "schedule"}
@@ -124,11 +126,16 @@ _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
 """Error numbers of a failed write of the help; all other output goes through `Stream`."""
 
 
+def find_module(name: str) -> str:
+    """Return the module of a command of this package, "" for a command that is made of a noun."""
+    folders = FOLDERS if f".{name}" in FOLDERS else ("", *FOLDERS)
+    return next(filter(find_spec, (f"nexus_cli.cli{folder}.{MODULES.get(name, name)}" for folder in folders)), "")
+
+
 @cache
 def load_command(name: str) -> Any:
     """Return the click command of this name, from its module in this package or from its noun."""
-    module = f"nexus_cli.cli.{MODULES.get(name, name)}"
-    if find_spec(module):
+    if module := find_module(name):
         app = import_module(module).app
     else:
         from nexus_cli.cli.shell_command import add_verbs  # noqa: PLC0415  (a command like the others)
@@ -268,7 +275,7 @@ def root(
     if connect:
         if context.invoked_subcommand:
             raise NexusError("usage", "--connect", "it starts a conversation and takes no command", "Omit the command")
-        from nexus_cli.cli.run_remote import run_remote  # noqa: PLC0415  (a command like the others)
+        from nexus_cli.cli.serve.run_remote import run_remote  # noqa: PLC0415  (a command like the others)
 
         return run_remote(connect, token_file, shared)
     if context.invoked_subcommand == "ask":
@@ -279,10 +286,10 @@ def root(
             raise _misplaced_error(context, shared.given)
         return None
     if os.isatty(0):
-        from nexus_cli.cli.run_repl import run_repl  # noqa: PLC0415  (a command like the others)
+        from nexus_cli.cli.run.run_repl import run_repl  # noqa: PLC0415  (a command like the others)
 
         return run_repl(shared)
-    from nexus_cli.cli.ask import run_ask  # noqa: PLC0415  (a command like the others)
+    from nexus_cli.cli.run.ask import run_ask  # noqa: PLC0415  (a command like the others)
 
     return run_ask(AskOptions(shared=shared))
 

@@ -193,7 +193,7 @@ def main() -> None:
     from nexus_cli.cli import app, process
 
     if scenario == "silent":
-        from nexus_cli.cli import run_turn
+        from nexus_cli.cli.run import run_turn
 
         run_turn.SILENT = 0.5
     process.exit_on_signals()

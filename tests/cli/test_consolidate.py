@@ -11,7 +11,7 @@ import pytest
 from json_shape import problems
 from server.play import ScriptedServer
 
-from nexus_cli.cli.consolidate import changes_text
+from nexus_cli.cli.sessions.consolidate import changes_text
 from nexus_cli.config.paths import places
 from nexus_cli.core.json_types.setup_reports import ConsolidationReport
 from nexus_cli.core.memory import FactState, MemorySlot

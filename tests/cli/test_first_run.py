@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.cli import first_run as module
-from nexus_cli.cli.first_run import FirstRun, is_first_run
+from nexus_cli.cli.run import first_run as module
+from nexus_cli.cli.run.first_run import FirstRun, is_first_run
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import load_settings
 from nexus_cli.config.stored_keys import stored_key, stored_names

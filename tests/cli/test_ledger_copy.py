@@ -14,7 +14,7 @@ import pytest
 from ledger.postgres import Server
 from session.played import MODEL, Played
 
-from nexus_cli.cli import ledger as command
+from nexus_cli.cli.serve import ledger as command
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot

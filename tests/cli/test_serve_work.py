@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.cli import run_server, serve
-from nexus_cli.cli.serve_once import run_line
+from nexus_cli.cli.serve import run_server, serve
+from nexus_cli.cli.serve.serve_once import run_line
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import RUNNING, WAITING, Run, Wait

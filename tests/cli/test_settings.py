@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from search import sample
 
-from nexus_cli.cli.edit_config import edit_settings, settings_template
+from nexus_cli.cli.setup.edit_config import edit_settings, settings_template
 from nexus_cli.config import settings_file
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import Places, defaults_dir
@@ -397,7 +397,7 @@ def test_edit_takes_nothing_away_that_was_set_meanwhile(
         write_setting(here, defaults_dir(), "effort", "low")
         return 'model = "mine"'
 
-    monkeypatch.setattr("nexus_cli.cli.edit_config.edit_text", edit)
+    monkeypatch.setattr("nexus_cli.cli.setup.edit_config.edit_text", edit)
     with pytest.raises(NexusError, match="another process has changed it") as caught:
         edit_settings(here, defaults_dir(), {}, lambda error: True)
     kept = here.config / "config.toml.rejected"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.cli import trust as command
+from nexus_cli.cli.setup import trust as command
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 

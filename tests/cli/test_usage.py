@@ -214,7 +214,7 @@ def test_options_of_the_list_need_no_verb(nexus: Run) -> None:
 @pytest.mark.matrix
 def test_prompt_and_commands_come_before_what_prints_answers_is_imported() -> None:
     program = (
-        "import sys, nexus_cli.cli.run_repl; from nexus_cli.commands import discover; discover();"
+        "import sys, nexus_cli.cli.run.run_repl; from nexus_cli.commands import discover; discover();"
         "print(*{name.partition('.')[0] for name in sys.modules})"
     )
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()

@@ -391,7 +391,7 @@ def build_commands() -> None:
 
     app.build(completion=False)
     for name in app.COMMANDS:
-        if f"nexus_cli.cli.{app.MODULES.get(name, name)}" in sys.modules:
+        if app.find_module(name) in sys.modules:
             app.load_command(name)
 
 

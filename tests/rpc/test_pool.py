@@ -211,7 +211,7 @@ async def test_destroy_stops_the_turn_and_the_session_goes_on_elsewhere(tmp_path
 @pytest.mark.matrix
 def test_a_plain_session_loads_nothing_of_this_room() -> None:
     code = (
-        "import sys, nexus_cli.cli.run_turn, nexus_cli.cli.run_repl\n"
+        "import sys, nexus_cli.cli.run.run_turn, nexus_cli.cli.run.run_repl\n"
         "print([name for name in sys.modules if name.startswith(('nexus_cli.rpc', 'nexus_cli.client', 'aiohttp'))])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from runs.stage import AT, MODEL, SETTINGS, Played, Reply, last, run_due, sent
 
-from nexus_cli.cli.serve_once import has_work, run_line
+from nexus_cli.cli.serve.serve_once import has_work, run_line
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import RunSettings, SpaceSettings
 from nexus_cli.core.approval import Allow, Answer, Defer, Deny, Question

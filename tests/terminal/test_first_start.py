@@ -17,7 +17,7 @@ from terminal.terminal import ENTER, ESCAPE, Terminal, ctrl
 KEY = "sk-proj-newcomer-0123456789"
 BARE: dict[str, str | None] = {"OPENAI_API_KEY": None, "NEXUS_MODEL": None}
 ALONE = """
-from nexus_cli.cli import first_run, run_repl
+from nexus_cli.cli.run import first_run, run_repl
 first_run.local_servers = run_repl.local_servers = list
 """
 """No model server answers on the machine of the test."""

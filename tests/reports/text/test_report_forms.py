@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from search import sample
 from wcwidth import wcswidth
 
-from nexus_cli.cli.explain_context import brief
+from nexus_cli.cli.run.explain_context import brief
 from nexus_cli.commands import discover
 from nexus_cli.core.limits import level_fields
 from nexus_cli.reports.drops import drops_text

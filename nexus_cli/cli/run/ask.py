@@ -12,28 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nexus_cli.cli.ask_options import (
-    ExplainContext,
-    Files,
-    FullInput,
-    MaxCost,
-    MaxDrop,
-    MaxInput,
-    MaxSteps,
-    MaxTotalTokens,
-    NoDrops,
-    Price,
-    RequireSave,
-    RequireSection,
-    Schema,
-    StreamJson,
-    Timeout,
-    Until,
-    WatchLines,
-    WatchPause,
-    WatchStream,
-    make_contract,
-)
 from nexus_cli.cli.command_options import (
     AddDir,
     Allow,
@@ -55,7 +33,29 @@ from nexus_cli.cli.command_options import (
     WorktreeName,
 )
 from nexus_cli.cli.process import block_imports_from
-from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
+from nexus_cli.cli.run.ask_options import (
+    ExplainContext,
+    Files,
+    FullInput,
+    MaxCost,
+    MaxDrop,
+    MaxInput,
+    MaxSteps,
+    MaxTotalTokens,
+    NoDrops,
+    Price,
+    RequireSave,
+    RequireSection,
+    Schema,
+    StreamJson,
+    Timeout,
+    Until,
+    WatchLines,
+    WatchPause,
+    WatchStream,
+    make_contract,
+)
+from nexus_cli.cli.run.work_folder import WorkFolder, open_work_folder
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.attachment import AttachedFile, Part, Trigger
@@ -66,7 +66,7 @@ from nexus_cli.ui.input.piped import Reader
 from nexus_cli.ui.print.stream import write_stderr_line
 
 if TYPE_CHECKING:
-    from nexus_cli.cli.watch import WatchOptions
+    from nexus_cli.cli.run.watch import WatchOptions
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 OTHERS = (".agents", ".claude", ".codex", ".cursor", ".mcp.json", ".opencode", ".vscode")
@@ -149,7 +149,7 @@ def _watch_options(context: typer.Context, watch: bool, lines: int, pause: float
                 option = f"--{name.replace('_', '-')}"
                 raise NexusError("usage", option, "it has no effect without --watch", f"Add --watch, or omit {option}")
         return None
-    from nexus_cli.cli.watch import WatchOptions  # noqa: PLC0415  (few runs watch a stream)
+    from nexus_cli.cli.run.watch import WatchOptions  # noqa: PLC0415  (few runs watch a stream)
 
     return WatchOptions(lines, pause)
 
@@ -168,22 +168,22 @@ def run_ask(options: AskOptions) -> int:
     shared = options.shared
     block_imports_from(str(shared.folder))
     if options.watch:
-        from nexus_cli.cli.watch import check_watch  # noqa: PLC0415  (few runs watch a stream)
+        from nexus_cli.cli.run.watch import check_watch  # noqa: PLC0415  (few runs watch a stream)
 
         check_watch(options.words, is_terminal=os.isatty(0), until=options.until)
     resumes = bool(shared.resume or shared.newest)
     prompt = PromptReader(options.words, options.files, resumes=resumes, is_stream=options.watch is not None)
     prompt.check()
     if options.schema:
-        from nexus_cli.cli.schema_option import load_schema  # noqa: PLC0415  (few runs have a schema)
+        from nexus_cli.cli.run.schema_option import load_schema  # noqa: PLC0415  (few runs have a schema)
 
         prompt.schema = load_schema(options.schema)
     with open_work_folder(shared.folder, shared.worktree, quiet=shared.quiet) as work:
         run = _prepare(options, prompt, work)
-        from nexus_cli.cli.run_turn import run_turn  # noqa: PLC0415  (loads the engine)
+        from nexus_cli.cli.run.run_turn import run_turn  # noqa: PLC0415  (loads the engine)
 
         if options.price or (options.contract and not run.trigger.expands):
-            from nexus_cli.cli.rehearse_turn import price_turn  # noqa: PLC0415  (few runs have a contract)
+            from nexus_cli.cli.run.rehearse_turn import price_turn  # noqa: PLC0415  (few runs have a contract)
 
             price_turn(run, prints=options.price)
             if options.price:
@@ -197,7 +197,7 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
     chosen = choose_model(shared.model, os.environ, settings, resumes=bool(shared.resume or shared.newest))
     trigger, notices = prompt.read()
     if trigger.expands and trigger.text.startswith("/"):
-        from nexus_cli.cli.called_guide import check_call, choose_guide_model  # noqa: PLC0415  (few call a guide)
+        from nexus_cli.cli.run.called_guide import check_call, choose_guide_model  # noqa: PLC0415  (few call a guide)
 
         trigger, told = check_call(trigger, work.path)
         notices += told

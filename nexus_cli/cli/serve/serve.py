@@ -10,8 +10,8 @@ import typer
 
 from nexus_cli.cli.command_options import Allow, Directory, Json, Model, SharedOptions, refuse_empty
 from nexus_cli.cli.process import block_imports_from
-from nexus_cli.cli.serve_once import serve_once
-from nexus_cli.cli.session_lookup import open_ledger
+from nexus_cli.cli.serve.serve_once import serve_once
+from nexus_cli.cli.sessions.session_lookup import open_ledger
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
@@ -75,7 +75,7 @@ def serve(
             raise
         chosen = ""
         write_stderr_line(f"nexus: {error.message}; every agent has to name its model")
-    from nexus_cli.cli.run_server import run_server  # noqa: PLC0415  (loads the engine)
+    from nexus_cli.cli.serve.run_server import run_server  # noqa: PLC0415  (loads the engine)
 
     address = Path.cwd() / socket_path if socket_path else (host, port or 0)
     return run_server(folder, settings, chosen, allow, address, json=json, until_eof=until_eof, verbose=verbose)

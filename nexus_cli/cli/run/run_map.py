@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
-from nexus_cli.cli.map_journal import MapJournal, item_key
-from nexus_cli.cli.run_turn import quote_word, session_options
+from nexus_cli.cli.run.map_journal import MapJournal, item_key
+from nexus_cli.cli.run.run_turn import quote_word, session_options
 from nexus_cli.config.paths import places, private_dir
 from nexus_cli.conversation.groups import Done
 from nexus_cli.core.attachment import Trigger
@@ -45,7 +45,7 @@ from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
 if TYPE_CHECKING:
     from nexus_cli.cli.command_options import SharedOptions
-    from nexus_cli.cli.work_folder import WorkFolder
+    from nexus_cli.cli.run.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings
 
 

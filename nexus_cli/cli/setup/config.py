@@ -22,7 +22,7 @@ def edit() -> int:
     if not named and not (os.isatty(0) and os.isatty(1)):
         why = "there is no terminal, and neither VISUAL nor EDITOR names an editor"
         raise NexusError("usage", "config edit", why, "nexus config set KEY VALUE changes one setting")
-    from nexus_cli.cli.edit_config import edit_settings  # noqa: PLC0415  (only for writing)
+    from nexus_cli.cli.setup.edit_config import edit_settings  # noqa: PLC0415  (only for writing)
 
     changed = edit_settings(places(), defaults_dir(), os.environ, _again)
     write_stderr_line(f"nexus: {places().settings} was written." if changed else "nexus: nothing was changed.")

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.ask import require_limit
-from nexus_cli.cli.ask_options import Schema
 from nexus_cli.cli.command_options import (
     Allow,
     Directory,
@@ -24,7 +22,9 @@ from nexus_cli.cli.command_options import (
     whole_number,
 )
 from nexus_cli.cli.process import block_imports_from
-from nexus_cli.cli.work_folder import open_work_folder
+from nexus_cli.cli.run.ask import require_limit
+from nexus_cli.cli.run.ask_options import Schema
+from nexus_cli.cli.run.work_folder import open_work_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
@@ -90,7 +90,7 @@ def map_items(
     block_imports_from(str(shared.folder))
     text = ""
     if schema:
-        from nexus_cli.cli.schema_option import load_schema  # noqa: PLC0415  (few runs have a schema)
+        from nexus_cli.cli.run.schema_option import load_schema  # noqa: PLC0415  (few runs have a schema)
 
         text = load_schema(schema)
     with open_work_folder(shared.folder, "", quiet=quiet) as work:
@@ -105,7 +105,7 @@ def map_items(
                 write_stderr_line(f"nexus: {line}")
         if not items:
             return 0
-        from nexus_cli.cli.run_map import MapOptions, PreparedMap, run_map  # noqa: PLC0415  (loads the engine)
+        from nexus_cli.cli.run.run_map import MapOptions, PreparedMap, run_map  # noqa: PLC0415  (loads the engine)
 
         limits = Limits(max_steps=max_steps, max_cost=max_cost, timeout=timeout)
         options = MapOptions(prompt, items, bool(files), shared, limits, jobs, unordered, resume, text)

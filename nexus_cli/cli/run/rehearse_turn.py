@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, cast
 
 from nexus_cli.cli.print_report import print_json
-from nexus_cli.cli.run_turn import ask_options
+from nexus_cli.cli.run.run_turn import ask_options
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.rehearsal import Rehearsal, rehearse
 from nexus_cli.ui.print.stream import Stream

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.cli.confirm import read_hidden_line
-from nexus_cli.cli.login import ReadKey, ask_key
+from nexus_cli.cli.setup.login import ReadKey, ask_key
 from nexus_cli.config.paths import Places, defaults_dir, places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.settings_file import write_setting

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.command_options import refuse_empty
-from nexus_cli.cli.session_lookup import open_ledger
+from nexus_cli.cli.sessions.session_lookup import open_ledger
 from nexus_cli.cli.shell_command import add_verbs, make_source
 from nexus_cli.commands.space import find_member, read_settings
 
@@ -23,7 +23,7 @@ def open_command(
     ] = "",
 ) -> int:
     """Take part in a space from this terminal: messages of all sides as they come. Ctrl-D leaves."""
-    from nexus_cli.cli.open_space import open_space  # noqa: PLC0415  (loads the screen)
+    from nexus_cli.cli.run.open_space import open_space  # noqa: PLC0415  (loads the screen)
 
     ledger = open_ledger(writes=True)
     source = make_source(ledger)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
-from nexus_cli.cli.serve_once import make_runner
+from nexus_cli.cli.serve.serve_once import make_runner
 from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.daemon_task import DaemonTask

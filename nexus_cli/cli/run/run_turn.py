@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
-from nexus_cli.cli.ledger_wait import LedgerWait
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
+from nexus_cli.cli.sessions.ledger_wait import LedgerWait
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalRequest, Event, Outcome, TurnEnd
@@ -35,8 +35,8 @@ from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, write_s
 
 if TYPE_CHECKING:
     from nexus_cli.cli.command_options import PreparedTurn, SharedOptions
-    from nexus_cli.cli.watch import Watch
-    from nexus_cli.cli.work_folder import WorkFolder
+    from nexus_cli.cli.run.watch import Watch
+    from nexus_cli.cli.run.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings
     from nexus_cli.core.attachment import Trigger
     from nexus_cli.core.json_types.ask_result import AskResult
@@ -122,7 +122,7 @@ class _Turn:
         for notice in session.notices:
             self._remarks.notice(notice)
         if self._run.options.explain and (record := session.record):
-            from nexus_cli.cli.explain_context import ContextExplainer  # noqa: PLC0415  (only with --explain-context)
+            from nexus_cli.cli.run.explain_context import ContextExplainer  # noqa: PLC0415  (only with --explain-context)
 
             self._explain = ContextExplainer(self._notices, record.drops).feed
         try:
@@ -181,7 +181,7 @@ class _Turn:
             outcome = await self._run_events(self._run.trigger)
             self._print(lambda: self._renderer.end(session.result(outcome)))
             return outcome
-        from nexus_cli.cli.watch import Watch  # noqa: PLC0415  (few runs watch a stream)
+        from nexus_cli.cli.run.watch import Watch  # noqa: PLC0415  (few runs watch a stream)
 
         self._watch = watch = Watch(options.watch, self._run.trigger, quiet=options.shared.quiet)
         self._asking = True  # no sign of progress while it waits for lines

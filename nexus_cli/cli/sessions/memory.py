@@ -15,7 +15,7 @@ add_verbs(app, "memory")
 @app.command("consolidate")
 def consolidate(model: Model = "", json: Json = False) -> int:
     """Have the model merge and clean up the facts of this project and of the agent, and show what changed."""
-    from nexus_cli.cli import consolidate as work  # noqa: PLC0415  (loads the engine)
+    from nexus_cli.cli.sessions import consolidate as work  # noqa: PLC0415  (loads the engine)
 
     value = work.consolidate(model)
     return print_report(value, work.changes_text, json=json)
