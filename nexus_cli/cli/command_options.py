@@ -17,7 +17,7 @@ from nexus_cli.plugins.installed_plugins import switched_off
 
 if TYPE_CHECKING:
     from nexus_cli.cli.run.watch import WatchOptions
-    from nexus_cli.cli.run.work_folder import WorkFolder
+    from nexus_cli.cli.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings
     from nexus_cli.core.attachment import Trigger
     from nexus_cli.core.context_contract import ContextContract

@@ -16,7 +16,7 @@ from typer.core import TyperCommand
 from nexus_cli.cli.command_options import Json, SessionKey, check_amount, refuse_empty, whole_number
 from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.print_report import print_diff, print_json, print_original, print_text, text_width
-from nexus_cli.cli.sessions.session_lookup import find_session_id, open_ledger
+from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.commands.verb import Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import working_folder

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from nexus_cli.cli.sessions.session_lookup import find_session_id, open_ledger
+from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.config.settings import Settings, own_settings
 from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import flatten, group_tool_calls

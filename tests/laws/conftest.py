@@ -10,7 +10,7 @@ import pytest
 from laws.world import say, world
 from ledger.postgres import Server
 
-from nexus_cli.cli.sessions import ledger_wait
+from nexus_cli.cli import ledger_wait
 from nexus_cli.ledger import postgres_connection, server_journal
 
 

@@ -56,6 +56,7 @@ READERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("list_sessions", {}),
     ("list_sessions", {"limit": 1}),
     ("get_tokens", {"agent_id": "a"}),
+    ("get_status", {"agent_id": "a"}),
     ("get_context", {"agent_id": "a"}),
     ("list_workers", {"agent_id": "a"}),
     ("get_messages", {"agent_id": "a"}),
@@ -75,6 +76,7 @@ READERS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 """Methods of the server with their parameters; the agent `a` has the session `prices`."""
 CHANGING = {
+    "choose",
     "create_agent",
     "destroy_agent",
     "send",

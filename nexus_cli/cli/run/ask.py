@@ -55,7 +55,7 @@ from nexus_cli.cli.run.ask_options import (
     WatchStream,
     make_contract,
 )
-from nexus_cli.cli.run.work_folder import WorkFolder, open_work_folder
+from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.attachment import AttachedFile, Part, Trigger

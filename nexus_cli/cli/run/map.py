@@ -24,7 +24,7 @@ from nexus_cli.cli.command_options import (
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.run.ask import require_limit
 from nexus_cli.cli.run.ask_options import Schema
-from nexus_cli.cli.run.work_folder import open_work_folder
+from nexus_cli.cli.work_folder import open_work_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits

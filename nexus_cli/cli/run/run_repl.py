@@ -26,9 +26,9 @@ from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.run.first_run import FirstRun, is_first_run
 from nexus_cli.cli.run.run_turn import format_resume_line, session_options
-from nexus_cli.cli.run.work_folder import WorkFolder, open_work_folder
 from nexus_cli.cli.setup.login import offer_login
 from nexus_cli.cli.terminal_view import TerminalView
+from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
+from nexus_cli.cli.ledger_wait import LedgerWait
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
-from nexus_cli.cli.sessions.ledger_wait import LedgerWait
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalRequest, Event, Outcome, TurnEnd
@@ -36,7 +36,7 @@ from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, write_s
 if TYPE_CHECKING:
     from nexus_cli.cli.command_options import PreparedTurn, SharedOptions
     from nexus_cli.cli.run.watch import Watch
-    from nexus_cli.cli.run.work_folder import WorkFolder
+    from nexus_cli.cli.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings
     from nexus_cli.core.attachment import Trigger
     from nexus_cli.core.json_types.ask_result import AskResult

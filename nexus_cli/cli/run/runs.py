@@ -12,7 +12,7 @@ import typer
 
 from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report
-from nexus_cli.cli.sessions.session_lookup import open_ledger
+from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.shell_command import add_verbs, make_source
 from nexus_cli.commands.runs import end_pause
 from nexus_cli.config.project_settings import settings_in

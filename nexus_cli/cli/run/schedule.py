@@ -8,7 +8,7 @@ import typer
 
 from nexus_cli.cli.command_options import Json, refuse_empty
 from nexus_cli.cli.serve.serve_once import run_plan
-from nexus_cli.cli.sessions.session_lookup import open_ledger
+from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.shell_command import add_verbs
 
 app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None), "schedule")

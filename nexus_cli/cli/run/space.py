@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.command_options import refuse_empty
-from nexus_cli.cli.sessions.session_lookup import open_ledger
+from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.shell_command import add_verbs, make_source
 from nexus_cli.commands.space import find_member, read_settings
 

@@ -13,7 +13,7 @@ import typer
 
 from nexus_cli.cli.command_options import Allow, Effort, Model, SharedOptions
 from nexus_cli.cli.process import block_imports_from
-from nexus_cli.cli.run.work_folder import load_plugins
+from nexus_cli.cli.work_folder import load_plugins
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.install_hint import install_hint
 from nexus_cli.session.options import Options

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
-from nexus_cli.cli.run.work_folder import load_plugins
 from nexus_cli.cli.serve.serve_once import make_runner, run_line
+from nexus_cli.cli.work_folder import load_plugins
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.server_token import store_token
 from nexus_cli.config.settings import Settings

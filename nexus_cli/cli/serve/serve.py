@@ -11,7 +11,7 @@ import typer
 from nexus_cli.cli.command_options import Allow, Directory, Json, Model, SharedOptions, refuse_empty
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.serve.serve_once import serve_once
-from nexus_cli.cli.sessions.session_lookup import open_ledger
+from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError

@@ -9,7 +9,7 @@ import typer
 
 from nexus_cli.cli.confirm import ask_terminal, can_confirm, confirm
 from nexus_cli.cli.print_report import print_text, text_width
-from nexus_cli.cli.sessions.session_lookup import open_ledger
+from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import places, with_tilde
 from nexus_cli.config.settings import own_settings
