@@ -317,6 +317,8 @@ def test_no_files_import_one_another_in_a_circle() -> None:
 MEMBERS = {
     "cli/run": "the app begins a session, a command shares the options and the output of the others",
     "cli/serve": "the app begins the REPL of a client; as above",
+    "cli/sessions": "as above",
+    "cli/setup": "as above",
     "session/acts": "a session carries out acts, an act gets the state of its session",
     "tools/builtin": "the registry finds the tools, a tool shares what others do with files",
 }

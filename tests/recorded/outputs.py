@@ -68,7 +68,7 @@ READERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("worktree_diff", {"name": "beside", "stat": True}),
     ("run_command", {"agent_id": "a", "name": "context"}),
     ("run_command", {"agent_id": "a", "name": "cost"}),
-    ("run_command", {"agent_id": "a", "name": "undo"}),
+    ("run_command", {"agent_id": "a", "name": "add-dir"}),
     ("get_tokens", {"agent_id": "nobody"}),
     ("get_tokens", {}),
     ("worktree_diff", {"name": "nowhere"}),
