@@ -55,11 +55,6 @@ def print_original(text: str) -> None:
     stream.write(sanitize(text).removesuffix("\n") + "\n" if stream.terminal else text)
 
 
-def print_value(text: str) -> None:
-    """Print a value on a line of its own, see `print_original`."""
-    print_original(f"{text}\n")
-
-
 def print_json(value: Mapping[str, Any]) -> None:
     """Print `value` as indented JSON; in a terminal, escape all non-ASCII characters."""
     stream = Stream(1)

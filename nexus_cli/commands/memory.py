@@ -101,31 +101,13 @@ def _names(text: str) -> list[str]:
 def _split_slot(text: str) -> tuple[str, str]:
     """Split `text` into the slot that it begins with, in lower case, else project, and the words of the fact.
 
-    Raises `NexusError("usage", ...)` for a slot without words or a misspelt slot. A capitalized word is the first word
-    of a sentence.
+    Raises `NexusError("usage", ...)` for a slot without words. A capitalized word is the first word of a sentence.
     """
     first, _, words = text.partition(" ")
-    named, words = first.casefold(), words.strip()
-    if named in SLOTS and not words:
-        what, hint = f"/memory add {first}", f"/memory add {named} TEXT"
-        raise NexusError("usage", what, "the text of the fact is missing", hint)
-    if first in SLOTS:
-        return first, words
-    near = next((slot for slot in SLOTS if _one_edit(named, slot)), "") if first == named else ""
-    if near and words:
-        hint = f"/memory add {near} TEXT; or /memory add project {first} ... if it is a word of the fact"
-        why = f"{first} is not a slot, the nearest is {near}"
-        raise NexusError("usage", f"/memory add {first} ...", why, hint)
-    return MemorySlot.PROJECT.value, text
-
-
-def _one_edit(word: str, slot: str) -> bool:
-    """True if inserting, deleting or replacing one letter, or swapping two, turns `word` into `slot`."""
-    if abs(len(word) - len(slot)) > 1 or word == slot:
-        return False
-    start = next((n for n, (a, b) in enumerate(zip(word, slot, strict=False)) if a != b), min(len(word), len(slot)))
-    a, b = word[start:], slot[start:]
-    return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[:2] == b[1::-1] and len(a) > 1 and a[2:] == b[2:])
+    if first.casefold() in SLOTS and not words.strip():
+        hint = f"/memory add {first.casefold()} TEXT"
+        raise NexusError("usage", f"/memory add {first}", "the text of the fact is missing", hint)
+    return (first, words.strip()) if first in SLOTS else (MemorySlot.PROJECT.value, text)
 
 
 def _complete_waiting(source: Source) -> Sequence[str]:

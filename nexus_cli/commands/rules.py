@@ -11,7 +11,7 @@ from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Ver
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, PLAN, require_level
+from nexus_cli.core.limits import LEVELS, PLAN, level_fields, require_level
 from nexus_cli.permission.approvals import remove_allowance
 
 if TYPE_CHECKING:
@@ -62,9 +62,10 @@ def test_command(
     rules, error = _read(source)
     if error is not None:
         raise error
+    level = require_level(allow, "--allow") if allow else usual
     decision = decide_command(
         " ".join(command),
-        level=require_level(allow, "--allow") if allow else usual,
+        level=level,
         rules=rules,
         cwd=folder,
         project=project_root(folder),
@@ -72,7 +73,11 @@ def test_command(
         network=network,
         outside=outside,
     )
-    return Report("rule_test", decision.to_json(), whole=True, status=EXIT_STATUS[decision.decision])
+    fields = level_fields(level)
+    value = {**decision.to_json(), **fields}
+    for part in value["parts"]:  # scripts know the origin by the former name of the level
+        part["from"] = part["from"].replace(f"level {level}", f"level {fields['allow']}")
+    return Report("rule_test", value, whole=True, status=EXIT_STATUS[decision.decision])
 
 
 def add_rule(

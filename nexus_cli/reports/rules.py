@@ -26,4 +26,7 @@ def _describe_extent(rule: Value) -> str:
 def rule_test_text(value: Value, width: int) -> str:
     """Show the decision on a command: a summary line, then a line for each part."""
     lines = filled(f"{value['decision']}: {value['why']} ({CONFINED[value['profile']]})", width)
-    return "\n".join([*lines, *(line for part in value["parts"] for line in part_lines(part, width))])
+    for part in value["parts"]:
+        origin = f"level {value['level']}" if part["from"].startswith("level ") else part["from"]
+        lines += part_lines({**part, "from": origin}, width)
+    return "\n".join(lines)

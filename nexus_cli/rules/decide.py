@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from nexus_cli.core.limits import ALL, AUTO
 from nexus_cli.core.tool import Effect
@@ -31,7 +31,7 @@ from nexus_cli.rules.written_files import find_written
 from nexus_cli.text.hidden_signs import find_hidden_sign
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import CommandPartObject, RulesTestReport
+    from nexus_cli.core.json_types.report_types import CommandPartObject
 
 Profile = Literal["read", "write", "net", "none"]
 
@@ -81,7 +81,7 @@ class CommandDecision:
     doubts: tuple[str, ...] = ()
     """Reasons to ask that are not in a part of the line: "a loop that may not end"."""
 
-    def to_json(self) -> RulesTestReport:
+    def to_json(self) -> dict[str, Any]:
         """Return the JSON form (`nexus docs rules`)."""
         return {
             "decision": self.decision,

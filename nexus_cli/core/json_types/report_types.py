@@ -120,7 +120,7 @@ CommandPartObject = TypedDict(
 )
 
 
-class RulesTestReport(TypedDict):
+class RulesTestReport(LevelFields):
     """`nexus rules test --json`."""
 
     decision: PermissionDecision
