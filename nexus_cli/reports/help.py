@@ -22,7 +22,7 @@ KEYS = (
     ("Ctrl+V", "pastes an image"),
     ("Ctrl+B", "in a turn: its work goes on in the background"),
     ("Ctrl+T, Ctrl+O", "thinking; the newest output whole, again: the transcript"),
-    ("!COMMAND", "runs a shell command; !!COMMAND is not shared"),
+    ("!COMMAND", "runs a shell command, Tab completes it; !!COMMAND is not shared"),
     ("@FILE", "attaches a file or an image"),
 )
 
