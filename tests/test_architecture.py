@@ -460,11 +460,11 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (144, 0, 0),
-    "acp": (7_092, 0, 1),
+    "acp": (7_205, 0, 1),
     "adapters": (719, 1_037, 0),
     "cli": (50_527, 0, 5),
     "client": (2_508, 0, 2),
-    "commands": (37_363, 0, 23),
+    "commands": (37_533, 0, 23),
     "config": (32_372, 0, None),
     "context": (9_863, 0, 23),
     "conversation": (39_571, 0, 164),
@@ -478,8 +478,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (10_480, 0, 41),
     "plugins": (6_199, 0, 22),
     "provider": (33_036, 0, 59),
-    "reports": (84_024, 8_414, None),
-    "rpc": (17_073, 0, 16),
+    "reports": (84_120, 8_414, None),
+    "rpc": (17_074, 0, 16),
     "rules": (29_590, 0, 16),
     "runs": (23_850, 0, 41),
     "sandbox": (39_824, 0, 26),
@@ -491,7 +491,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (2_233, 0, None),
     "tools": (55_406, 27_172, 48),
     "tree undo worktrees": (66_580, 0, 54),
-    "ui": (97_074, 0, 46),
+    "ui": (97_078, 0, 46),
     "workers": (9_485, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -505,12 +505,12 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (951_837, 67_619)
+SUM = (952_221, 67_619)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
 `sandbox/protected_snapshot`, `sandbox/restore_protected` and `worktrees/` went over to its look. With them the sum goes
-back to 937,113. Another 1,236 are owed: verbs that the shell had alone (worktrees, sessions, plugins, servers, doctor,
+back to 937,113. Another 1,620 are owed: verbs that the shell had alone (worktrees, sessions, plugins, servers, doctor,
 replay) stand behind the slash too, and clients of a server rewind, undo and choose from lists.
 """
 

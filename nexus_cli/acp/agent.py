@@ -403,6 +403,8 @@ class EditorAgent:
         word, _, rest = line.strip().removeprefix("/").partition(" ")
         context = self._context(one)
         command = find_served(word, rest.strip(), context)
+        if command.name == "rewind" and rest.split()[-1:] != ["files"]:
+            raise refuse_elsewhere(f"/rewind {rest.strip()}".rstrip(), "/rewind N files takes back files alone")
         await command.invoke(context, rest.strip())
         follows: Trigger | None = None
         for call in context.take_calls():
@@ -413,7 +415,7 @@ class EditorAgent:
                 text = sanitize(find_form(params["form"])(params["value"], WIDTH))
                 await self._send(one, [message(f"```\n{text}\n```\n")])
             elif call["method"] == "save":
-                path = await asyncio.to_thread(save_in, one.session.folder, **params)
+                path = await asyncio.to_thread(save_in, one.session.folder, **params, inside=True)
                 await self._send(one, [message(f"Written to {sanitize(str(path))}\n")])
             elif call["method"] == "start":
                 follows = Trigger(params["text"])
@@ -432,7 +434,12 @@ class EditorAgent:
                 raise NexusError("usage", f"option {config_id!r}", "there is none of this name", ", ".join(OPTIONS))
             if config_id != LEVEL and one.lock.locked():
                 raise NexusError("usage", f"the {config_id} is not changed", "a turn runs", "Try again after it")
-            await discover()[OPTIONS[config_id]].invoke(self._context(one), word)
+            if len(word.split()) != 1 or any(word == verb.name for verb in discover()[OPTIONS[config_id]].verbs):
+                raise NexusError(
+                    "usage", f"the {config_id} {word[:80]!r}", "it is no name of one", "Choose from the list"
+                )
+            context = self._context(one)
+            await find_served(OPTIONS[config_id], word, context).invoke(context, word)
         return schema.SetSessionConfigOptionResponse(config_options=self._config(one))
 
     def _context(self, one: EditorSession) -> ServedContext:

@@ -84,6 +84,9 @@ class CommandContext(Protocol):
         With `search`, `choices` are only the first ones, and the person's typing is searched for in all.
         """
 
+    can_choose: bool
+    """False if nobody can be asked to choose."""
+
     async def ask_hidden(self, prompt: str) -> str | None:
         """Prompt with `prompt` for a line that is not echoed; None if the person cancels."""
 

@@ -69,9 +69,7 @@ def export_session(
 
 async def export_open_session(
     context: CommandContext,
-    words: Annotated[
-        str, Option(f"[{'|'.join(FORMATS)}] [FILE]", "The format, the file.", is_argument=True, is_text=True)
-    ] = "",
+    words: Annotated[str, Option(f"[{'|'.join(FORMATS)}] [FILE]", "The format, the file.", is_argument=True)] = "",
     raw: Raw = False,
 ) -> None:
     """Write the whole session to a file.

@@ -110,11 +110,16 @@ def _complete_servers(source: Source) -> Sequence[str]:
     return list(_read_catalogue(source, "").entries)
 
 
+def _list_authority(line: str) -> Authority:
+    """Return what `list` may read: another folder is the person's alone."""
+    return Authority.PERMITS if line else Authority.READS
+
+
 NOUN = Noun(
     "mcp",
     "setup",
     (
-        Verb(build_list, "list", opens="nothing"),
+        Verb(build_list, "list", _list_authority, "nothing"),
         Verb(remove, "remove", Authority.PERMITS, "nothing", False, complete=_complete_servers),
         Verb(test_server, "test", Authority.PERMITS, "nothing", False, complete=_complete_servers),
         Verb(log_in, "login", Authority.PERMITS, "nothing", False, complete=_complete_servers),

@@ -164,7 +164,7 @@ def export(
 
 async def resume_session(
     context: CommandContext,
-    words: Annotated[str, Option("[ID|WORDS]", "Which session.", is_argument=True, is_text=True)] = "",
+    words: Annotated[str, Option("[ID|WORDS]", "Which session.", is_argument=True)] = "",
     everywhere: Annotated[bool, Option(None, "Choose from those of every folder.", "--all")] = False,
     running: Annotated[bool, Option(None, "List all that runs, waits or asks now.")] = False,
     stop: Annotated[str, Option("ID", "End one of these.")] = "",
@@ -379,7 +379,7 @@ async def rename_session(context: CommandContext, rest: str) -> None:
 
 
 def _resume_authority(line: str) -> Authority:
-    return Authority.PERMITS if "--stop" in line.split() else Authority.ACTS
+    return Authority.PERMITS if "--stop" in line else Authority.ACTS
 
 
 RESUME = Verb(resume_session, authority=_resume_authority, complete=_complete_sessions)

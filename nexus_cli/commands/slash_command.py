@@ -24,9 +24,15 @@ _INTEGER = re.compile(r"[#-]?[0-9]{1,15}")
 class _Word:
     text: str
     """Without the quotes around it."""
-    rest: str
-    """The line from this word on."""
+    line: str
+    start: int
+    """Its place in the line."""
     is_quoted: bool
+
+    @property
+    def rest(self) -> str:
+        """The line from this word on."""
+        return self.line[self.start :]
 
     @property
     def is_option(self) -> bool:
@@ -75,8 +81,6 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
     loop = asyncio.get_running_loop()
 
     async def choose(question: str) -> bool:
-        while said:
-            source.say(said.pop(0))
         about, _, asks = question.rpartition(". ")
         if about:
             context.say(f"{about}.")
@@ -88,13 +92,12 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
     def confirm(question: str) -> bool:
         return asyncio.run_coroutine_threadsafe(choose(question), loop).result()
 
-    said: list[str] = []
+    def say(line: str) -> None:
+        loop.call_soon_threadsafe(source.say, line)
 
     async def work() -> None:
-        running = asyncio.to_thread(verb.run, replace(source, confirm=confirm, say=said.append), **given)
-        result = await wait_settled(running)
-        for line in said:
-            source.say(line)
+        asks = confirm if context.can_choose else None
+        result = await wait_settled(asyncio.to_thread(verb.run, replace(source, confirm=asks, say=say), **given))
         if isinstance(result, str):
             context.show("text", {"text": result})
         elif isinstance(result, Report):
@@ -166,12 +169,14 @@ def _split(line: str) -> Iterator[_Word]:
     for found in _WORD.finditer(line):
         text = found[1]
         quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
-        yield _Word(text[1:-1] if quoted else text, line[found.start(1) :], quoted)
+        yield _Word(text[1:-1] if quoted else text, line, found.start(1), quoted)
 
 
 def _take(name: str, verb: Verb, given: dict[str, Any], chosen: VerbParameter, text: str) -> None:
     """Read the value of a parameter, and add it to `given`."""
     if chosen.kind is bool:
+        if text:
+            raise usage_error(name, f"{verb.name} {chosen.flag}={text}".strip(), "it takes no value", chosen.flag)
         given[chosen.name] = True
         return
     label = chosen.flag
@@ -211,6 +216,9 @@ def _take_words(
         if not left:
             break
         if number == len(arguments) and one.kind in TEXTS and not takes_one:
+            if one.kind in LISTS and not one.option.is_text:
+                given[one.name] = [word.text for word in left]
+                return
             text = left[0].rest if one.option.is_text else " ".join(word.text for word in left)
             _take(name, verb, given, one, left[0].text if len(left) == 1 else text)
             return
@@ -222,7 +230,7 @@ def _take_words(
         if flag is None and bare is None:
             hint = f"/{name} {verb.usage}" if verb.usage else ""
             raise usage_error(name, word.rest, "it takes no such argument", hint)
-        _take(name, verb, given, flag or bare or others[0], word.text)
+        _take(name, verb, given, flag or bare or others[0], "" if flag else word.text)
 
 
 def _usage(verbs: Sequence[Verb]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.paths import places, project_root
+from nexus_cli.core.errors import NexusError
 
 if TYPE_CHECKING:
     from nexus_cli.ledger import LaneLog
@@ -44,6 +45,8 @@ def undo_files(
     log, request = open_undo(source, path, turn, dry_run=dry_run)
     if not (dry_run or everything) and source.confirm and (unsure := find_unsure(request)):
         everything = source.confirm(f"{describe_unsure(unsure, request.project)} {UNSURE_QUESTION}")
+        if find_unsure(request) != unsure:
+            raise NexusError("usage", "undo", "files were changed while you were asked", "Begin again")
     return restore(log, replace(request, takes_unsure=everything))
 
 

@@ -209,7 +209,9 @@ class Verb:
     @property
     def usage(self) -> str:
         """Its name, arguments and options, in the form of `/help`."""
-        return " ".join(filter(None, (self.name, *(one.usage for one in self.parameters))))
+        texts = [one for one in self.parameters if one.option.is_text]  # which take all that follows
+        others = [one for one in self.parameters if not one.option.is_text]
+        return " ".join(filter(None, (self.name, *(one.usage for one in (*others, *texts)))))
 
 
 @dataclass(frozen=True, slots=True)

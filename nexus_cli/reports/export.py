@@ -59,10 +59,25 @@ def default_file_name(info: SessionInfo, form: str) -> str:
     return f"nexus-{format_local_minute(info.created, '%Y-%m-%d')}-{title}.{form}"
 
 
-def save_in(folder: Path, name: str, default: str, text: Iterable[str]) -> Path:
-    """Write `text` to a new file `name` in `folder`, or to `default` in the folder of that name; return its path."""
+def save_in(folder: Path, name: str, default: str, text: Iterable[str], *, inside: bool = False) -> Path:
+    """Write `text` to a new file `name` in `folder`, or to `default` in the folder of that name; return its path.
+
+    With `inside`, raise `NexusError("usage", ...)` for a file outside of `folder` or in a hidden folder.
+    """
     target = folder / os.path.expanduser(name)
-    return save_export(text, target / default if os.path.isdir(target) else target, beside=True)
+    target = target / default if os.path.isdir(target) else target
+    if inside:
+        _require_inside(folder, target)
+    return save_export(text, target, beside=True)
+
+
+def _require_inside(folder: Path, target: Path) -> None:
+    try:
+        parts = Path(os.path.realpath(target)).relative_to(os.path.realpath(folder)).parts
+    except ValueError:
+        parts = (".",)
+    if any(part.startswith(".") for part in parts):
+        raise NexusError("usage", str(target), "it is outside of the session's folder, or hidden", "Name a file there")
 
 
 def save_export(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:

@@ -46,7 +46,8 @@ class ServedContext:
     ) -> None:
         """`publish` sends an event to all clients; `reopen` opens the session of the options in place of this one. With
         `asks` the client is offered choices: the command waits for `answer` after a call `choose`."""
-        self._session, self._publish, self._reopen, self._asks = session, publish, reopen, asks
+        self._session, self._publish, self._reopen = session, publish, reopen
+        self.can_choose = asks
         self._calls: list[TerminalCall] = []
         """Actions for the client's terminal, in order."""
         self.choice_id = ""
@@ -88,7 +89,7 @@ class ServedContext:
         self._publish(event)
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
-        if not self._asks:
+        if not self.can_choose:
             raise refuse_elsewhere("choosing from a list", "Name one behind the command")
         self.choice_id, self._choice = secrets.token_hex(4), asyncio.get_running_loop().create_future()
         self._call("choose", id=self.choice_id, title=title, choices=to_json_value(choices))

@@ -35,6 +35,8 @@ SETTINGS = Settings(models={MODEL: {"window": 16_000}}, alias={"fast": "openai/q
 class FakeContext:
     """Implements `CommandContext`, and remembers what was asked of it."""
 
+    can_choose = True
+
     def __init__(
         self, folder: Path, provider: Played, model: str = MODEL, settings: Settings = SETTINGS, **options: Any
     ) -> None:

@@ -14,6 +14,7 @@ from search import sample
 from nexus_cli import commands
 from nexus_cli.commands import PEER_COMMANDS, SHARED, discover, find, parse
 from nexus_cli.commands.command import GROUPS, Command
+from nexus_cli.commands.slash_command import read_arguments
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.help import KEYS
@@ -237,3 +238,10 @@ def test_without_a_ledger_commands_that_need_it_say_so(context: FakeContext, mon
 )
 def test_a_line_is_a_command_or_words(line: str, meant: tuple[str, str] | None) -> None:
     assert parse(line) == meant
+
+
+def test_a_flag_takes_no_value_and_a_list_of_paths_is_several(context: FakeContext) -> None:
+    undo = next(verb for verb in discover()["undo"].verbs)
+    assert read_arguments("undo", undo, "a.py 'b c.py' --all") == {"path": ["a.py", "b c.py"], "everything": True}
+    with pytest.raises(NexusError, match="takes no value"):
+        read_arguments("undo", undo, "--all=no")

@@ -149,7 +149,7 @@ def test_a_morning_of_two_people_and_an_agent(office: Office) -> None:
     assert sorted(filter(None, waits)) == [f'a reply of Ben in "{SPACE}"'], waits
 
     answered = office.ben_posts("net, please")
-    assert answered.status == 0 and "goes on" in answered.stderr.decode(), answered
+    assert answered.status == 0 and "resumed run-1" in answered.stderr.decode(), answered
     env = {**office.place.environment, "TERM": "dumb"}
     with TerminalRun("space", "open", SPACE, env=env, cwd=office.place.folder) as space:
         space.expect(r"DataAnalyst \(run-1\) asks: \S+ +figures.txt")

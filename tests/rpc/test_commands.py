@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import tracemalloc
 from inspect import Parameter
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,9 @@ REFUSED = [
     "model use openai/other",
     "skill check /etc",
     "resume --stop 01J",
+    "resume --stop=01J",
+    "sessions --stop=01J",
+    "mcp list --cd /etc",
     "runs cancel run-1",
     "worktree apply w",
     "worktree diff w",
@@ -473,3 +477,15 @@ async def test_a_choice_that_is_made_while_a_turn_runs_waits_for_its_end(tmp_pat
         provider.gates["go"].set()
         assert (await turn)["text"] == "wait echo go"
         assert [one["method"] for one in (await choosing)["calls"]][:1] == ["reopened"]
+
+
+async def test_a_long_line_costs_what_it_is_long(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        await served.client.create_agent("a")
+        tracemalloc.start()
+        try:
+            result = await run(served, "why " + "a " * 20_000)
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert result["error"] and most < 60_000_000, f"{most:,} bytes; each word once held the rest of the line"

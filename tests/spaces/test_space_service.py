@@ -140,7 +140,7 @@ def test_a_plain_session_has_the_tools_only_while_nexus_takes_part(ledger: Ledge
 @pytest.mark.matrix
 def test_a_plain_session_loads_nothing_of_spaces_runs_and_plans(tmp_path: Path) -> None:
     program = (
-        "import sys\nfrom pathlib import Path\nfrom nexus_cli.cli import ask, run_repl, run_turn\n"
+        "import sys\nfrom pathlib import Path\nfrom nexus_cli.cli.run import ask, run_repl, run_turn\n"
         "from nexus_cli.commands import discover\nfrom nexus_cli.session.options import Options\n"
         "from nexus_cli.config.settings import Settings\n"
         "discover()\n"

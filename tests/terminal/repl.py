@@ -7,6 +7,7 @@ so that thirty of them take seconds; with `installed` it is the installed script
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ MODEL = "openai/gpt-4o"
 KEPT = ("PATH", "TMPDIR", "SYSTEMROOT", "CI")
 SETTINGS = "[provider]\nretries = 1\nretry_seconds = 20.0\nstall_seconds = 30.0\n"
 QUESTIONS = ("Run this?", "Make this change?", "Allow ")
+_ASKS = re.compile(rf"(?:run-\d+ \([^)]*\): )?(?:{'|'.join(map(re.escape, QUESTIONS))})")
 """How the row begins that asks about a call."""
 RESTS = 0.35
 """Seconds without a byte after which nothing runs: a spinner moves more often."""
@@ -169,7 +171,7 @@ class Repl(Terminal):
 
         def opened(terminal: Terminal) -> bool:
             lines = terminal.lines()
-            asked = [number for number, line in enumerate(lines) if line.startswith(QUESTIONS)]
+            asked = [number for number, line in enumerate(lines) if _ASKS.match(line)]
             at = asked[-1 if self.dumb else 0] if asked else None
             if self.dumb and at is not None and any(tool.removesuffix("_file") in line for line in lines[at + 1 :]):
                 return False  # that is the question before

@@ -155,7 +155,7 @@ EFFECTS = {
     ),
     "leaves": Effect(lambda b: b.said == ["left"]),
     "history": Effect(lambda b: b.text in ("earlier", "w")),
-    "entry before": Effect(lambda b: b.text == "/reload"),
+    "entry before": Effect(lambda b: b.text == "/rules"),
     "next entry": Effect(lambda b: b.text == "/exit" and b.box.menu_open),
     "takes back what is queued": Effect(lambda b: b.said == ["taken back"] and b.text == "queued words"),
     "completes": Effect(lambda b: b.text.startswith("/he") and b.text.strip() == "/help", "/he"),
