@@ -35,6 +35,8 @@ REPORTS = (
     (re.compile(r"(?<=· )\d+(?:\.\d+)? s(?=[] ]|$)", re.MULTILINE), "N s"),
     (re.compile(r"(?<=\d tokens, )\d+\.\d s$", re.MULTILINE), "N s"),
     (re.compile(r"(?<=copy\.db in )\d+\.\d s(?=: )"), "N s"),
+    # Texts of the ledger: two that are the same by chance are one.
+    (re.compile(r"\b\d+ texts(?= \()"), "N texts"),
     (re.compile(r"(?<=/worktrees/project-)[0-9a-f]{10}(?=/)"), "DIGEST"),
     # Digests of texts in which the path of the project stands.
     (re.compile(r"\b[0-9a-f]{64}\b"), "SHA256"),
