@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nexus_cli.core.elide import plural
@@ -49,10 +49,13 @@ def print_text(text: str) -> None:
     Stream(1).write(sanitize(text.rstrip("\n") + "\n"))
 
 
-def print_original(text: str) -> None:
-    """Print a text unchanged for a script; sanitize it in a terminal, where it ends in one newline."""
-    stream = Stream(1)
-    stream.write(sanitize(text).removesuffix("\n") + "\n" if stream.terminal else text)
+def print_original(pieces: Iterable[str]) -> None:
+    """Print pieces of a text unchanged for a script; sanitize them in a terminal, where they end in a newline."""
+    stream, piece = Stream(1), "\n"
+    for piece in pieces:
+        stream.write(sanitize(piece) if stream.terminal else piece)
+    if stream.terminal and not piece.endswith("\n"):
+        stream.write("\n")
 
 
 def print_json(value: Mapping[str, Any]) -> None:

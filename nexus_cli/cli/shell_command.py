@@ -78,14 +78,13 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
             return None
         if json and not verb.has_report:
             raise NexusError("usage", f"{noun.name} --json {verb.name}", "it prints no report", "Omit --json")
-
         ledger = _open_ledger(verb)
         source = make_source(ledger, lambda: find_session_id(ledger, session) if verb.of_session else "", session)
         with progress_bar(verb.busy):
             result = verb.run(replace(source, is_json=json), **options)
         if verb.opens != "read":
             ledger.close()
-        return _print(source, result, json=json)
+        return _print(noun, source, result, json=json)
 
     every: dict[str, Any] = {"context": (typer.Context, Parameter.empty)}
     every |= {"session": (SessionKey, "")} if verb.of_session else {}
@@ -99,18 +98,17 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
     return run
 
 
-def _print(source: Source, result: Report[Any] | Iterable[str] | None, *, json: bool) -> int:
+def _print(noun: Noun, source: Source, result: Report[Any] | Iterable[str] | None, *, json: bool) -> int:
     """Print what a verb returned; return the exit status."""
     if not isinstance(result, Report):
-        for piece in (result,) if isinstance(result, str) else result or ():
-            print_original(piece)
+        print_original((result,) if isinstance(result, str) else result or ())
         return 0
     if json:
         print_json(result.value)
     elif result.form == "diff":
         print_diff(result.value)
     else:
-        text = result.line or find_form(result.form)(result.value, text_width(whole=result.whole))
+        text = result.line or find_form(result.form, noun.name)(result.value, text_width(whole=result.whole))
         print_text(text)
     if result.note and not json:
         source.say(result.note)

@@ -9,7 +9,6 @@ from functools import cache
 from importlib import import_module
 
 from nexus_cli.commands.command import GROUPS, Command
-from nexus_cli.commands.slash_command import make_slash_command
 from nexus_cli.commands.verb import Noun
 from nexus_cli.core.errors import NexusError, nearest_name
 
@@ -48,6 +47,8 @@ PEER_COMMANDS: Mapping[str, str] = {
 @cache
 def discover() -> dict[str, Command]:
     """Return every command by name, ordered by group and name. Raises `ValueError` if two have the same name."""
+    from nexus_cli.commands.slash_command import make_slash_command  # noqa: PLC0415  (a shell command makes none)
+
     found: dict[str, Command] = {}
     for module in pkgutil.iter_modules(__path__):
         if module.name in SHARED:

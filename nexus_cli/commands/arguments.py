@@ -1,4 +1,4 @@
-"""Helpers for several commands: parsed arguments, the session's ledger, options for reopening the session."""
+"""Helpers for several commands: the source of reports, the session's ledger, options for reopening the session."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Report, Source
 from nexus_cli.config.paths import project_root
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
-from nexus_cli.permission.call_permission import CallPermission
 
 if TYPE_CHECKING:
     from nexus_cli.ledger import LaneLog, Ledger
+    from nexus_cli.permission.call_permission import CallPermission
     from nexus_cli.session.options import Options
 
 T = TypeVar("T")
@@ -36,9 +37,11 @@ def read_source(context: CommandContext) -> Source:
 
 
 def find_permission(source: Source) -> CallPermission:
-    """Return what decides on calls: that of the open session, or that of a session in this folder."""
+    """Return the permission for calls: that of the open session, or that of a new session in the folder."""
     if source.live:
         return source.live.dispatcher.permission
+    from nexus_cli.permission.call_permission import CallPermission  # noqa: PLC0415  (few verbs decide on calls)
+
     folder = source.folder()
     return CallPermission(folder, project_root(folder), sandbox=source.settings().sandbox)
 
@@ -116,3 +119,14 @@ def has_sent_request(context: CommandContext) -> bool:
     """True if the session has sent a request."""
     ledger = require_ledger(context)
     return ledger.log(context.session.id).step() > 0
+
+
+async def apply_settings(context: CommandContext) -> bool:
+    """Read the settings again and apply them; return False if they are the same."""
+    settings = settings_in(context.session.folder)
+    if settings == context.settings:
+        return False
+    for line in filter(lambda line: line not in context.settings.notices, settings.notices):
+        context.say(line)
+    await context.reopen(resume_options(context), settings)
+    return True

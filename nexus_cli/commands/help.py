@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from nexus_cli.commands import find
-from nexus_cli.commands.arguments import has_sent_request, resume_options
+from nexus_cli.commands.arguments import apply_settings, has_sent_request
 from nexus_cli.commands.command import GROUPS, Command, CommandContext, usage_error
 from nexus_cli.commands.model import describe_cache_miss
-from nexus_cli.config.project_settings import settings_in
 from nexus_cli.reports.help import KEYS
 
 ALL = "all"
@@ -67,17 +66,6 @@ def _explain(command: Command, verb: str) -> dict[str, Any]:
 def _complete_help(context: CommandContext) -> Sequence[str]:
     verbs = [f"{one.name} {verb.name}" for one in context.commands.values() for verb in one.verbs if verb.name]
     return [ALL, *context.commands, *verbs]
-
-
-async def apply_settings(context: CommandContext) -> bool:
-    """Read the settings again and apply them; return False if they are the same."""
-    settings = settings_in(context.session.folder)
-    if settings == context.settings:
-        return False
-    for line in filter(lambda line: line not in context.settings.notices, settings.notices):
-        context.say(line)
-    await context.reopen(resume_options(context), settings)
-    return True
 
 
 async def reload(context: CommandContext, rest: str) -> None:

@@ -1,4 +1,4 @@
-"""What there is to work with: model, tools, skills, servers, credentials by name."""
+"""Show the model, tools, skills, servers, and the names of credentials."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from nexus_cli.core.services import SkillGuides, Spaces
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.available_models import unnamed_model
 from nexus_cli.reports.hooks import hooks_report
-from nexus_cli.reports.tools import tools_report
 from nexus_cli.sections.skills import may_have_skills
 from nexus_cli.session import capability_snapshot as reports
 from nexus_cli.tools.registry import discover_tools
@@ -69,6 +68,8 @@ def session_tools() -> list[str]:
 
 def build_tools(source: Source) -> Report[Any]:
     """List each tool with its effect, the tokens of its schema in every request, and when it asks first."""
+    from nexus_cli.reports.tools import tools_report  # noqa: PLC0415  (imports the engine)
+
     assert source.live is not None
     return Report("tools", tools_report(source.live.state))
 

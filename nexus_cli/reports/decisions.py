@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import ASK
+from nexus_cli.core.limits import ASK, LEVEL_LAYER
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE, RESULT
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import LaneLog
-from nexus_cli.reports import limits as limits_form
 from nexus_cli.reports.text.lines import CONFINED, Value, cut_line, filled, table, when
-from nexus_cli.session.limits_record import LEVEL_LAYER
 from nexus_cli.text.cells import one_line
 
 if TYPE_CHECKING:
@@ -120,8 +118,11 @@ def _find_layer(name: str, value: str, entry: int, limits: Sequence[Memo]) -> st
 
 def decisions_text(value: Value, width: int) -> str:
     """Return a line for each decision, newest last; in a session also the limits that are in force."""
-    rows = value["decisions"]
-    limits = limits_form.why_text(value["in_force"], width) if value.get("in_force") else ""
+    rows, limits = value["decisions"], ""
+    if value.get("in_force"):
+        from nexus_cli.reports.limits import why_text  # noqa: PLC0415  (only of an open session)
+
+        limits = why_text(value["in_force"], width)
     if not rows:
         if limits:
             return limits

@@ -24,10 +24,11 @@ MODULES = tuple(one.name for one in pkgutil.iter_modules(reports.__path__) if no
 
 
 @cache
-def find_form(name: str) -> Callable[..., str]:
-    """Return a form, searching imported modules first, then the one of that name; raise `LookupError` if none."""
+def find_form(name: str, noun: str = "") -> Callable[..., str]:
+    """Return a form, searching imported modules first, then that of its name or of the noun that it shows; raise
+    `LookupError` if none."""
     there = {module for module in MODULES if f"{reports.__name__}.{module}" in sys.modules}
-    for module in sorted(MODULES, key=lambda module: (module not in there, module != name)):
+    for module in sorted(MODULES, key=lambda module: (module not in there, module not in (name, noun))):
         if form := forms_of(module).get(name):
             return form
     raise LookupError(f"no report has the form {name}")

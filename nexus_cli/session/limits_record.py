@@ -15,7 +15,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import PLAN, Bound, Limits, compose_limits, read_value
+from nexus_cli.core.limits import LEVEL_LAYER, PLAN, Bound, Limits, compose_limits, read_value
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.ledger import LaneLog, SessionInfo
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 CHANGED = "the limits have changed"
 """Beginning of the notice for the model."""
 PLAN_ENDS = "Plan mode is over. The plan above holds, unless the next message changes it."
-LEVEL_LAYER = "/permissions"
-"""Layer of the limits with the permission level chosen during the session."""
 
 
 def at_level(state: SessionState, level: str) -> SessionState:
