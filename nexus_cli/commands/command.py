@@ -142,8 +142,8 @@ class Command:
     """The arguments in the form of `/help`: `[INSTRUCTIONS]`. Without it, the command takes none."""
     idle: bool = False
     """True if the command waits for the end of a running turn."""
-    at_once: tuple[str, ...] = ()
-    """Arguments with which an `idle` command does not wait."""
+    at_once: Callable[[str], bool] = lambda rest: False
+    """Returns True for arguments with which an `idle` command does not wait."""
     complete: Callable[[CommandContext], Sequence[str]] | None = None
     """Returns possible arguments for completion. Must be fast."""
     aliases: tuple[str, ...] = ()
@@ -159,7 +159,7 @@ class Command:
     verbs: tuple[Verb, ...] = ()
     """The verbs of its noun, where it is made of one."""
     authority: Authority | Callable[[CommandContext, str], Authority] = Authority.PERMITS
-    """What it may change, for these arguments: a client of a server may give what does not permit."""
+    """Its effect with these arguments: a client of a server may give it unless it permits."""
 
     async def invoke(self, context: CommandContext, rest: str) -> None:
         """Run the command. Raises `NexusError("usage", ...)` for arguments that it does not take."""
@@ -168,7 +168,7 @@ class Command:
         await self.run(context, rest)
 
     def authority_of(self, context: CommandContext, rest: str) -> Authority:
-        """Return what the command may change with these arguments."""
+        """Return the effect of the command with these arguments."""
         return self.authority if isinstance(self.authority, Authority) else self.authority(context, rest)
 
     @property

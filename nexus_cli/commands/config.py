@@ -6,9 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import read_source, show_report
+from nexus_cli.commands.arguments import apply_settings, read_source, show_report
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.help import apply_settings
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.paths import defaults_dir, places, project_root, with_tilde
 from nexus_cli.config.project_settings import load_settings_in
@@ -113,7 +112,7 @@ def print_path(source: Source) -> str:
 async def configure(
     context: CommandContext,
     name: Name = "",
-    value: Annotated[str, Option("[VALUE]", "The new value.", is_argument=True, is_text=True)] = "",
+    value: Annotated[str, Option("[VALUE]", "The new value.", is_argument=True, is_text=True, permits=True)] = "",
 ) -> None:
     """Show the settings, those whose key contains NAME, or write one: KEY VALUE."""
     source = read_source(context)
@@ -136,16 +135,11 @@ def _complete_keys(source: Source) -> Sequence[str]:
     return list(RULES)
 
 
-def _authority(line: str) -> Authority:
-    """Return what `/config` may change: with a value it writes the setting."""
-    return Authority.PERMITS if len(line.split(maxsplit=1)) > 1 else Authority.READS
-
-
 NOUN = Noun(
     "config",
     "setup",
     (
-        Verb(configure, "", _authority, complete=_complete_keys),
+        Verb(configure, complete=_complete_keys),
         Verb(show_settings, "show", opens="nothing"),
         Verb(get_setting, "get", opens="nothing"),
         Verb(set_setting, "set", Authority.PERMITS, "nothing", then=_apply),

@@ -1,4 +1,4 @@
-"""What the next request of a session holds, or what one held that was sent."""
+"""Show the parts of the next request of a session, or of one that was sent."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from typing import Annotated, Any
 
+from nexus_cli.commands.shared_options import Model, Recipe
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
@@ -20,9 +21,9 @@ from nexus_cli.session.options import Options
 
 def build_context(
     source: Source,
-    step: Annotated[int | None, Option("N", "Request N, from 1.", least=-MAX_INT, is_bare=True)] = None,
-    model: Annotated[str, Option("NAME", "A litellm model name, or an alias.", "--model -m")] = "",
-    recipe: Annotated[str, Option("NAME", "The recipe of the run: what it may do, and what its context holds.")] = "",
+    step: Annotated[int | None, Option("N", "Request N, from 1.", least=-MAX_INT, is_positional=True)] = None,
+    model: Model = "",
+    recipe: Recipe = "",
     difference: Annotated[
         bool, Option(None, "Compare request N (default: the newest) with the one before.", "--diff")
     ] = False,

@@ -1,4 +1,4 @@
-"""What works here, what does not, and what to do about it."""
+"""Check the installation and its surroundings."""
 
 from __future__ import annotations
 

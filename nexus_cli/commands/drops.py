@@ -1,4 +1,4 @@
-"""What was left out of requests: the list, the originals, and sending one to the model again."""
+"""List results that were left out of requests, show the originals, send one to the model again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN, MOST = 4000, 100_000
 _RANGE = re.compile(r"(-?\d{0,12}):(-?\d{0,12})")
 DropId = Annotated[str, Option("ID", "The drop's id, such as d3.", is_argument=True)]
 Span = Annotated[
-    str, Option("A:B", "Characters A to B (B not included); either may be omitted.", "--range", is_bare=True)
+    str, Option("A:B", "Characters A to B (B not included); either may be omitted.", "--range", is_positional=True)
 ]
 
 

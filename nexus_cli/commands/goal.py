@@ -125,7 +125,7 @@ COMMANDS = (
         set_goal,
         "[TEXT [--until COMMAND] | done ID... | drop ID... | clear]",
         idle=True,
-        at_once=(CLEAR,),
+        at_once=lambda rest: rest == CLEAR,
         complete=_complete_goal,
         authority=Authority.ACTS,
     ),

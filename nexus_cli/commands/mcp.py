@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
+from nexus_cli.commands.shared_options import Directory
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.paths import defaults_dir, places, project_root, working_folder
 from nexus_cli.config.project_items import describe_waiting
@@ -24,7 +25,6 @@ T = TypeVar("T")
 FIRST_START = 60.0
 """Most seconds that a start by hand takes: `uvx` and `npx` download a server first."""
 Name = Annotated[str, Option("NAME", "The name of the server.", is_argument=True)]
-Directory = Annotated[str, Option("DIR", "Work in DIR.", "--cd -C")]
 
 
 def build_list(source: Source, directory: Directory = "") -> Report[Any]:
@@ -110,16 +110,11 @@ def _complete_servers(source: Source) -> Sequence[str]:
     return list(_read_catalogue(source, "").entries)
 
 
-def _list_authority(line: str) -> Authority:
-    """Return what `list` may read: another folder is the person's alone."""
-    return Authority.PERMITS if line else Authority.READS
-
-
 NOUN = Noun(
     "mcp",
     "setup",
     (
-        Verb(build_list, "list", _list_authority, "nothing"),
+        Verb(build_list, "list", opens="nothing"),
         Verb(remove, "remove", Authority.PERMITS, "nothing", False, complete=_complete_servers),
         Verb(test_server, "test", Authority.PERMITS, "nothing", False, complete=_complete_servers),
         Verb(log_in, "login", Authority.PERMITS, "nothing", False, complete=_complete_servers),

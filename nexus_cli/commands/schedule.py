@@ -8,17 +8,17 @@ from typing import Annotated, Any
 
 from nexus_cli.commands.arguments import require_ledger, split_act
 from nexus_cli.commands.command import CommandContext
+from nexus_cli.commands.shared_options import Allow, Directory, Model, Recipe
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, require_level
+from nexus_cli.core.limits import require_level
 from nexus_cli.core.run import Plan, parse_key
 
 Name = Annotated[str, Option("ID", "Its id, such as plan-2, or its name.", is_argument=True)]
 ACTS = ("add", "remove", "pause", "resume", "run")
 _TIME = re.compile(r"(?<!\S)--(?:at|in|cron)(?:=|\s+\S)")
 """An option of which a plan needs exactly one."""
-ALLOW_HELP = "What runs without asking: reading in the project; also edits; also confined commands; everything."
 
 
 def build_plans(source: Source) -> Report[Any]:
@@ -80,7 +80,7 @@ def add_scheduled(
     cron: Annotated[str, Option("EXPR", "Again and again: @daily, or minute hour day month weekday.")] = "",
     zone: Annotated[str, Option("TZ", "Time zone, such as Europe/Berlin; default: this machine's.")] = "",
     missed: Annotated[str, Option("once|skip", "Of missed times: one run for all of them, or none.")] = "once",
-    allow: Annotated[str, Option("|".join(LEVELS), ALLOW_HELP)] = "",
+    allow: Allow = "",
     max_cost: Annotated[float | None, Option("USD", "Dollars that a run may cost.")] = None,
     max_cost_day: Annotated[float | None, Option("USD", "Dollars that its runs may cost in a day.")] = None,
     max_steps: Annotated[int | None, Option("N", "Requests to the model that a run may make.")] = None,
@@ -95,9 +95,9 @@ def add_scheduled(
     ] = None,
     name: Annotated[str, Option("N", "A name, shown in its place.")] = "",
     agent: Annotated[str, Option("NAME", "The agent of a space whose work it is.")] = "",
-    recipe: Annotated[str, Option("NAME", "The recipe of the run: what it may do, and what its context holds.")] = "",
-    model: Annotated[str, Option("NAME", "A litellm model name, or an alias.", "--model -m")] = "",
-    directory: Annotated[str, Option("DIR", "Work in DIR.", "--cd -C")] = "",
+    recipe: Recipe = "",
+    model: Model = "",
+    directory: Directory = "",
 ) -> Report[Any]:
     """Schedule work: a run of its own, at a time or again and again, in this folder.
 

@@ -167,7 +167,7 @@ async def resume_session(
     words: Annotated[str, Option("[ID|WORDS]", "Which session.", is_argument=True)] = "",
     everywhere: Annotated[bool, Option(None, "Choose from those of every folder.", "--all")] = False,
     running: Annotated[bool, Option(None, "List all that runs, waits or asks now.")] = False,
-    stop: Annotated[str, Option("ID", "End one of these.")] = "",
+    stop: Annotated[str, Option("ID", "End one of these.", permits=True)] = "",
 ) -> None:
     """Resume another session.
 
@@ -378,11 +378,7 @@ async def rename_session(context: CommandContext, rest: str) -> None:
     context.say(f'Renamed to "{require_ledger(context).session(context.session.id).name}".')
 
 
-def _resume_authority(line: str) -> Authority:
-    return Authority.PERMITS if "--stop" in line else Authority.ACTS
-
-
-RESUME = Verb(resume_session, authority=_resume_authority, complete=_complete_sessions)
+RESUME = Verb(resume_session, authority=Authority.ACTS, complete=_complete_sessions)
 NOUN = Noun(
     "sessions",
     "sessions",

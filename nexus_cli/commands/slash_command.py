@@ -66,7 +66,7 @@ def make_slash_command(noun: Noun) -> Command:
         run,
         _usage(verbs),
         idle=noun.is_idle,
-        at_once=tuple(verb.name for verb in verbs if verb.authority is Authority.READS and not verb.is_live),
+        at_once=lambda rest: _reads(noun, rest),
         complete=(lambda context: _complete(noun, context)) if takes_words else None,
         aliases=noun.aliases,
         is_first=noun.is_first,
@@ -95,13 +95,17 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
     def say(line: str) -> None:
         loop.call_soon_threadsafe(source.say, line)
 
+    def run() -> Report[Any] | str:
+        result = verb.run(replace(source, confirm=confirm if context.can_choose else None, say=say), **given)
+        return result if isinstance(result, Report) else "".join(result or ())
+
     async def work() -> None:
-        asks = confirm if context.can_choose else None
-        result = await wait_settled(asyncio.to_thread(verb.run, replace(source, confirm=asks, say=say), **given))
-        if isinstance(result, str):
-            context.show("text", {"text": result})
-        elif isinstance(result, Report):
+        running = asyncio.to_thread(run)
+        result = await (wait_settled(running) if verb.busy else running)
+        if isinstance(result, Report):
             show_report(context, result)
+        elif result:
+            context.show("text", {"text": result})
 
     await (context.busy(verb.busy, work()) if verb.busy else work())
     if verb.then:
@@ -122,12 +126,21 @@ def find_verb(noun: Noun, rest: str) -> tuple[Verb, str]:
     return first, rest
 
 
+def _reads(noun: Noun, rest: str) -> bool:
+    """True if a line reads, and so need not wait for a turn."""
+    return _authority(noun, rest) is Authority.READS and not find_verb(noun, rest)[0].is_live
+
+
 def _authority(noun: Noun, rest: str) -> Authority:
     """Return the authority of a line; an invalid one reads nothing and is refused where it runs."""
     try:
         verb, line = find_verb(noun, rest)
-        authority = verb.authority if isinstance(verb.authority, Authority) else verb.authority(line)
-        return Authority.PERMITS if verb.is_local else authority
+        if verb.is_local or verb.authority is Authority.PERMITS:
+            return Authority.PERMITS
+        given = read_arguments(noun.name, verb, line)
+        return next(
+            (Authority.PERMITS for one in verb.parameters if one.option.permits and one.name in given), verb.authority
+        )
     except NexusError:
         return Authority.READS
 
@@ -206,31 +219,31 @@ def _is_amount(text: str) -> bool:
 def _take_words(
     name: str, verb: Verb, given: dict[str, Any], arguments: Sequence[VerbParameter], left: list[_Word]
 ) -> None:
-    """Give the words that are no options to a number without a name, to the arguments, to a text without a name, then
-    to flags."""
-    takes_one = any(one.option.is_bare and one.kind is str for one in verb.parameters)
-    bare = next((one for one in verb.parameters if one.option.is_bare and one.name not in given), None)
-    if bare and bare.kind is not str and left and _INTEGER.fullmatch(left[0].text):
-        _take(name, verb, given, bare, left.pop(0).text)
-    for number, one in enumerate(arguments, 1):
+    """Give the words that are no options to a positional number, the arguments, a positional text, then to flags."""
+    positional = [one for one in verb.parameters if one.option.is_positional]
+    number = next((one for one in positional if one.kind is not str and one.name not in given), None)
+    text = next((one for one in positional if one.kind is str), None)
+    if number and left and _INTEGER.fullmatch(left[0].text):
+        _take(name, verb, given, number, left.pop(0).text)
+    for place, one in enumerate(arguments, 1):
         if not left:
             break
-        if number == len(arguments) and one.kind in TEXTS and not takes_one:
+        if place == len(arguments) and one.kind in TEXTS and text is None:
             if one.kind in LISTS and not one.option.is_text:
                 given[one.name] = [word.text for word in left]
                 return
-            text = left[0].rest if one.option.is_text else " ".join(word.text for word in left)
-            _take(name, verb, given, one, left[0].text if len(left) == 1 else text)
+            every = left[0].rest if one.option.is_text else " ".join(word.text for word in left)
+            _take(name, verb, given, one, left[0].text if len(left) == 1 else every)
             return
         _take(name, verb, given, one, left.pop(0).text)
     for word in left:
-        others = [one for one in verb.parameters if not one.option.is_argument and one.name not in given]
-        flag = next((one for one in others if one.kind is bool and one.flag == f"--{word.text.casefold()}"), None)
-        bare = next((one for one in others if one.option.is_bare and one.kind is str), None)
-        if flag is None and bare is None:
+        flags = [one for one in verb.parameters if one.kind is bool and one.name not in given]
+        flag = next((one for one in flags if one.flag == f"--{word.text.casefold()}"), None)
+        chosen = flag or (text if text and text.name not in given else None)
+        if chosen is None:
             hint = f"/{name} {verb.usage}" if verb.usage else ""
             raise usage_error(name, word.rest, "it takes no such argument", hint)
-        _take(name, verb, given, flag or bare or others[0], "" if flag else word.text)
+        _take(name, verb, given, chosen, "" if flag else word.text)
 
 
 def _usage(verbs: Sequence[Verb]) -> str:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.command import CommandContext, usage_error
+from nexus_cli.commands.shared_options import Allow, Directory, Model, Recipe
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, require_level
+from nexus_cli.core.limits import require_level
 from nexus_cli.core.run import AGENT, PRIORITY, check_name
 from nexus_cli.core.services import Spaces
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
     from nexus_cli.core.run import Entity, Space
 
-ALLOW_HELP = "What runs without asking: reading in the project; also edits; also confined commands; everything."
 MOST_SHOWN, MOST_PRIORITY = 10_000, 9
 SpaceName = Annotated[str, Option("SPACE", "A name or an id, such as space-3.", is_argument=True)]
 As = Annotated[str, Option("NAME", "Act as this member; default: you.", "--as")]
@@ -40,11 +40,11 @@ def create(
     name: Annotated[str, Option("NAME", "The name of the space.", is_argument=True, least=0)],
     member: Annotated[list[str] | None, Option("NAME", "Somebody who takes part; repeatable.")] = None,
     agent: Annotated[list[str] | None, Option("NAME", "An agent that takes part; repeatable.")] = None,
-    model: Annotated[str, Option("NAME", "A litellm model name, or an alias.", "--model -m")] = "",
-    recipe: Annotated[str, Option("NAME", "The recipe of the run: what it may do, and what its context holds.")] = "",
-    allow: Annotated[str, Option("|".join(LEVELS), ALLOW_HELP)] = "",
+    model: Model = "",
+    recipe: Recipe = "",
+    allow: Allow = "",
     max_cost: Annotated[float | None, Option("USD", "Dollars of one run of these agents.")] = None,
-    directory: Annotated[str, Option("DIR", "Work in DIR.", "--cd -C")] = "",
+    directory: Directory = "",
 ) -> Report[Any]:
     """Create a space with you in it. The options are those of the agents' runs: by default they only read."""
     from nexus_cli.provider.available_models import resolve_alias  # noqa: PLC0415

@@ -14,7 +14,7 @@ def build_timeline(
     space: Annotated[str, Option("NAME", "The messages of a space, and their runs.")] = "",
     run: Annotated[str, Option("ID", "The states of a run, and its session.")] = "",
     reader: Annotated[str, Option("NAME", "With --space: what is new to this member.", "--as")] = "",
-    last: Annotated[int, Option("N", "List the newest N rows.", is_bare=True)] = LAST,
+    last: Annotated[int, Option("N", "List the newest N rows.", is_positional=True)] = LAST,
 ) -> Report[Any]:
     """List what happened in a session: when, by whom and why, what the model has seen, costs, compactions and drops.
 

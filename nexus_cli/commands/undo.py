@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 _APPLIED, _RUN = re.compile(r"worktree-[A-Za-z0-9_.-]+"), re.compile(r"run-[0-9]+")
 Paths = Annotated[list[str] | None, Option("[PATH]...", "Only these files and folders.", is_argument=True)]
-Turn = Annotated[int | None, Option("N", "Number of the message; default: the newest with changes.", is_bare=True)]
+Turn = Annotated[
+    int | None, Option("N", "Number of the message; default: the newest with changes.", is_positional=True)
+]
 DryRun = Annotated[bool, Option(None, "Change nothing; show what would be done.")]
 
 

@@ -31,14 +31,14 @@ TEXTS = (str, str | None, *LISTS)
 
 
 class Authority(StrEnum):
-    """What a verb may change, and so who may give it."""
+    """The effect of a verb, and so who may give it."""
 
     READS = "reads"
-    """Nothing."""
+    """Changes nothing."""
     ACTS = "acts"
-    """Its own session. A client of a server may give it."""
+    """Changes its own session. A client of a server may give it."""
     PERMITS = "permits"
-    """What is permitted (trust, rules, keys, hooks, plugins, servers, settings, folders), and what goes beyond the
+    """Changes what is permitted (trust, rules, keys, hooks, plugins, servers, settings, folders), or what outlives the
     session: facts, plans, runs, messages. For the person at a terminal of this machine alone."""
 
 
@@ -48,7 +48,7 @@ def _keep_silent(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a verb is given: the open session, or the ledger and the session that a shell command names."""
+    """The subject of a verb: the open session, or the ledger and the session that a shell command names."""
 
     ledger: Ledger
     session: Callable[[], str]
@@ -61,7 +61,7 @@ class Source:
     prefix: str = "/"
     """The text before the name of a command: `/` or `nexus `."""
     named: str = ""
-    """What the person named as the session."""
+    """The session as the person named it."""
     live: Session | None = None
     """The open session; None in a shell."""
     say: Callable[[str], None] = _keep_silent
@@ -110,9 +110,11 @@ class Option:
     """The least value of a whole number. For a text, 0 permits an empty one."""
     is_text: bool = False
     """True if it takes the rest of a slash command as it stands, with words that look like options."""
-    is_bare: bool = False
-    """True if a number that is the first word behind a slash command is its value, `7` or `#7`; if it takes a text, the
+    is_positional: bool = False
+    """True if a slash command also takes it without its name: a number as the first word, `7` or `#7`, a text as the
     word behind the arguments."""
+    permits: bool = False
+    """True if a verb that is given it has the effect `Authority.PERMITS`."""
 
 
 class VerbParameter(NamedTuple):
@@ -160,20 +162,20 @@ class Verb:
     command alone. Raises `NexusError` for errors that the person can fix."""
     name: str = ""
     """"" for what the noun alone does."""
-    authority: Authority | Callable[[str], Authority] = Authority.READS
-    """What it may change; a function takes the words behind the verb."""
+    authority: Authority = Authority.READS
+    """Its effect, unless an option that is given permits."""
     opens: Literal["nothing", "read", "write", "create"] = "read"
     """The mode in which the shell command opens the ledger."""
     has_json: bool = True
     """False if nothing of its report is for programs."""
     busy: str = ""
-    """What is shown while it runs, such as `undoing`, if that takes long; what it has begun is completed."""
+    """The word shown while it runs, such as `undoing`, if that takes long. It is not interrupted."""
     of_session: bool = False
     """True if it is about one session: the shell command has `--session`."""
     complete: Callable[[Source], Sequence[str]] | None = None
     """Returns possible values of its first argument. Must be fast."""
     places: tuple[Place, ...] = ("shell", "slash")
-    """Where it is offered: a verb whose other form differs is declared for one."""
+    """The places that offer it: a verb whose other form differs is declared for one."""
     is_local: bool = False
     """True if it opens another session, or needs the files or the terminal of the person: it works in no client."""
     then: Callable[..., Coroutine[Any, Any, None]] | None = None

@@ -414,7 +414,7 @@ class Repl:
             why = self.backend.uncallable.get(name)
             self.show_note(f"nexus: /{name}: {why}" if why else error.line, "error")
             return
-        if self.jobs.current is not None and command.idle and rest not in command.at_once:
+        if self.jobs.current is not None and command.idle and not command.at_once(rest):
             self.input_queue.later.append(typed)
         else:
             self._echo(typed.shown)

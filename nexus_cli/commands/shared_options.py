@@ -1,0 +1,19 @@
+"""Declare the options that several verbs have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from nexus_cli.commands.verb import Option
+from nexus_cli.core.limits import LEVELS
+
+Allow = Annotated[
+    str,
+    Option(
+        "|".join(LEVELS),
+        "What runs without asking: reading in the project; also edits; also confined commands; everything.",
+    ),
+]
+Directory = Annotated[str, Option("DIR", "Work in DIR.", "--cd -C", permits=True)]
+Model = Annotated[str, Option("NAME", "A litellm model name, or an alias.", "--model -m")]
+Recipe = Annotated[str, Option("NAME", "The recipe of the run: what it may do, and what its context holds.")]
