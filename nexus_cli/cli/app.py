@@ -10,6 +10,7 @@ import errno
 import os
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -81,7 +82,7 @@ GROUPS = {
         "config": "Show and change the settings.",
         "rules": "What runs without asking, what asks, what is refused: list, test, add and remove rules.",
         "trust": "Trust this project's configuration: it can only tighten what you allow.",
-        "skill": "Guides that are read on demand: list them, print one.",
+        "skill": "Guides that are read on demand: list them, print one, check a folder.",
         "plugin": "Skills, commands, hooks and servers that others made: add, list, remove, update.",
         "mcp": "MCP servers, whose tools the model may use: list, add, remove, login, test.",
         "status": "Show what is available: model, tools, skills, servers, credentials by name.",
@@ -97,8 +98,8 @@ GROUPS = {
         "docs": "Print a page of the documentation: settings, commands, json, exit-status, ...",
     },
 }
-"""Commands and their help lines, in the order of the help. A module of `FOLDERS` holds the command's `app`, unless it
-is made of a noun of `nexus_cli.commands`. A noun without a line here is listed with its own summary."""
+"""Commands and their help lines, in the order of the help. A module of `FOLDERS` declares a `NOUN`, or `VERBS`
+that a noun of `nexus_cli.commands` has in the shell alone. A noun without a line here is listed with its summary."""
 SECTIONS = {
     "run": "Run",
     "context": "What a request holds, and what it costs",
@@ -111,12 +112,10 @@ FOLDERS = (".run", ".sessions", ".setup", ".serve")
 """Folders of this package with the modules of commands, as the help lists them."""
 MODULES = {"import": "move_in"}
 """Modules of commands whose name is no name in Python."""
+TYPED = ("ask", "map")
+"""Commands that are typer functions: a cold `nexus ask` loads no verbs."""
 FORMER = {"plan": "schedule"}
 """Former names of commands: still accepted, not listed."""
-BARE = {"config": "show", "ledger": "show"} | dict.fromkeys(
-    ("sessions", "model", "rules", "memory", "worktree", "skill", "schedule", "plan", "space", "plugin", "mcp"), "list"
-)
-"""What a command without a verb does."""
 MORE = {"recipe", "no_tools", "no_save", "no_plugins", "verbose", "quiet", "connect", "token_file"}
 """Options that the help lists under "More options"."""
 
@@ -127,43 +126,45 @@ _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
 
 
 def find_module(name: str) -> str:
-    """Return the module of a command of this package, "" for a command that is made of a noun."""
+    """Return the module of this package that has verbs of a command, "" if there is none."""
     folders = FOLDERS if f".{name}" in FOLDERS else ("", *FOLDERS)
     return next(filter(find_spec, (f"nexus_cli.cli{folder}.{MODULES.get(name, name)}" for folder in folders)), "")
 
 
 @cache
-def load_command(name: str) -> Any:
-    """Return the click command of this name, from its module in this package or from its noun."""
-    if module := find_module(name):
-        app = import_module(module).app
-    else:
-        from nexus_cli.cli.shell_command import add_verbs  # noqa: PLC0415  (a command like the others)
-
-        app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None), name)
-    command = typer.main.get_command(app)
-    command.name = name
-    return command
-
-
-def _read_noun(name: str) -> Noun | None:
-    """Return the noun of this name that has verbs in the shell, None if there is none."""
-    if not name.isidentifier() or not find_spec(f"nexus_cli.commands.{name}"):
+def find_noun(name: str) -> Noun | None:
+    """Return the noun of this name with the verbs that it has in the shell, None if there is none."""
+    added = import_module(module) if name in COMMANDS and (module := find_module(name)) else None
+    noun: Noun | None = getattr(added, "NOUN", None)
+    if noun is None and name.isidentifier() and find_spec(f"nexus_cli.commands.{name}"):
+        noun = getattr(import_module(f"nexus_cli.commands.{name}"), "NOUN", None)
+    if noun is None or noun.name != name:
         return None
-    noun = getattr(import_module(f"nexus_cli.commands.{name}"), "NOUN", None)
-    return noun if noun and noun.name == name and noun.list_verbs("shell") else None
+    verbs = (*noun.list_verbs("shell"), *getattr(added, "VERBS", ()))
+    return replace(noun, verbs=verbs) if verbs else None
+
+
+@cache
+def load_command(name: str) -> Any:
+    """Return the click command of this name."""
+    if name in TYPED:
+        return typer.main.get_command(import_module(find_module(name)).app)
+    from nexus_cli.cli.shell_command import make_command  # noqa: PLC0415  (a cold `nexus ask` needs no verbs)
+
+    noun = find_noun(name)
+    assert noun is not None
+    return make_command(noun, COMMANDS.get(name, noun.summary))
 
 
 def _is_command(name: str) -> bool:
-    return name in COMMANDS or name in FORMER or _read_noun(name) is not None
+    return name in COMMANDS or name in FORMER or find_noun(name) is not None
 
 
-def _bare_verb(name: str) -> str:
+def bare_verb(name: str) -> str:
     """Return the verb of a command that is given without one, "" if it takes none."""
-    if name in COMMANDS or name in FORMER:
-        return BARE.get(name, "")
-    noun = _read_noun(name)
-    return noun.list_verbs("shell")[0].name if noun else ""
+    noun = None if name in TYPED else find_noun(FORMER.get(name, name))
+    names = [verb.name for verb in noun.verbs] if noun else [""]
+    return "" if "" in names else names[0]
 
 
 @cache
@@ -173,7 +174,7 @@ def list_help_lines() -> dict[str, dict[str, str]]:
 
     sections = {title: dict(lines) for title, lines in GROUPS.items()}
     for command in discover().values():
-        if command.name not in COMMANDS and (noun := _read_noun(command.name)):
+        if command.name not in COMMANDS and (noun := find_noun(command.name)):
             sections[SECTIONS[noun.group]][noun.name] = noun.summary
     return sections
 
@@ -218,7 +219,7 @@ class LazyGroup(TyperGroup):
             raise NexusError("usage", f"no such command '{args[0]}'", "it is not a nexus command", hint)
         further = args[1] if len(args) > 1 else "--"
         is_bare = further.startswith("-") and further not in ("-h", "--help")
-        bare = _bare_verb(args[0]) if args and is_bare and not ctx.resilient_parsing else ""  # no completion
+        bare = bare_verb(args[0]) if args and is_bare and not ctx.resilient_parsing else ""  # no completion
         if bare:
             args = [args[0], bare, *args[1:]]
         return super().resolve_command(ctx, args)

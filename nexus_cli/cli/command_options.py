@@ -55,22 +55,11 @@ def check_amount(context: typer.Context, option: typer.CallbackParam, value: flo
     return value
 
 
-def _read_level(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
-    """Parse a permission level. Raises `NexusError("usage", ...)` if it is empty or unknown. A typer callback."""
-    given = refuse_empty(context, option, value)
-    return require_level(given, option.opts[0]) if given else ""
-
-
 def _switch_plugins(value: bool) -> bool:
     """Switch plugins off for this process. A typer callback."""
     if value:
         switched_off.append(True)
     return value
-
-
-def level_option(help: str) -> Any:
-    """Declare the option `--allow`, whose value is one of `LEVELS`."""
-    return typer.Option("--allow", metavar="|".join(LEVELS), help=help, callback=_read_level)
 
 
 def text_option(*names: str, metavar: str, help: str) -> Any:
@@ -105,7 +94,11 @@ RecipeName = Annotated[
 NoTools = Annotated[bool, typer.Option("--no-tools", help="Refuse every tool call.")]
 Allow = Annotated[
     str,
-    level_option("What runs without asking: reading in the project; also edits; also confined commands; everything."),
+    text_option(
+        "--allow",
+        metavar="|".join(LEVELS),
+        help="What runs without asking: reading in the project; also edits; also confined commands; everything.",
+    ),
 ]
 WorktreeName = Annotated[
     str,
@@ -152,6 +145,11 @@ class SharedOptions:
     quiet: bool = False
     worktree: str = ""
     add_dirs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Parse the level; raise `NexusError("usage", ...)` if it is unknown."""
+        if self.allow:
+            object.__setattr__(self, "allow", require_level(self.allow, "--allow"))
 
     def over(self, earlier: SharedOptions | None) -> SharedOptions:
         """Return these options; those not given are taken from `earlier`, the options before the command."""

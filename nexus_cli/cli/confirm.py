@@ -15,11 +15,6 @@ from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion, GivenAnswer, a
 from nexus_cli.ui.print.stream import QuietStream, Stream
 
 
-def can_confirm() -> bool:
-    """Return True if a person can be asked: the questions are on stderr, because stdout may be read by a program."""
-    return os.isatty(0) and os.isatty(2)
-
-
 def confirm(question: str, default: str = "n") -> bool:
     """Ask `question`; an empty line selects `default`, and Esc or the end of input mean no."""
     keys = (AnswerKey("y", "yes", True), AnswerKey("n", "no", False))

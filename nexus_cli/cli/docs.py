@@ -7,32 +7,29 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeVar
 
-import typer
-
 from nexus_cli.cli.doc_pages import TOPICS, page_text, search_pages
 from nexus_cli.cli.print_report import print_text
+from nexus_cli.commands.verb import Noun, Option, Source, Verb
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.ui.print.stream import Stream
 
 T = TypeVar("T")
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-
-@app.command("docs")
 def docs(
+    source: Source,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TOPIC | WORDS]...", help=f"One of {', '.join(TOPICS)}; or words to search for."),
+        Option("[TOPIC | WORDS]...", f"One of {', '.join(TOPICS)}; or words to search for.", is_argument=True),
     ] = None,
-) -> int:
+) -> None:
     """Print a page of the documentation, or search all pages for words. Without either the pages are listed."""
     topic = " ".join(words or ())
     if not topic:
         size = max(map(len, TOPICS)) + 2
         print_text("\n".join(f"{name:<{size}}{about}" for name, about in TOPICS.items()))
-        return 0
+        return
     text = page_text(topic) if topic in TOPICS else _found_text(topic)
     if Stream(1).terminal:
         from nexus_cli.ui.repl.pager import show_in_pager  # noqa: PLC0415  (not for a pipe)
@@ -40,7 +37,6 @@ def docs(
         asyncio.run(show_in_pager(_Terminal(), text))
     else:
         print_text(text)
-    return 0
 
 
 def _found_text(words: str) -> str:
@@ -70,3 +66,6 @@ class _Terminal:
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
         """Run `work`, which draws on the terminal itself."""
         return await work()
+
+
+NOUN = Noun("docs", "run", (Verb(docs, opens="nothing"),))

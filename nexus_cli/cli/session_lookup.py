@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from nexus_cli.commands.verb import Mode
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import Ledger
 from nexus_cli.ui.print.stream import write_stderr_line
 
+if TYPE_CHECKING:
+    from nexus_cli.ledger import Ledger
 
-def open_ledger(*, writes: bool = False) -> Ledger:
-    """Open the ledger, if missing an empty one in memory unless the command `writes`; may raise `NexusError`."""
-    place = ledger_place()
-    if not ledger_exists(place):
+
+def open_ledger(mode: Mode = "read") -> Ledger:
+    """Open the ledger; if missing, and with `nothing`, an empty one in memory unless the command creates it. May raise
+    `NexusError`."""
+    from nexus_cli.ledger import Ledger  # noqa: PLC0415  (many commands need none)
+
+    place = None if mode == "nothing" else ledger_place()
+    if place is None or not (mode == "create" or ledger_exists(place)):
         return Ledger.open(None)
-    ledger = Ledger.open(place) if writes else Ledger.open_for_reading(place)
+    ledger = Ledger.open_for_reading(place) if mode == "read" else Ledger.open(place)
     for notice in ledger.notices:
         write_stderr_line(f"nexus: {notice}")
     return ledger

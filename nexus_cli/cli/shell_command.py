@@ -6,46 +6,48 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from importlib import import_module
+from functools import cache, partial
 from inspect import Parameter, Signature
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from nexus_cli.cli.command_options import Json, SessionKey, check_amount, refuse_empty, whole_number
-from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.print_report import print_diff, print_json, print_original, print_text, text_width
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.commands.verb import Noun, Report, Source, Verb, VerbParameter
-from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import working_folder
-from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.tool import Tool
-from nexus_cli.ledger import Ledger
-from nexus_cli.reports.forms import find_form
-from nexus_cli.ui.input.piped import Reader
 from nexus_cli.ui.print.progress_bar import progress_bar
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
+
+if TYPE_CHECKING:
+    from nexus_cli.config.settings import Settings
+    from nexus_cli.core.tool import Tool
+    from nexus_cli.ledger import Ledger
 
 NEGATIVE = re.compile(r"-[\d.][\w.]*")
 
 
-def add_verbs(app: typer.Typer, name: str) -> typer.Typer:
-    """Add the verbs of the noun that `nexus_cli.commands.NAME` declares to `app`, which may have others; return it."""
-    noun: Noun = import_module(f"nexus_cli.commands.{name}").NOUN
-    verbs = noun.list_verbs("shell")
+def make_command(noun: Noun, summary: str) -> Any:
+    """Return the click command of a noun, whose verbs are those of the shell; `summary` is the help of several."""
+    app, verbs = typer.Typer(add_completion=False, rich_markup_mode=None), noun.verbs
     if all(verb.name for verb in verbs):
-        app.info.help = app.info.help or noun.summary
+        app.info.help = summary
     for verb in verbs:
         if verb.name or len(verbs) == 1:
-            app.command(verb.name or noun.name, cls=_choose_class(verb))(_make_function(noun, verb))
+            takes_rest = any(one.option.takes_rest for one in verb.parameters)
+            settings = {"ignore_unknown_options": takes_rest, "allow_interspersed_args": not takes_rest}
+            named = app.command(verb.name or noun.name, cls=_choose_class(verb), context_settings=settings)
+            named(_make_function(noun, verb))
         else:
             app.callback(invoke_without_command=True)(_make_function(noun, verb))
     if len(verbs) == 1 and verbs[0].name:
-        app.callback(help=noun.summary)(_do_nothing)  # else typer makes the only verb the command itself
-    return app
+        app.callback()(_do_nothing)  # else typer makes the only verb the command itself
+    command = typer.main.get_command(app)
+    command.name = noun.name
+    return command
 
 
 def _do_nothing() -> None:
@@ -78,12 +80,14 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
             return None
         if json and not verb.has_report:
             raise NexusError("usage", f"{noun.name} --json {verb.name}", "it prints no report", "Omit --json")
-        ledger = _open_ledger(verb)
-        source = make_source(ledger, lambda: find_session_id(ledger, session) if verb.of_session else "", session)
+        open_once = cache(partial(open_ledger, verb.opens))
+        if verb.opens != "nothing":
+            open_once()
+        source = make_source(open_once, named=session, of_session=verb.of_session)
         with progress_bar(verb.busy):
             result = verb.run(replace(source, is_json=json), **options)
-        if verb.opens != "read":
-            ledger.close()
+        if verb.opens in ("write", "create"):
+            open_once().close()
         return _print(noun, source, result, json=json)
 
     every: dict[str, Any] = {"context": (typer.Context, Parameter.empty)}
@@ -98,8 +102,10 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
     return run
 
 
-def _print(noun: Noun, source: Source, result: Report[Any] | Iterable[str] | None, *, json: bool) -> int:
+def _print(noun: Noun, source: Source, result: Report[Any] | Iterable[str] | int | None, *, json: bool) -> int:
     """Print what a verb returned; return the exit status."""
+    if isinstance(result, int):
+        return result
     if not isinstance(result, Report):
         print_original((result,) if isinstance(result, str) else result or ())
         return 0
@@ -108,6 +114,8 @@ def _print(noun: Noun, source: Source, result: Report[Any] | Iterable[str] | Non
     elif result.form == "diff":
         print_diff(result.value)
     else:
+        from nexus_cli.reports.forms import find_form  # noqa: PLC0415  (where a report is drawn)
+
         text = result.line or find_form(result.form, noun.name)(result.value, text_width(whole=result.whole))
         print_text(text)
     if result.note and not json:
@@ -115,19 +123,13 @@ def _print(noun: Noun, source: Source, result: Report[Any] | Iterable[str] | Non
     return int(result.status)
 
 
-def _open_ledger(verb: Verb) -> Ledger:
-    if verb.opens == "nothing":
-        return Ledger.open(None)
-    return Ledger.open(ledger_place()) if verb.opens == "create" else open_ledger(writes=verb.opens == "write")
-
-
-def make_source(ledger: Ledger, find_session: Callable[[], str] = str, named: str = "") -> Source:
-    """Return the source of a report of a shell command; `find_session` returns the id of its session."""
+def make_source(open_once: Callable[[], Ledger], *, named: str = "", of_session: bool = False) -> Source:
+    """Return the source of a verb; with `of_session` its session is the one that is `named`, or the newest here."""
     return Source(
-        ledger,
-        find_session,
-        lambda key: find_session_id(ledger, key),
-        lambda: settings_in(working_folder()),
+        open_once,
+        lambda: find_session_id(open_once(), named) if of_session else "",
+        lambda key: find_session_id(open_once(), key),
+        _read_settings,
         _load_tools,
         working_folder,
         "nexus ",
@@ -135,13 +137,29 @@ def make_source(ledger: Ledger, find_session: Callable[[], str] = str, named: st
         say=lambda text: write_stderr_line(f"nexus: {text}"),
         is_piped=not Stream(1).terminal,
         read_stdin=_read_stdin,
-        confirm=confirm if can_confirm() else None,
+        confirm=_find_confirm(),
     )
+
+
+def _read_settings() -> Settings:
+    from nexus_cli.config.project_settings import settings_in  # noqa: PLC0415  (few verbs ask for them)
+
+    return settings_in(working_folder())
+
+
+def _find_confirm() -> Callable[[str], bool] | None:
+    if not (os.isatty(0) and os.isatty(2)):  # the questions are on stderr, because stdout may be read by a program
+        return None
+    from nexus_cli.cli.confirm import confirm  # noqa: PLC0415  (loads asyncio, where a person can be asked)
+
+    return confirm
 
 
 def _read_stdin() -> str:
     if os.isatty(0):
         raise NexusError("usage", "there is no message", "TEXT and stdin are empty", "Give a TEXT")
+    from nexus_cli.ui.input.piped import Reader  # noqa: PLC0415  (where something is piped)
+
     return Reader(0, "stdin").read().text.rstrip("\n")
 
 
@@ -155,7 +173,7 @@ def _declare(one: VerbParameter) -> Any:
     """Return the type of a parameter, annotated with typer's declaration of its `Option`."""
     kind, option = one.kind, one.option
     callback: Any = refuse_empty if kind is str and option.least else None
-    callback = whole_number(option.least) if kind in (int, int | None) else callback
+    callback = whole_number(option.least, option.most) if kind in (int, int | None) else callback
     callback = check_amount if kind == float | None else callback
     if not option.is_argument:
         return Annotated[kind, typer.Option(*one.flags, metavar=option.metavar, help=option.help, callback=callback)]

@@ -25,7 +25,7 @@ def read_source(context: CommandContext) -> Source:
     """Return the source of reports on the open session; raise `NexusError("ledger", ...)` without a ledger."""
     session, ledger = context.session, require_ledger(context)
     return Source(
-        ledger,
+        lambda: ledger,
         lambda: session.id,
         lambda key: ledger.find_session(key).id if key else session.id,
         lambda: context.settings,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -10,12 +11,13 @@ from typing import Annotated, Any, TypeVar
 
 from nexus_cli.commands.shared_options import Directory
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
-from nexus_cli.config.paths import defaults_dir, places, project_root, working_folder
+from nexus_cli.config.paths import defaults_dir, places, project_root, with_tilde, working_folder
 from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.settings_file import write_server
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.services import ServerTools
+from nexus_cli.mcp.server_entries import parse_entry
 from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.mcp.server_values import ServerEntry, ServerError
 from nexus_cli.mcp.tool_cache import make_list, store_list
@@ -37,6 +39,45 @@ def build_list(source: Source, directory: Directory = "") -> Report[Any]:
     elif waiting := describe_waiting(project_root(working_folder(directory))):
         source.say(waiting)
     return Report("mcp_servers", servers_report(catalogue, describe_servers(catalogue, failed)))
+
+
+def add(
+    source: Source,
+    name: Name,
+    target: Annotated[
+        list[str],
+        Option("URL | COMMAND...", "Its address, or its program with arguments.", is_argument=True, takes_rest=True),
+    ],
+    env: Annotated[list[str] | None, Option("NAME[=VALUE]", "A variable that the server gets; repeatable.")] = None,
+    header: Annotated[
+        list[str] | None, Option("'NAME: VALUE'", "Sent with each request; ${NAME} is a variable.")
+    ] = None,
+) -> Report[Any] | None:
+    """Add a server to the personal config.toml, and ask it for its tools. Options stand before NAME.
+
+    nexus mcp add git uvx mcp-server-git
+
+    nexus mcp add --header 'Authorization: Bearer ${GITHUB_TOKEN}' github https://api.example.com/mcp/
+    """
+    words = target[1:] if target[0] == "--" else target
+    is_url = len(words) == 1 and words[0].startswith(("https://", "http://"))
+    entry: dict[str, Any] = {"url": words[0]} if is_url else {"command": words}
+    entry |= ({"env": env} if env else {}) | ({"headers": header} if header else {})
+    try:
+        parsed = parse_entry(name, entry, os.environ)
+    except ValueError as error:
+        raise NexusError("usage", f"server {one_line(name)}", str(error), "nexus mcp add --help") from None
+    assert parsed is not None
+    known = _read_catalogue(source, "").entries.get(name)
+    if known is not None and known.source == "personal":
+        raise NexusError("usage", f"server {name}", "there is one of this name", f"nexus mcp remove {name}")
+    write_server(places(), defaults_dir(), name, entry)
+    source.say(f"{name} was added to {with_tilde(places().settings)}.")
+    try:
+        return list_tools(parsed)
+    except NexusError as error:
+        source.say(error.line.removeprefix("nexus: "))
+    return None
 
 
 def remove(source: Source, name: Name) -> None:
@@ -118,6 +159,7 @@ NOUN = Noun(
         Verb(remove, "remove", Authority.PERMITS, "nothing", False, complete=_complete_servers),
         Verb(test_server, "test", Authority.PERMITS, "nothing", False, complete=_complete_servers),
         Verb(log_in, "login", Authority.PERMITS, "nothing", False, complete=_complete_servers),
+        Verb(add, "add", Authority.PERMITS, "nothing", places=("shell",)),
     ),
     "List, test or remove MCP servers, or log in.",
     "nexus mcp add in a shell adds one. A change is in effect from the next message on.",

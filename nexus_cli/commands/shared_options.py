@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from nexus_cli.commands.verb import Option
+from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.limits import LEVELS
 
 Allow = Annotated[
@@ -15,5 +16,6 @@ Allow = Annotated[
     ),
 ]
 Directory = Annotated[str, Option("DIR", "Work in DIR.", "--cd -C", permits=True)]
+Effort = Annotated[str, Option("LEVEL", f"Reasoning effort: {', '.join(EFFORTS)}, or {DEFAULT_EFFORT}.")]
 Model = Annotated[str, Option("NAME", "A litellm model name, or an alias.", "--model -m")]
 Recipe = Annotated[str, Option("NAME", "The recipe of the run: what it may do, and what its context holds.")]

@@ -16,6 +16,8 @@ from inspect import Parameter, getdoc, iscoroutinefunction, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+from nexus_cli.core.limits import MAX_INT
+
 if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
     from nexus_cli.core.tool import Tool
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 V = TypeVar("V", bound=Mapping[str, Any])
 Place = Literal["shell", "slash"]
+Mode = Literal["nothing", "read", "write", "create"]
+"""How a shell command opens the ledger."""
 LISTS = (list[str], list[str] | None)
 """Types of a parameter that takes several texts."""
 TEXTS = (str, str | None, *LISTS)
@@ -50,7 +54,8 @@ def _keep_silent(text: str) -> None:
 class Source:
     """The subject of a verb: the open session, or the ledger and the session that a shell command names."""
 
-    ledger: Ledger
+    open_ledger: Callable[[], Ledger]
+    """Returns the ledger, the same one at each call."""
     session: Callable[[], str]
     """Returns the id of the session; "" for a shell command without one."""
     find: Callable[[str], str]
@@ -74,6 +79,11 @@ class Source:
     """Returns what a program pipes into a shell command."""
     confirm: Callable[[str], bool] | None = None
     """Asks the person a question that is answered with yes or no; None if nobody can be asked."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger, which is opened where a verb needs it."""
+        return self.open_ledger()
 
     @property
     def project(self) -> str:
@@ -108,6 +118,8 @@ class Option:
     is_argument: bool = False
     least: int = 1
     """The least value of a whole number. For a text, 0 permits an empty one."""
+    most: int = MAX_INT
+    """The greatest value of a whole number."""
     is_text: bool = False
     """True if it takes the rest of a slash command as it stands, with words that look like options."""
     is_positional: bool = False
@@ -115,6 +127,8 @@ class Option:
     word behind the arguments."""
     permits: bool = False
     """True if a verb that is given it has the effect `Authority.PERMITS`."""
+    takes_rest: bool = False
+    """True if it takes the rest of a shell command, with words that look like options."""
 
 
 class VerbParameter(NamedTuple):
@@ -158,13 +172,14 @@ class Verb:
 
     run: Callable[..., Any]
     """Takes a `Source` and the options, may block and returns a `Report`, a text or pieces of one that are printed as
-    they are, or None if it says what it did. A coroutine function takes the `CommandContext` instead, and is a slash
-    command alone. Raises `NexusError` for errors that the person can fix."""
+    they are, None if it says what it did, or the exit status of a shell command that prints by itself. A coroutine
+    function takes the `CommandContext` instead, and is a slash command alone. Raises `NexusError` for errors that the
+    person can fix."""
     name: str = ""
     """"" for what the noun alone does."""
     authority: Authority = Authority.READS
     """Its effect, unless an option that is given permits."""
-    opens: Literal["nothing", "read", "write", "create"] = "read"
+    opens: Mode = "read"
     """The mode in which the shell command opens the ledger."""
     has_json: bool = True
     """False if nothing of its report is for programs."""
@@ -199,9 +214,9 @@ class Verb:
 
     @property
     def has_report(self) -> bool:
-        """True if it always returns a report that programs read: the shell command has `--json`."""
+        """True if it always returns a report that programs read, or prints one: the shell command has `--json`."""
         returned = get_type_hints(self.run).get("return")
-        return self.has_json and (get_origin(returned) or returned) is Report
+        return self.has_json and (get_origin(returned) or returned) in (Report, int)
 
     @property
     def help(self) -> str:
@@ -230,7 +245,7 @@ class Noun:
     details: str = ""
     """Further paragraphs of its help."""
     in_shell: tuple[str, ...] = ()
-    """Verbs that a file of `nexus_cli.cli` adds for the shell."""
+    """Verbs that the shell alone has."""
     aliases: tuple[str, ...] = ()
     """Other names behind `/`."""
     is_first: bool = False

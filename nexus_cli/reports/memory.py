@@ -11,7 +11,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
-from nexus_cli.reports.text.lines import Value, filled, table, when
+from nexus_cli.reports.text.lines import Value, filled, plural, table, when
 from nexus_cli.session.session_facts import AcceptedFacts
 
 if TYPE_CHECKING:
@@ -167,3 +167,19 @@ def _whole(facts: list[Value], width: int) -> list[str]:
 def _statement(fact: Value) -> str:
     """Return a kept fact as requests state it, or a proposal in the wording to be accepted."""
     return str(fact["text"] if fact["state"] == "proposed" else fact.get("statement") or fact["text"])
+
+
+def changed_facts_text(value: Value, width: int) -> str:
+    """Format the report: the changed facts, then the model's comment."""
+    lines = []
+    for fact in value["remembered"]:
+        waits = "waits for you: nexus memory accept" if fact["state"] == "proposed" else fact["state"]
+        waits += f"; then {', '.join(fact['replaces'])} will be forgotten" if fact["replaces"] else ""
+        lines += filled(f"{fact['text']} ({waits})", width, "      ", f"+ {fact['id']} ")
+    for fact in value["forgotten"]:
+        lines += filled(fact["text"], width, "      ", f"- {fact['id']} ")
+    head = f"{plural(value['looked_at'], 'fact')} reviewed"
+    head += f", {value['left']} older ones not" if value["left"] else ""
+    head += "." if lines else "; nothing changed."
+    said = [line for text in value["answer"].splitlines() for line in filled(text, width)]
+    return "\n".join([*filled(head, width), *lines, *([""] if said else []), *said])

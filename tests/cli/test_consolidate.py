@@ -11,11 +11,11 @@ import pytest
 from json_shape import problems
 from server.play import ScriptedServer
 
-from nexus_cli.cli.sessions.consolidate import changes_text
 from nexus_cli.config.paths import places
 from nexus_cli.core.json_types.setup_reports import ConsolidationReport
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.memory import changed_facts_text
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 AT = "2026-01-02T03:04:05.000Z"
@@ -59,7 +59,7 @@ def test_two_facts_become_one_that_waits(nexus: Run, facts: None, server: Script
     assert (value["looked_at"], value["left"], value["answer"]) == (2, 0, "Two facts became one.")
     assert not value["forgotten"], "what is kept stays until its merger is accepted"
     assert [fact["text"] for fact in value["remembered"]] == [MERGED["text"]]
-    text = changes_text(value, 80)
+    text = changed_facts_text(value, 80)
     assert text.startswith("2 facts reviewed.") and text.endswith("Two facts became one.")
     told = "+ m3 Run pytest -q. (waits for you: nexus memory accept; then m1, m2 will be forgotten)"
     assert told in " ".join(text.split())

@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ledger.postgres import Server
 from session.played import MODEL, Played
 
 from nexus_cli.cli.serve import ledger as command
+from nexus_cli.cli.shell_command import make_source
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
@@ -159,7 +161,7 @@ def test_a_copy_that_is_not_rebuilt_as_it_was_leaves_the_target_empty(
 
     monkeypatch.setattr(command, "check", differ)
     with pytest.raises(NexusError, match=f"session {damaged} is not rebuilt") as caught:
-        command.copy(str(filled), target)
+        command.copy(make_source(partial(Ledger.open, None)), str(filled), target)
     assert caught.value.exit_status == 1
     found = content(target if to_server else Path(target))
     assert not any(rows for table, rows in found.items() if table != "numbers")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from nexus_cli.cli.serve import run_server, serve
 from nexus_cli.cli.serve.serve_once import run_line
+from nexus_cli.cli.shell_command import make_source
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import RUNNING, WAITING, Run, Wait
@@ -74,10 +76,10 @@ def test_a_run_that_goes_on_is_not_said_to_wait() -> None:
 def test_due_work_of_a_ledger_that_is_out_of_reach_is_reported_as_json_too(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(*, writes: bool) -> Ledger:
+    def refuse(mode: str) -> Ledger:
         raise NexusError("ledger", "the ledger", "it cannot be reached", "Check the server")
 
     monkeypatch.setattr(serve, "open_ledger", refuse)
     with pytest.raises(NexusError, match="it cannot be reached"):
-        serve.serve(once=True, json=True)
+        serve.serve(replace(make_source(partial(Ledger.open, None)), is_json=True), once=True)
     assert json.loads(capfd.readouterr().out) == {"version": 1, "ok": False, "exit": 1, "runs": [], "held_back": None}

@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from inspect import getdoc
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nexus_cli import commands
-from nexus_cli.cli.app import list_help_lines, load_command
+from nexus_cli.cli.app import TYPED, find_noun, list_help_lines, load_command
 from nexus_cli.commands import discover
 from nexus_cli.commands.verb import Noun
 
-FILES = sorted(path.stem for path in Path(commands.__file__).parent.glob("*.py") if path.stem != "__init__")
-DECLARED = [
-    noun
-    for name in FILES
-    if isinstance(noun := getattr(import_module(f"nexus_cli.commands.{name}"), "NOUN", None), Noun)
-]
+NAMES = [name for lines in list_help_lines().values() for name in lines if name not in TYPED]
+NOUNS = [noun for name in NAMES if (noun := find_noun(name))]
 
 
-def list_names() -> set[str]:
-    """Return the names of all shell commands."""
-    return {name for lines in list_help_lines().values() for name in lines}
+def test_every_noun_with_a_verb_for_the_shell_is_listed() -> None:
+    assert [noun.name for noun in NOUNS] == NAMES
+    assert {name for name in discover() if find_noun(name)} <= set(NAMES)
 
 
-@pytest.mark.parametrize("noun", DECLARED, ids=lambda noun: noun.name)
+@pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.name)
 def test_a_verb_is_a_shell_command_with_the_help_and_options_of_its_function(noun: Noun) -> None:
-    verbs = noun.list_verbs("shell")
-    assert (noun.name in discover() and not verbs) or noun.name in list_names()
-    whole: Any = load_command(noun.name) if verbs else None
-    for verb in verbs:
+    whole: Any = load_command(noun.name)
+    for verb in noun.verbs:
         command = whole.commands[verb.name] if verb.name else whole
         assert command.help == getdoc(verb.run)
         session = ["session"] if verb.of_session else []
         own = [one.name for one in verb.parameters]
         assert [one.name for one in command.params] == [*session, *own, *(["json"] if verb.has_report else [])]
         assert not any(one.secondary_opts for one in command.params), "no --no-NAME"
+
+
+@pytest.mark.parametrize("noun", [noun for noun in NOUNS if noun.in_shell], ids=lambda noun: noun.name)
+def test_what_the_shell_alone_has_is_known_behind_the_slash(noun: Noun) -> None:
+    behind = {verb.name for verb in discover()[noun.name].verbs if "slash" in verb.places}
+    assert set(noun.in_shell) == {verb.name for verb in noun.verbs} - behind

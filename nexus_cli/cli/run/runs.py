@@ -5,21 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report
-from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.cli.shell_command import add_verbs, make_source
-from nexus_cli.commands.runs import end_pause
-from nexus_cli.config.project_settings import settings_in
+from nexus_cli.commands.runs import Every, OfAgent, OfPlan, OfSpace, OneRun, end_pause
+from nexus_cli.commands.verb import Authority, Option, Report, Source, Verb
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
-from nexus_cli.core.run import DONE, FAILED, RUNNING, WAITING, Run
+from nexus_cli.core.run import FAILED, RUNNING, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import broken_runs, run_report, run_text, runs_report, runs_text
 from nexus_cli.runs.away_report import describe_rest
@@ -30,15 +24,10 @@ if TYPE_CHECKING:
     from nexus_cli.core.approval import Approver
     from nexus_cli.core.event import Event
 
-app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None), "runs")
 
-
-@app.callback(invoke_without_command=True)
-def list_runs(context: typer.Context) -> int:
+def list_and_answer(source: Source) -> int:
     """List the runs; in a terminal, also ask what they wait for."""
-    if context.invoked_subcommand:
-        return 0
-    ledger = open_ledger(writes=True)
+    ledger = source.ledger
     print_report(runs_report(ledger), runs_text, json=False)
     approver = _make_approver()
     waiting = ledger.runs.waiting()[::-1] if approver is not None else []
@@ -46,7 +35,7 @@ def list_runs(context: typer.Context) -> int:
         if not (asks_approval(run) and ledger.runs.is_own(run)):
             continue
         write_stderr_line(f"nexus: {describe_rest(ledger, run)}")
-        if approver is None or not asyncio.run(ask_person(ledger, run, approver, _name_person(ledger), run.id)):
+        if approver is None or not asyncio.run(ask_person(ledger, run, approver, _name_person(source), run.id)):
             break
         _, stopped = _drive(ledger, run, json=False)
         print_report(run_report(ledger, ledger.runs.get(run.key)), run_text, json=False)
@@ -55,18 +44,17 @@ def list_runs(context: typer.Context) -> int:
     return 0
 
 
-@app.command("resume")
 def resume_run(
-    run: Annotated[str, typer.Argument(metavar="[ID]", help="The run's id, such as run-12.")] = "",
+    source: Source,
+    run: OneRun = "",
     answer: Annotated[
-        str, typer.Option(metavar="yes|session|no", help="The answer to what it asks; session: for the whole run.")
+        str, Option("yes|session|no", "The answer to what it asks; session: for the whole run.", least=0)
     ] = "",
-    every: Annotated[bool, typer.Option("--all", help="End the pause of all runs.")] = False,
-    plan: Annotated[str, typer.Option(metavar="ID", help="End the pause of those of scheduled work.")] = "",
-    space: Annotated[str, typer.Option(metavar="NAME", help="End the pause of those of a space.")] = "",
-    agent: Annotated[str, typer.Option(metavar="NAME", help="End the pause of those of an agent.")] = "",
-    json: Json = False,
-) -> int:
+    every: Every = False,
+    plan: OfPlan = "",
+    space: OfSpace = "",
+    agent: OfAgent = "",
+) -> Report[Any]:
     """Continue a run here and now, without waiting on; where it waits for an approval, you are asked.
 
     A failed run continues in its session, with its level, rules and model; its limits count from here on.
@@ -76,38 +64,36 @@ def resume_run(
     """
     if answer and answer not in ANSWERS:
         raise NexusError("usage", f"--answer {answer}", f"expected one of {', '.join(ANSWERS)}")
-    ledger = open_ledger(writes=True)
     if not run:
         if answer:
             raise NexusError(
                 "usage", f"--answer {answer}", "it answers one run", f"nexus runs resume ID --answer {answer}"
             )
-        report = end_pause(make_source(ledger), every, plan, space, agent)
-        return print_report(report.value, runs_text, json=json)
+        return end_pause(source, every, plan, space, agent)
+    ledger = source.ledger
     found = ledger.runs.find(run)
     if found.has_ended and found.state != FAILED:
         hint = f"`nexus ask -r {found.session}` continues its session" if found.session else "nexus runs list"
         raise NexusError("usage", found.id, f"it is {found.state}", hint)
     require_own(ledger, found)
-    _signal(ledger, found, answer)
+    _signal(source, found, answer)
     if found.state == FAILED:
         ledger.runs.resume_failed(found, format_utc(local_now()))
     ledger.runs.set_paused(found.key, False, format_utc(local_now()))
-    was_cut, stopped = _drive(ledger, found, json=json)
+    was_cut, stopped = _drive(ledger, found, json=source.is_json)
     now = ledger.runs.get(found.key)
     done = "continues in another process" if now.state == RUNNING and not broken_runs(ledger, [now]) else ""
     if now.state == WAITING and ledger.runs.signals(now.key):
         done = "continues in the process that has its session open"
-    print_report(run_report(ledger, now, done), run_text, json=json)
-    if stopped and not now.has_ended:
-        return stopped
     failed = EXIT_STATUS["limit"] if was_cut else 1
-    return {DONE: 0, FAILED: failed, WAITING: 0 if done else EXIT_STATUS["waiting"]}.get(now.state, 0)
+    status = {FAILED: failed, WAITING: 0 if done else EXIT_STATUS["waiting"]}.get(now.state, 0)
+    status = stopped if stopped and not now.has_ended else status
+    return Report("run", run_report(ledger, now, done), status=status)
 
 
-def _signal(ledger: Ledger, run: Run, answer: str) -> None:
+def _signal(source: Source, run: Run, answer: str) -> None:
     """Signal that a person resumes or answers the run. Raises `NexusError("usage", ...)` if it needs an answer."""
-    asks = asks_approval(run)
+    ledger, asks = source.ledger, asks_approval(run)
     if answer and not asks:
         raise NexusError("usage", f"--answer {answer}", f"{run.id} asks nothing", f"nexus runs resume {run.id}")
     if run.state != WAITING or run.waits is None:
@@ -115,7 +101,7 @@ def _signal(ledger: Ledger, run: Run, answer: str) -> None:
     at = format_utc(local_now())
     if answer:
         questions = run.waits.value["questions"]
-        answer_run(ledger, run, [answer] * len(questions), by=_name_person(ledger))
+        answer_run(ledger, run, [answer] * len(questions), by=_name_person(source))
         for one in questions:
             write_stderr_line(f"nexus: {answer}: {one_line(one['what'])[:200]}")
     elif asks and not (os.isatty(0) and Stream(2).terminal):
@@ -125,9 +111,8 @@ def _signal(ledger: Ledger, run: Run, answer: str) -> None:
         ledger.runs.signal(run.key, "person", {}, at)
 
 
-def _name_person(ledger: Ledger) -> str:
-    settings = settings_in(Path.cwd())
-    return name_person(ledger, settings)
+def _name_person(source: Source) -> str:
+    return name_person(source.ledger, source.settings())
 
 
 def _drive(ledger: Ledger, run: Run, *, json: bool) -> tuple[bool, int]:
@@ -176,3 +161,9 @@ def _make_approver() -> Approver | None:
 
     questions, theme = TerminalQuestions(err), choose_theme("auto", os.environ, err.colour)
     return PersonApprover(questions, describe_calls(questions, theme), escape="Esc later")
+
+
+VERBS = (
+    Verb(list_and_answer, "", Authority.PERMITS, "write", has_json=False),
+    Verb(resume_run, "resume", Authority.PERMITS, "write"),
+)

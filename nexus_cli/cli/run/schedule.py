@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from nexus_cli.cli.command_options import Json, refuse_empty
 from nexus_cli.cli.serve.serve_once import run_plan
-from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.cli.shell_command import add_verbs
-
-app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None), "schedule")
+from nexus_cli.commands.schedule import Name
+from nexus_cli.commands.verb import Authority, Source, Verb
 
 
-@app.command("run")
-def run(
-    name: Annotated[
-        str, typer.Argument(metavar="ID", help="Its id, such as plan-2, or its name.", callback=refuse_empty)
-    ],
-    json: Json = False,
-) -> int:
+def run(source: Source, name: Name) -> int:
     """Run scheduled work now, and print how that ended. Exit status 1 if it failed, 3 if a limit stopped it."""
-    ledger = open_ledger(writes=True)
-    return run_plan(ledger, ledger.plans.find(name), json=json)
+    return run_plan(source.ledger, source.ledger.plans.find(name), json=source.is_json)
+
+
+VERBS = (Verb(run, "run", Authority.PERMITS, "write"),)

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from nexus_cli.cli.command_options import refuse_empty
-from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.cli.shell_command import add_verbs, make_source
-from nexus_cli.commands.space import find_member, read_settings
-
-HELP = "Conversations of several people and agents."
-app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP), "space")
+from nexus_cli.commands.space import As, SpaceName, find_member, read_settings
+from nexus_cli.commands.verb import Authority, Source, Verb
 
 
-@app.command("open")
-def open_command(
-    space: Annotated[str, typer.Argument(metavar="SPACE", help="A name or an id, such as space-3.")],
-    name: Annotated[
-        str, typer.Option("--as", metavar="NAME", help="Act as this member; default: you.", callback=refuse_empty)
-    ] = "",
-) -> int:
+def open_here(source: Source, space: SpaceName, name: As = "") -> int:
     """Take part in a space from this terminal: messages of all sides as they come. Ctrl-D leaves."""
     from nexus_cli.cli.run.open_space import open_space  # noqa: PLC0415  (loads the screen)
 
-    ledger = open_ledger(writes=True)
-    source = make_source(ledger)
     settings = read_settings(source)
-    return open_space(ledger, settings, *find_member(source, settings, space, name))
+    return open_space(source.ledger, settings, *find_member(source, settings, space, name))
+
+
+VERBS = (Verb(open_here, "open", Authority.PERMITS, "write", has_json=False),)

@@ -9,28 +9,26 @@ import os
 import stat
 from pathlib import Path
 
-import typer
-
-from nexus_cli.cli.command_options import Allow, Effort, Model, SharedOptions
+from nexus_cli.cli.command_options import SharedOptions
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.work_folder import load_plugins
+from nexus_cli.commands.shared_options import Allow, Effort, Model
+from nexus_cli.commands.verb import Authority, Noun, Source, Verb
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.install_hint import install_hint
 from nexus_cli.session.options import Options
-from nexus_cli.ui.print.stream import write_stderr_line
 
 LONGEST_LINE = 64 * 1024 * 1024
 """Most bytes of one message of the editor: a prompt with images."""
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command("acp")
-def acp(model: Model = "", effort: Effort = "", allow: Allow = "") -> int:
+def acp(source: Source, model: Model = "", effort: Effort = "", allow: Allow = "") -> None:
     """Serve an editor by the Agent Client Protocol on stdin and stdout. Editors start it: `nexus docs editors`.
 
     Sessions are ordinary ones: `nexus -r ID` continues them in a terminal.
     """
-    SharedOptions(model=model, effort=effort, allow=allow).check()
+    shared = SharedOptions(model=model, effort=effort, allow=allow)
+    shared.check()
     if importlib.util.find_spec("acp") is None:
         raise NexusError("usage", "nexus acp", "the package for it is missing", install_hint("acp"))
     if not all(_is_stream(descriptor) for descriptor in (0, 1)):
@@ -38,10 +36,10 @@ def acp(model: Model = "", effort: Effort = "", allow: Allow = "") -> int:
             "usage", "nexus acp", "stdin and stdout have to be pipes", "Editors start it: nexus docs editors"
         )
     block_imports_from(os.getcwd())
-    options = Options(Path.cwd(), model, effort=effort, allow=allow or None)
+    options = Options(Path.cwd(), model, effort=effort, allow=shared.allow or None)
     for line in load_plugins():
-        write_stderr_line(f"nexus: {line}")
-    return asyncio.run(_serve(options))
+        source.say(line)
+    asyncio.run(_serve(options))
 
 
 def _is_stream(descriptor: int) -> bool:
@@ -53,7 +51,7 @@ def _is_stream(descriptor: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
-async def _serve(options: Options) -> int:
+async def _serve(options: Options) -> None:
     """Serve until the editor closes stdin. Only messages reach stdout: whatever libraries print goes to stderr."""
     from nexus_cli.acp.agent import EditorAgent  # noqa: PLC0415  (the SDK, for editors only)
 
@@ -72,7 +70,6 @@ async def _serve(options: Options) -> int:
         passing.cancel()
     finally:
         await agent.aclose()
-    return 0
 
 
 async def _pass_messages(
@@ -93,3 +90,6 @@ async def _pass_messages(
         error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": f"a message is {why}"}}
         writer.write(json.dumps(error).encode() + b"\n")
     messages.feed_eof()
+
+
+NOUN = Noun("acp", "run", (Verb(acp, "", Authority.PERMITS, "nothing"),))

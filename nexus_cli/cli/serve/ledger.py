@@ -8,9 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from nexus_cli.cli.print_report import print_text
+from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
 from nexus_cli.config.ledger_place import LedgerPlace, is_server, ledger_place, shown_place
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.errors import NexusError
@@ -18,42 +17,35 @@ from nexus_cli.core.progress import track
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.copying import CopyResult, copy_ledger
 from nexus_cli.session.replay import check
-from nexus_cli.ui.print.progress_bar import progress_bar
-from nexus_cli.ui.print.stream import write_stderr_line
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Copy the ledger, and share projects on a server.")
-Project = Annotated[str, typer.Argument(metavar="PROJECT", help="A folder, or the project as sessions name it.")]
-Role = Annotated[str, typer.Argument(metavar="ROLE", help="A role of the server: a person or a group.")]
+Project = Annotated[str, Option("PROJECT", "A folder, or the project as sessions name it.", is_argument=True, least=0)]
+Role = Annotated[str, Option("ROLE", "A role of the server: a person or a group.", is_argument=True, least=0)]
 
 
-@app.command("show")
-def show() -> int:
+def show(source: Source) -> None:
     """Print the place of the ledger: a file, or a server without its password."""
     print_text(shown_place(ledger_place()))
-    return 0
 
 
-@app.command("copy")
 def copy(
-    source: Annotated[str, typer.Argument(metavar="FROM", help="A file, or postgresql://USER@HOST/NAME.")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The same; it has to be empty.")],
-) -> int:
+    source: Source,
+    original: Annotated[str, Option("FROM", "A file, or postgresql://USER@HOST/NAME.", is_argument=True, least=0)],
+    target: Annotated[str, Option("TO", "The same; it has to be empty.", is_argument=True, least=0)],
+) -> None:
     """Copy a whole ledger into an empty one, and rebuild the requests of every session there. All of it or nothing."""
     begun = time.monotonic()
-    from_place, to_place = _place(source), _place(target)
+    from_place, to_place = _place(original), _place(target)
     if isinstance(from_place, Path) and not from_place.is_file():
-        raise NexusError("usage", f"the ledger {source}", "there is no such file", "Give an existing file as FROM")
+        raise NexusError("usage", f"the ledger {original}", "there is no such file", "Give an existing file as FROM")
     with closing(Ledger.open_for_reading(from_place)) as old:
         if busy := old.locked_sessions():
             why = f"a process works in session {name_first(busy, 5)}"
             raise NexusError("usage", "the ledger cannot be copied", why, "End it first")
         with closing(Ledger.open(to_place)) as new:
             checked = _Checked(old)
-            with progress_bar("checking the copy"):
-                result = copy_ledger(old, new, checked.verify)
+            result = copy_ledger(old, new, checked.verify)
     places = f"{shown_place(from_place)} to {shown_place(to_place)}"
     print_text(f"Copied {places} in {time.monotonic() - begun:.1f} s: {_figures(result, checked)}.")
-    return 0
 
 
 class _Checked:
@@ -98,8 +90,7 @@ def _place(text: str) -> LedgerPlace:
     return text if is_server(text) else Path(os.path.abspath(os.path.expanduser(text)))
 
 
-@app.command("share")
-def share(project: Project, role: Role) -> int:
+def share(source: Source, project: Project, role: Role) -> None:
     """Let a role see your sessions, facts and runs in a project on a server, go on with them and delete them. Theirs
     you see once they share it with you. Run by the administrator it is both ways, for all who worked there so far."""
     with closing(_open_server()) as ledger:
@@ -110,8 +101,7 @@ def share(project: Project, role: Role) -> int:
             line = _share_all(ledger, named, role)
         else:
             line = _share_own(ledger, named, role)
-    write_stderr_line(f"nexus: {line}")
-    return 0
+    source.say(line)
 
 
 def _share_own(ledger: Ledger, project: str, role: str) -> str:
@@ -163,8 +153,7 @@ def _insert_share(ledger: Ledger, project: str, role: str, owner: str) -> None:
         )
 
 
-@app.command("unshare")
-def unshare(project: Project, role: Role) -> int:
+def unshare(source: Source, project: Project, role: Role) -> None:
     """End the sharing of a project with a role, in both directions, whoever began it; by the administrator, with
     everybody."""
     with closing(_open_server()) as ledger:
@@ -175,12 +164,11 @@ def unshare(project: Project, role: Role) -> int:
             ended = ledger.db.all(f"DELETE FROM project_members WHERE {which} RETURNING 1", named, role, own)
         if not ended:
             raise NexusError("usage", f"{named} and {role}", "it is not shared with this role")
-    write_stderr_line(
-        f"nexus: {role} and you no longer see each other's sessions of {named}."
+    source.say(
+        f"{role} and you no longer see each other's sessions of {named}."
         if own
-        else f"nexus: {role} sees only their own sessions of {named}, and nobody else theirs."
+        else f"{role} sees only their own sessions of {named}, and nobody else theirs."
     )
-    return 0
 
 
 def _open_server() -> Ledger:
@@ -201,3 +189,15 @@ def _identity(project: str, ledger: Ledger, *, must_exist: bool = True) -> str:
         why = "there is no such folder, and no session in it"
         raise NexusError("usage", f"the project {project}", why, "Name a folder, or the project as sessions name it")
     return project
+
+
+NOUN = Noun(
+    "ledger",
+    "run",
+    (
+        Verb(show, "show", opens="nothing"),
+        Verb(copy, "copy", Authority.PERMITS, "nothing", busy="checking the copy"),
+        Verb(share, "share", Authority.PERMITS, "nothing"),
+        Verb(unshare, "unshare", Authority.PERMITS, "nothing"),
+    ),
+)

@@ -6,48 +6,35 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from nexus_cli.cli.command_options import Allow, Directory, Json, Model, SharedOptions, refuse_empty
+from nexus_cli.cli.command_options import SharedOptions
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.serve.serve_once import serve_once
 from nexus_cli.cli.session_lookup import open_ledger
+from nexus_cli.commands.shared_options import Allow, Directory, Model
+from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.choose_model import choose_model
-from nexus_cli.ui.print.stream import write_stderr_line
-
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command("serve")
 def serve(
-    host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Listen on ADDRESS.", callback=refuse_empty)
-    ] = "127.0.0.1",
+    source: Source,
+    host: Annotated[str, Option("ADDRESS", "Listen on ADDRESS.")] = "127.0.0.1",
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, metavar="N", help="Listen on port N; default: any that is free.")
+        int | None, Option("N", "Listen on port N; default: any that is free.", least=0, most=65535)
     ] = None,
-    socket_path: Annotated[
-        str, typer.Option("--socket", metavar="PATH", help="Listen on a socket file.", callback=refuse_empty)
-    ] = "",
+    socket_path: Annotated[str, Option("PATH", "Listen on a socket file.", "--socket")] = "",
     model: Model = "",
     directory: Directory = "",
     allow: Allow = "",
     once: Annotated[
-        bool,
-        typer.Option(
-            "--once", help="Do what is due and end: for cron and timers. Status 1 if a run failed, 3 at a limit."
-        ),
+        bool, Option(None, "Do what is due and end: for cron and timers. Status 1 if a run failed, 3 at a limit.")
     ] = False,
-    until_eof: Annotated[
-        bool, typer.Option("--until-eof", help="End when stdin ends, with the program that started it.")
-    ] = False,
+    until_eof: Annotated[bool, Option(None, "End when stdin ends, with the program that started it.")] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Print what it does on stderr; at a terminal it always does.")
+        bool, Option(None, "Print what it does on stderr; at a terminal it always does.", "--verbose -v")
     ] = False,
-    json: Json = False,
 ) -> int:
     """Agents for other programs: JSON-RPC 2.0 over HTTP, on this machine unless --host names another address.
 
@@ -55,14 +42,14 @@ def serve(
     A program sends the token of the printed file with each request. SIGTERM ends it: running turns finish their step
     and can be resumed.
     """
-    SharedOptions(allow=allow).check()
+    allow = SharedOptions(allow=allow).allow
     if once:
         given = (socket_path, port is not None, host != "127.0.0.1", model, directory, allow, until_eof, verbose)
         if any(given):
             why = "with --once nothing listens; schedules and services have their own model, folder and level"
             raise NexusError("usage", "--once", why, "Omit the other options but --json")
         block_imports_from(str(working_folder()))
-        return serve_once(lambda: open_ledger(writes=True), json=json)
+        return serve_once(lambda: open_ledger("write"), json=source.is_json)
     if socket_path and (port is not None or host != "127.0.0.1"):
         raise NexusError("usage", "--socket and --host or --port", "it listens in one place", "Give one of them")
     folder = working_folder(directory)
@@ -74,8 +61,13 @@ def serve(
         if error.what != "no model":
             raise
         chosen = ""
-        write_stderr_line(f"nexus: {error.message}; every agent has to name its model")
+        source.say(f"{error.message}; every agent has to name its model")
     from nexus_cli.cli.serve.run_server import run_server  # noqa: PLC0415  (loads the engine)
 
     address = Path.cwd() / socket_path if socket_path else (host, port or 0)
-    return run_server(folder, settings, chosen, allow, address, json=json, until_eof=until_eof, verbose=verbose)
+    return run_server(
+        folder, settings, chosen, allow, address, json=source.is_json, until_eof=until_eof, verbose=verbose
+    )
+
+
+NOUN = Noun("serve", "run", (Verb(serve, "", Authority.PERMITS, "nothing"),))

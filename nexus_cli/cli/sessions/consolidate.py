@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
@@ -15,7 +15,6 @@ from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
 from nexus_cli.provider.choose_model import choose_model
-from nexus_cli.reports.text.lines import filled, plural
 from nexus_cli.session.acts.memory import SLOTS, Consolidation, check_facts, consolidation
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -86,22 +85,6 @@ def _discard(session: Session, done: Consolidation) -> None:
             ledger.delete_session(session.id)
     except NexusError:
         pass  # an empty session may stay in the list
-
-
-def changes_text(value: Mapping[str, Any], width: int) -> str:
-    """Format the report: the changed facts, then the model's comment."""
-    lines = []
-    for fact in value["remembered"]:
-        waits = "waits for you: nexus memory accept" if fact["state"] == "proposed" else fact["state"]
-        waits += f"; then {', '.join(fact['replaces'])} will be forgotten" if fact["replaces"] else ""
-        lines += filled(f"{fact['text']} ({waits})", width, "      ", f"+ {fact['id']} ")
-    for fact in value["forgotten"]:
-        lines += filled(fact["text"], width, "      ", f"- {fact['id']} ")
-    head = f"{plural(value['looked_at'], 'fact')} reviewed"
-    head += f", {value['left']} older ones not" if value["left"] else ""
-    head += "." if lines else "; nothing changed."
-    said = [line for text in value["answer"].splitlines() for line in filled(text, width)]
-    return "\n".join([*filled(head, width), *lines, *([""] if said else []), *said])
 
 
 def _plain(facts: Iterable[Fact]) -> list[StoredFact]:

@@ -1,21 +1,18 @@
-"""`nexus memory`: facts remembered across sessions; all verbs but `consolidate` are those of the noun."""
+"""`nexus memory consolidate`; its other verbs are those of the noun."""
 
 from __future__ import annotations
 
-import typer
+from typing import Any
 
-from nexus_cli.cli.command_options import Json, Model
-from nexus_cli.cli.print_report import print_report
-from nexus_cli.cli.shell_command import add_verbs
-
-app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Facts remembered across sessions.")
-add_verbs(app, "memory")
+from nexus_cli.commands.shared_options import Model
+from nexus_cli.commands.verb import Authority, Report, Source, Verb
 
 
-@app.command("consolidate")
-def consolidate(model: Model = "", json: Json = False) -> int:
+def consolidate(source: Source, model: Model = "") -> Report[Any]:
     """Have the model merge and clean up the facts of this project and of the agent, and show what changed."""
     from nexus_cli.cli.sessions import consolidate as work  # noqa: PLC0415  (loads the engine)
 
-    value = work.consolidate(model)
-    return print_report(value, work.changes_text, json=json)
+    return Report("changed_facts", work.consolidate(model))
+
+
+VERBS = (Verb(consolidate, "consolidate", Authority.PERMITS, "nothing"),)

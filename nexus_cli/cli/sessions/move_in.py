@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Annotated
 
-import typer
-
-from nexus_cli.cli.confirm import ask_terminal, can_confirm, confirm
+from nexus_cli.cli.confirm import ask_terminal
 from nexus_cli.cli.print_report import print_text, text_width
 from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.config.ledger_place import ledger_place
+from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
 from nexus_cli.config.paths import places, with_tilde
 from nexus_cli.config.settings import own_settings
 from nexus_cli.core.elide import plural
@@ -18,27 +17,21 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.imports.other_setups import SETUPS, program_folder
 from nexus_cli.imports.personal_changes import MINE, plan_import, refuse_without_terminal
 from nexus_cli.imports.store_sessions import READERS, SessionsImport, import_sessions
-from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.lines import wrapped
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
-from nexus_cli.ui.print.progress_bar import progress_bar
-from nexus_cli.ui.print.stream import write_stderr_line
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing; show what would be done.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; what differs in your files stays.")]
 MOST_LEFT_OUT = 40
 """Most lines about what could not be taken over of sessions."""
 
 
-@app.command("import")
 def import_program(
-    program: Annotated[str, typer.Argument(metavar="|".join(SETUPS), help="The other program.", show_default=False)],
-    dry_run: DryRun = False,
-    sessions: Annotated[bool, typer.Option("--sessions", help="Import its sessions instead of its settings.")] = False,
-    yes: Yes = False,
-) -> int:
+    source: Source,
+    program: Annotated[str, Option("|".join(SETUPS), "The other program.", is_argument=True, least=0)],
+    dry_run: Annotated[bool, Option(None, "Write nothing; show what would be done.")] = False,
+    sessions: Annotated[bool, Option(None, "Import its sessions instead of its settings.")] = False,
+    yes: Annotated[bool, Option(None, "Do not ask; what differs in your files stays.", "--yes -y")] = False,
+) -> None:
     """Take over settings, rules, instructions, commands and MCP servers of another program, or its sessions.
 
     Each file's change is shown and asked about; a second import changes nothing. What has no counterpart here is named,
@@ -47,7 +40,8 @@ def import_program(
     if program not in SETUPS:
         raise NexusError("usage", f"cannot import from {program}", f"it is one of {', '.join(SETUPS)}", "Name one")
     if sessions:
-        return _import_sessions(program, dry_run)
+        _import_sessions(program, dry_run)
+        return
     home = program_folder(program)
     setup = SETUPS[program](home)
     count = len(READERS[program][0](home)) if program in READERS else 0
@@ -55,45 +49,40 @@ def import_program(
     if not (setup.files or setup.lost or setup.in_place):
         why = f"{home} has no settings of it" if count else f"{home} has no file of it"
         raise NexusError("usage", f"nothing to import from {program}", why, there or "See nexus docs moving")
-    asks = can_confirm()
-    plan = plan_import(setup, places(), _choose if asks and not dry_run and not yes else lambda what, answers: MINE)
+    plan = plan_import(
+        setup, places(), _choose if source.confirm and not dry_run and not yes else lambda what, answers: MINE
+    )
     _print_lines("Not taken over, and it kept something from happening:", setup.lost)
     _print_lines("Not taken over:", [*setup.notes, *plan.kept])
     _print_lines("Already in use:", setup.in_place)
     if not plan.changes:
         _print_wrapped(f"Nothing new from {', '.join(setup.files) or home}. {there}".rstrip())
-        return 0
-    if not (asks or yes or dry_run):
+        return
+    if not (source.confirm or yes or dry_run):
         raise refuse_without_terminal()
     for change in plan.changes:
         print_text(unified_diff(change.before or None, change.after, change.shown))
         if dry_run:
             continue
-        if yes or confirm(f"Write {change.shown}?"):
+        if yes or (source.confirm and source.confirm(f"Write {change.shown}?")):
             change.write()
-            write_stderr_line(f"nexus: {change.shown} was written.")
+            source.say(f"{change.shown} was written.")
         else:
-            write_stderr_line(f"nexus: {change.shown} stays as it was.")
+            source.say(f"{change.shown} stays as it was.")
     _print_wrapped(there)
-    return 0
 
 
-def _import_sessions(program: str, dry_run: bool) -> int:
+def _import_sessions(program: str, dry_run: bool) -> None:
     if program not in READERS:
         why = f"only those of {' and '.join(READERS)} can be"
         raise NexusError("usage", f"sessions of {program} cannot be imported", why, "Omit --sessions")
     home = program_folder(program)
-    ledger = open_ledger() if dry_run else Ledger.open(ledger_place())
-    try:
-        with progress_bar("importing"):
-            done = import_sessions(ledger, program, home, own_settings().model, dry_run=dry_run)
-    finally:
-        ledger.close()
+    with closing(open_ledger("read" if dry_run else "create")) as ledger:
+        done = import_sessions(ledger, program, home, own_settings().model, dry_run=dry_run)
     if not (done.new or done.grown or done.same or done.empty or done.problems):
         raise NexusError("usage", "no sessions", f"{home} has none", "See nexus docs moving")
     _print_lines("Not taken over:", [*done.problems, *_left_out(done)])
     _print_wrapped(_describe(done, dry_run))
-    return 0
 
 
 def _left_out(done: SessionsImport) -> list[str]:
@@ -137,3 +126,6 @@ def _choose(what: str, answers: Sequence[str]) -> str:
     asked = AskedQuestion(f"{what} differs. Keep which?", keys, words="", default=MINE[0], escape=f"Esc {MINE}")
     reply = ask_terminal(asked)
     return str(reply.meaning) if reply is not None else MINE
+
+
+NOUN = Noun("import", "sessions", (Verb(import_program, "", Authority.PERMITS, "nothing", busy="importing"),))

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
-import typer
-
-from nexus_cli.cli.confirm import can_confirm, confirm
-from nexus_cli.cli.shell_command import add_verbs
+from nexus_cli.commands.verb import Authority, Source, Verb
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui.print.stream import write_stderr_line
-
-app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None), "config")
 
 
-@app.command("edit")
-def edit() -> int:
+def edit(source: Source) -> None:
     """Edit the personal config.toml with $VISUAL or $EDITOR. A file that cannot be read is not saved."""
     named = any(os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR"))
     if not named and not (os.isatty(0) and os.isatty(1)):
@@ -24,14 +18,18 @@ def edit() -> int:
         raise NexusError("usage", "config edit", why, "nexus config set KEY VALUE changes one setting")
     from nexus_cli.cli.setup.edit_config import edit_settings  # noqa: PLC0415  (only for writing)
 
-    changed = edit_settings(places(), defaults_dir(), os.environ, _again)
-    write_stderr_line(f"nexus: {places().settings} was written." if changed else "nexus: nothing was changed.")
-    return 0
+    changed = edit_settings(places(), defaults_dir(), os.environ, partial(_again, source))
+    source.say(f"{places().settings} was written." if changed else "nothing was changed.")
 
 
-def _again(error: NexusError) -> bool:
+def _again(source: Source, error: NexusError) -> bool:
     """Ask the person whether to edit the text again; False without a terminal."""
-    if not can_confirm():
+    if source.confirm is None:
         return False
-    write_stderr_line(error.line)
+    from nexus_cli.cli.confirm import confirm  # noqa: PLC0415  (loads asyncio, where the text cannot be read)
+
+    source.say(error.line.removeprefix("nexus: "))
     return confirm("Edit it again? (no keeps the file as it was)", "y")
+
+
+VERBS = (Verb(edit, "edit", Authority.PERMITS, "nothing"),)

@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Annotated
 
-import typer
-
 from nexus_cli.cli.confirm import read_hidden_line
 from nexus_cli.cli.print_report import print_text
+from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
 from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.settings import own_settings
 from nexus_cli.config.stored_keys import store_key, stored_names
@@ -43,7 +42,6 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.progress_lines import Writable
 from nexus_cli.ui.print.stream import QuietStream, Stream
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 MOST = 64 * 1024
 """Most bytes read from a pipe."""
 MOST_COLUMNS = 88
@@ -51,23 +49,23 @@ ReadKey = Callable[[str], str]
 """Writes a prompt and returns the typed line, "" at Esc or the end of input."""
 
 
-@app.command("login", context_settings={"allow_extra_args": True})
 def login(
-    context: typer.Context,
-    provider: Annotated[
-        str, typer.Argument(metavar="PROVIDER", help=f"One of {', '.join(LOGIN_NAMES)}.", show_default=False)
-    ] = "",
+    source: Source,
+    words: Annotated[
+        list[str] | None, Option("[PROVIDER]", f"One of {', '.join(LOGIN_NAMES)}.", is_argument=True)
+    ] = None,
     key_name: Annotated[
-        str, typer.Option("--as", metavar="NAME", help="Name of one of several keys, as in -m NAME:PROVIDER/MODEL.")
+        str, Option("NAME", "Name of one of several keys, as in -m NAME:PROVIDER/MODEL.", "--as", least=0)
     ] = "",
-) -> int:
+) -> None:
     """Store the key of PROVIDER: pasted at a prompt that does not show it, or from stdin.
 
     It goes into the system's keyring where there is one, else into a file that only you can read. A key in the
     environment wins over it. PROVIDER may be a name such as HOOK_SECRET that settings of services and hosts use.
     For a subscription (github-copilot, chatgpt) you sign in on a web page, with a code that is shown here.
     """
-    if context.args:
+    provider, *further = words or ("",)
+    if further:
         why = "a key must not be an argument: it would stay in the shell's history and show in the process list"
         hint = "Run `nexus login PROVIDER` and paste it, or pipe it in. Make a new key if others use this machine"
         raise NexusError("usage", "wrong usage", why, hint)
@@ -76,9 +74,11 @@ def login(
         raise NexusError("usage", "wrong usage", "no provider is named", hint)
     check_key_name(key_name)
     if subscription := find_subscription(provider):
-        return _sign_in(subscription, key_name)
+        _sign_in(subscription, key_name)
+        return
     if is_key_name(provider) and not is_provider_key(provider) and not key_name:
-        return _store_named(provider)
+        _store_named(provider)
+        return
     name = find_provider(provider)
     if os.isatty(0):
         key = ask_key(name, os.environ, QuietStream(Stream(2)), read_hidden_line)
@@ -87,12 +87,11 @@ def login(
     else:
         key = clean_key(name, _piped(), os.environ)
     place = store_key(stored_name(name, key_name), key)
-    further = f"\nUse it: {key_name}:{name}/MODEL." if key_name else _what_next(name)
-    print_text(f"The {SHAPES[name].title} key{key_name and f' {key_name}'} is stored in {place}.{further}")
-    return 0
+    next_step = f"\nUse it: {key_name}:{name}/MODEL." if key_name else _what_next(name)
+    print_text(f"The {SHAPES[name].title} key{key_name and f' {key_name}'} is stored in {place}.{next_step}")
 
 
-def _sign_in(provider: str, key_name: str) -> int:
+def _sign_in(provider: str, key_name: str) -> None:
     """Sign in to a subscription and store its login."""
     from nexus_cli.provider.litellm_backend import authenticator  # noqa: PLC0415  (slow, and few have a subscription)
     from nexus_cli.provider.subscription import log_in  # noqa: PLC0415
@@ -109,16 +108,14 @@ def _sign_in(provider: str, key_name: str) -> int:
         f"Signed in to {title}; the login is stored in {place}.\n"
         f"`nexus model list` shows its models; use one: -m {model}MODEL."
     )
-    return 0
 
 
-def _store_named(name: str) -> int:
+def _store_named(name: str) -> None:
     """Store a key that settings name, which may have any form."""
     key = (read_hidden_line(f"{name} (not shown): ") if os.isatty(0) else _piped()).strip()
     if not key or not key.isprintable():
         raise NexusError("usage", "nothing was stored", "no key was given", f"Run `nexus login {name}` again")
     print_text(f"{name} is stored in {store_key(name, key)}.")
-    return 0
 
 
 def _piped() -> str:
@@ -186,3 +183,6 @@ def lacks_key(model: str, environ: Mapping[str, str]) -> bool:
     except ProviderError as error:
         return error.kind == "auth"
     return False
+
+
+NOUN = Noun("login", "setup", (Verb(login, "", Authority.PERMITS, "nothing"),))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
-import typer
-
 from nexus_cli.cli.print_report import print_text
+from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
 from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.stored_keys import remove_key, stored_names
 from nexus_cli.core.errors import NexusError
@@ -15,14 +14,12 @@ from nexus_cli.provider.endpoint import KEY_VARIABLES, is_provider_key, key_vari
 from nexus_cli.provider.key_shapes import LOGIN_NAMES, SHAPES, check_key_name, find_provider, find_subscription
 from nexus_cli.provider.model_names import SUBSCRIPTIONS
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-
-@app.command("logout")
 def logout(
-    provider: Annotated[str, typer.Argument(metavar="PROVIDER", help=f"One of {', '.join(LOGIN_NAMES)}.")],
-    key_name: Annotated[str, typer.Option("--as", metavar="NAME", help="Name of one of several keys.")] = "",
-) -> int:
+    source: Source,
+    provider: Annotated[str, Option("PROVIDER", f"One of {', '.join(LOGIN_NAMES)}.", is_argument=True, least=0)],
+    key_name: Annotated[str, Option("NAME", "Name of one of several keys.", "--as", least=0)] = "",
+) -> None:
     """Remove the stored key of PROVIDER. One in the environment is not touched."""
     check_key_name(key_name)
     subscription = find_subscription(provider)
@@ -30,7 +27,7 @@ def logout(
         if not (place := remove_key(provider)):
             raise NexusError("usage", f"no key {provider} is stored", "there is nothing to remove")
         print_text(f"{provider} was removed from {place}.")
-        return 0
+        return
     name = subscription or find_provider(provider)
     title, kind = (SUBSCRIPTIONS[name], "login") if subscription else (SHAPES[name].title, "key")
     named = f" {key_name}" if key_name else ""
@@ -50,4 +47,6 @@ def logout(
         f"The {title} {kind}{named} was removed from {place}."
         + (f"\n{variable} is still set in the environment." if variable else "")
     )
-    return 0
+
+
+NOUN = Noun("logout", "setup", (Verb(logout, "", Authority.PERMITS, "nothing"),))

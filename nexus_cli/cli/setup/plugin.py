@@ -8,12 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from nexus_cli.cli.command_options import Json
-from nexus_cli.cli.confirm import can_confirm, confirm
-from nexus_cli.cli.print_report import print_report, print_text, text_width
-from nexus_cli.cli.shell_command import add_verbs
+from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.commands.plugin import Name
+from nexus_cli.commands.verb import Authority, Option, Source, Verb
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
@@ -23,26 +20,22 @@ from nexus_cli.plugins.plugin_source import open_source, parse_source
 from nexus_cli.plugins.store_plugin import store_plugin
 from nexus_cli.reports.plugins import compare_files, installed_object, plugin_object, plugins_text
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
+from nexus_cli.ui.print.stream import QuietStream, Stream
 
-HELP = "Skills, commands, hooks and servers that others made."
-app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP), "plugin")
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The plugin's name.", show_default=False)]
-All = Annotated[bool, typer.Option("--all", help="Accept every item without a question.")]
-Yes = Annotated[
-    list[str] | None,
-    typer.Option("--yes", metavar="ITEM", help="Accept items whose kind and name begin so; repeatable."),
-]
+All = Annotated[bool, Option(None, "Accept every item without a question.", "--all")]
+Yes = Annotated[list[str] | None, Option("ITEM", "Accept items whose kind and name begin so; repeatable.")]
 
 
-@app.command("add")
 def add(
-    source: Annotated[
-        str, typer.Argument(metavar="PATH | REPOSITORY@COMMIT[:FOLDER]", help="A folder, or a commit of a repository.")
+    source: Source,
+    place: Annotated[
+        str,
+        Option(
+            "PATH | REPOSITORY@COMMIT[:FOLDER]", "A folder, or a commit of a repository.", is_argument=True, least=0
+        ),
     ],
     accept_all: All = False,
     yes: Yes = None,
-    json: Json = False,
 ) -> int:
     """Copy a plugin folder and accept its items one by one. Runs nothing of it.
 
@@ -52,46 +45,45 @@ def add(
 
     nexus plugin add --yes 'command commit' https://github.com/anthropics/claude-code@COMMIT:plugins/commit-commands
     """
-    chosen = parse_source(source, Path.cwd())
+    chosen = parse_source(place, Path.cwd())
     with open_source(chosen) as folder:
         plugin = read_plugin(folder)
         if any(one.name == plugin.name for one in installed_plugins()):
             hint = f"nexus plugin update {plugin.name}, or nexus plugin remove {plugin.name}"
             raise NexusError("usage", f"plugin {plugin.name}", "there is one of this name", hint)
-        return _accept(plugin, chosen, None, accept_all, yes or (), json)
+        return _accept(source, plugin, chosen, None, accept_all, yes or ())
 
 
-@app.command("update")
 def update(
+    source: Source,
     name: Name,
-    source: Annotated[
-        str, typer.Argument(metavar="[SOURCE]", help="The new source; of a repository, or its new COMMIT.")
+    place: Annotated[
+        str, Option("[SOURCE]", "The new source; of a repository, or its new COMMIT.", is_argument=True, least=0)
     ] = "",
     accept_all: All = False,
     yes: Yes = None,
-    json: Json = False,
 ) -> int:
     """Copy a plugin's folder again: show the differences, and ask for each item that is not in effect."""
     installed = find_plugin(name)
     known = installed.source
-    if source and known.commit and "@" not in source and not os.path.isdir(source):
-        source = replace(known, commit=source).shown
-    chosen = parse_source(source, Path.cwd()) if source else known
+    if place and known.commit and "@" not in place and not os.path.isdir(place):
+        place = replace(known, commit=place).shown
+    chosen = parse_source(place, Path.cwd()) if place else known
     with open_source(chosen) as folder:
         plugin = read_plugin(folder)
         if plugin.name != name:
             why = f"the plugin there is called {plugin.name}"
             raise NexusError("usage", f"plugin {name}", why, f"nexus plugin add {one_line(chosen.shown)}")
-        return _accept(plugin, chosen, installed, accept_all, yes or (), json)
+        return _accept(source, plugin, chosen, installed, accept_all, yes or ())
 
 
 def _accept(
+    source: Source,
     plugin: PluginFolder,
-    source: PluginSource,
+    place: PluginSource,
     before: InstalledPlugin | None,
     accept_all: bool,
     yes: Sequence[str],
-    json: bool,
 ) -> int:
     """Show the plugin, ask for its items, and store it with those that are accepted; return the exit status."""
     if not plugin.items:
@@ -99,20 +91,20 @@ def _accept(
     diff = compare_files(before.folder, plugin) if before else ""
     states = {key: _compare(item, before) for key, item in plugin.items.items()}
     kept = [key for key, state in states.items() if state == "active"]
-    if before and not diff and not before.changed and source == before.source and len(kept) == len(states):
-        write_stderr_line(f"nexus: {plugin.name} is as you accepted it.")
+    if before and not diff and not before.changed and place == before.source and len(kept) == len(states):
+        source.say(f"{plugin.name} is as you accepted it.")
     else:
         asking = [key for key in states if key not in kept]
-        chosen = _choose(plugin, source, states, asking, diff, accept_all, yes, json)
+        chosen = _choose(source, plugin, place, states, asking, diff, accept_all, yes)
         if not [*kept, *chosen]:
-            write_stderr_line("nexus: nothing was accepted, nothing was changed.")
+            source.say("nothing was accepted, nothing was changed.")
             return 0
-        store_plugin(plugin, source, [*kept, *chosen], is_new=before is None)
+        store_plugin(plugin, place, [*kept, *chosen], is_new=before is None)
         count = plural(len(kept) + len(chosen), "item")
-        write_stderr_line(f"nexus: {plugin.name} is installed, {count} of {len(states)} in effect.")
-    if json:
+        source.say(f"{plugin.name} is installed, {count} of {len(states)} in effect.")
+    if source.is_json:
         value = {"version": 1, "plugins": [installed_object(find_plugin(plugin.name))]}
-        return print_report(value | ({"diff": diff} if before else {}), plugins_text, json=True)
+        print_json(value | ({"diff": diff} if before else {}))
     return 0
 
 
@@ -127,21 +119,21 @@ def _compare(item: TrustItem, before: InstalledPlugin | None) -> ItemState:
 
 
 def _choose(
+    source: Source,
     plugin: PluginFolder,
-    source: PluginSource,
+    place: PluginSource,
     states: Mapping[str, ItemState],
     asking: Sequence[str],
     diff: str,
     accept_all: bool,
     yes: Sequence[str],
-    json: bool,
 ) -> list[str]:
     """Show the plugin, and return the keys of the items in `asking` that the person accepts."""
-    value = {"version": 1, "plugins": [plugin_object(plugin, source.shown, states)], "diff": diff}
+    value = {"version": 1, "plugins": [plugin_object(plugin, place.shown, states)], "diff": diff}
     stream = QuietStream(Stream(2))
-    if not json:
+    if not source.is_json:
         print_text(plugins_text(value, text_width()))
-    elif can_confirm() and not (accept_all or yes):  # stdout gets only the object
+    elif source.confirm and not (accept_all or yes):  # stdout gets only the object
         stream.write(sanitize(plugins_text(value, stream.width)) + "\n")
     if accept_all:
         return list(asking)
@@ -152,13 +144,21 @@ def _choose(
                     "usage", f"--yes {one_line(text)}", "no item begins so", f"There are: {_names(states)}"
                 )
         return [key for key in asking if any(key.startswith(text) for text in yes)]
-    if asking and not can_confirm():
+    if not asking:
+        return []
+    if source.confirm is None:
         why = "its items have to be accepted one by one, and there is no terminal to ask in"
         hint = f"Accept them by --yes ITEM or --all; items: {_names(asking)}"
         failed = "was not updated" if diff or "new" not in states.values() else "was not installed"
         raise NexusError("usage", f"plugin {plugin.name} {failed}", why, hint)
-    return [key for key in asking if confirm(f"Accept {one_line(key)[:200]}?")]
+    return [key for key in asking if source.confirm(f"Accept {one_line(key)[:200]}?")]
 
 
 def _names(keys: Mapping[str, object] | Sequence[str]) -> str:
     return one_line("; ".join(keys))[:400]
+
+
+VERBS = (
+    Verb(add, "add", Authority.PERMITS, "nothing"),
+    Verb(update, "update", Authority.PERMITS, "nothing"),
+)

@@ -12,14 +12,13 @@ import tomllib
 from contextlib import suppress
 from typing import Annotated
 
-import typer
-
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.tour.chapters import CHAPTERS
 from nexus_cli.cli.tour.sandbox import open_sandbox, remove_sandbox
 from nexus_cli.cli.tour.scripted_model import MODEL
 from nexus_cli.cli.tour.tour_session import LeftTour, TourSession
+from nexus_cli.commands.verb import Noun, Option, Source, Verb
 from nexus_cli.config.ledger_place import ledger_place, shown_place
 from nexus_cli.config.paths import defaults_dir
 from nexus_cli.config.settings import Settings, build_settings, own_settings, read_values
@@ -27,15 +26,14 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.models import list_models
 from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 MAX_MODELS = 6
 """Most usable models listed at the end."""
 
 
-@app.command("tour")
 def tour(
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Run without pauses; every question is allowed.")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the folder of the tour.")] = False,
+    source: Source,
+    yes: Annotated[bool, Option(None, "Run without pauses; every question is allowed.", "--yes -y")] = False,
+    keep: Annotated[bool, Option(None, "Keep the folder of the tour.")] = False,
 ) -> int:
     """See nexus at work without a key: the real engine, a scripted model, its own folder.
 
@@ -108,3 +106,6 @@ def _personal_settings() -> Settings:
         return own_settings()
     except NexusError:
         return build_settings(read_values(defaults_dir() / "config.toml"))
+
+
+NOUN = Noun("tour", "run", (Verb(tour, opens="nothing", has_json=False),))
