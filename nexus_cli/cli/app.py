@@ -23,22 +23,10 @@ from nexus_cli.cli import process
 from nexus_cli.cli.command_options import (
     CD_HINT,
     PICK,
-    AddDir,
-    Allow,
     AskOptions,
-    Continue,
-    Directory,
-    Effort,
-    Model,
     NoPlugins,
-    NoSave,
-    NoTools,
-    Quiet,
-    RecipeName,
-    Resume,
     SharedOptions,
-    Verbose,
-    WorktreeName,
+    take_shared,
 )
 from nexus_cli.cli.signal_result import json_form
 from nexus_cli.config.program_words import plain_words
@@ -227,20 +215,8 @@ class LazyGroup(TyperGroup):
 
 def root(
     context: typer.Context,
-    model: Model = "",
-    effort: Effort = "",
-    continue_: Continue = False,
-    resume: Resume = "",
-    directory: Directory = "",
-    recipe: RecipeName = "",
-    no_tools: NoTools = False,
-    allow: Allow = "",
-    worktree: WorktreeName = "",
-    add_dir: AddDir = None,
-    no_save: NoSave = False,
+    shared: SharedOptions,
     no_plugins: NoPlugins = False,
-    verbose: Verbose = False,
-    quiet: Quiet = False,
     connect: Annotated[
         str, typer.Option(metavar="URL", help="Talk to an agent of nexus serve; -r names one of them.")
     ] = "",
@@ -258,21 +234,6 @@ def root(
 
         sys.stdout.write(version_line())
         raise typer.Exit(0)
-    shared = SharedOptions(
-        model,
-        effort,
-        continue_,
-        resume,
-        directory,
-        recipe,
-        no_tools,
-        allow,
-        no_save,
-        verbose,
-        quiet,
-        worktree,
-        tuple(add_dir or ()),
-    )
     if connect:
         if context.invoked_subcommand:
             raise NexusError("usage", "--connect", "it starts a conversation and takes no command", "Omit the command")
@@ -320,7 +281,7 @@ def build(*, completion: bool) -> Any:
         context_settings={"help_option_names": ["--help", "-h"]},
         epilog="Shell completion: nexus --install-completion",
     )
-    app.callback()(root)
+    app.callback()(take_shared(root))
     return typer.main.get_command(app)
 
 

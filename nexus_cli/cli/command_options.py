@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -67,96 +69,79 @@ def text_option(*names: str, metavar: str, help: str) -> Any:
     return typer.Option(*names, metavar=metavar, help=help, callback=refuse_empty)
 
 
-Model = Annotated[str, text_option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.")]
-Effort = Annotated[
-    str,
-    text_option("--effort", metavar="LEVEL", help=f"Reasoning effort: {', '.join(EFFORTS)}, or {DEFAULT_EFFORT}."),
-]
-Continue = Annotated[
-    bool,
-    typer.Option(
-        "--continue", "-c", help="Resume the newest session of this folder; nexus ask also resumes runs of its own."
-    ),
-]
-Resume = Annotated[
-    str,
-    text_option(
-        "--resume", "-r", metavar="ID", help="Resume a session: id, its start or end, name; plain nexus -r lists them."
-    ),
-]
 PICK = "?"
 """The value of --resume without an ID: the person picks a session from a list."""
-Directory = Annotated[str, text_option("--cd", "-C", metavar="DIR", help="Work in DIR.")]
-RecipeName = Annotated[
-    str,
-    text_option("--recipe", metavar="NAME", help="The recipe of the run: what it may do, and what its context holds."),
-]
-NoTools = Annotated[bool, typer.Option("--no-tools", help="Refuse every tool call.")]
-Allow = Annotated[
-    str,
-    text_option(
-        "--allow",
-        metavar="|".join(LEVELS),
-        help="What runs without asking: reading in the project; also edits; also confined commands; everything.",
-    ),
-]
-WorktreeName = Annotated[
-    str,
-    text_option(
-        "--worktree",
-        "-w",
-        metavar="NAME",
-        help="Work in a git worktree of this name, made of the project as it is now; nexus worktree lists them.",
-    ),
-]
-AddDir = Annotated[
-    list[str] | None,
-    typer.Option("--add-dir", metavar="DIR", help="Work in DIR too, like in the project. Repeatable."),
-]
-NoSave = Annotated[bool, typer.Option("--no-save", help="Do not save the session.")]
 NoPlugins = Annotated[
     bool, typer.Option("--no-plugins", help="Without plugins.", callback=_switch_plugins, expose_value=False)
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print more on stderr.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
 SessionKey = Annotated[
     str,
     text_option("--session", metavar="ID", help="Id, its start or end, or name; default: the newest of this folder."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-_LONG_NAMES = {"newest": "--continue", "directory": "--cd", "add_dirs": "--add-dir"}
-"""Options whose names differ from those of their fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedOptions:
-    """Values of the shared options. A default value means that the option was not given."""
+    """The options that `nexus` and `nexus ask` share. A default value means that the option was not given."""
 
-    model: str = ""
-    effort: str = ""
-    newest: bool = False
-    resume: str = ""
-    directory: str = ""
-    recipe: str = ""
-    no_tools: bool = False
-    allow: str = ""
-    no_save: bool = False
-    verbose: bool = False
-    quiet: bool = False
-    worktree: str = ""
-    add_dirs: tuple[str, ...] = ()
+    model: Annotated[str, text_option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.")] = ""
+    effort: Annotated[
+        str,
+        text_option("--effort", metavar="LEVEL", help=f"Reasoning effort: {', '.join(EFFORTS)}, or {DEFAULT_EFFORT}."),
+    ] = ""
+    newest: Annotated[
+        bool,
+        typer.Option(
+            "--continue", "-c", help="Resume the newest session of this folder; nexus ask also resumes runs of its own."
+        ),
+    ] = False
+    resume: Annotated[
+        str,
+        text_option(
+            "--resume",
+            "-r",
+            metavar="ID",
+            help="Resume a session: id, its start or end, name; plain nexus -r lists them.",
+        ),
+    ] = ""
+    directory: Annotated[str, text_option("--cd", "-C", metavar="DIR", help="Work in DIR.")] = ""
+    recipe: Annotated[
+        str,
+        text_option(
+            "--recipe", metavar="NAME", help="The recipe of the run: what it may do, and what its context holds."
+        ),
+    ] = ""
+    no_tools: Annotated[bool, typer.Option("--no-tools", help="Refuse every tool call.")] = False
+    allow: Annotated[
+        str,
+        text_option(
+            "--allow",
+            metavar="|".join(LEVELS),
+            help="What runs without asking: reading in the project; also edits; also confined commands; everything.",
+        ),
+    ] = ""
+    worktree: Annotated[
+        str,
+        text_option(
+            "--worktree",
+            "-w",
+            metavar="NAME",
+            help="Work in a git worktree of this name, made of the project as it is now; nexus worktree lists them.",
+        ),
+    ] = ""
+    add_dirs: Annotated[
+        list[str] | None,
+        typer.Option("--add-dir", metavar="DIR", help="Work in DIR too, like in the project. Repeatable."),
+    ] = None
+    no_save: Annotated[bool, typer.Option("--no-save", help="Do not save the session.")] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print more on stderr.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")] = False
 
     def __post_init__(self) -> None:
         """Parse the level; raise `NexusError("usage", ...)` if it is unknown."""
         if self.allow:
             object.__setattr__(self, "allow", require_level(self.allow, "--allow"))
-
-    def over(self, earlier: SharedOptions | None) -> SharedOptions:
-        """Return these options; those not given are taken from `earlier`, the options before the command."""
-        if earlier is None:
-            return self
-        mine = ((f.name, getattr(self, f.name), getattr(earlier, f.name)) for f in fields(self))
-        return SharedOptions(**{name: own or other for name, own, other in mine})
 
     def check(self) -> None:
         """Raise `NexusError("usage", ...)` if values contradict each other or are unknown."""
@@ -169,13 +154,40 @@ class SharedOptions:
     @property
     def given(self) -> list[str]:
         """The long names of the options that were given."""
-        names = (f.name for f in fields(self) if getattr(self, f.name) != f.default)
-        return [_LONG_NAMES.get(name, f"--{name.replace('_', '-')}") for name in names]
+        return [
+            one.annotation.__metadata__[0].param_decls[0] for one in SHARED if getattr(self, one.name) != one.default
+        ]
 
     @property
     def folder(self) -> Path:
         """The working folder of the run as an absolute path."""
         return working_folder(self.directory)
+
+
+_HINTS = get_type_hints(SharedOptions, include_extras=True)
+SHARED = [
+    Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=_HINTS[one.name])
+    for one in fields(SharedOptions)
+]
+"""The shared options as parameters of a function that typer reads."""
+
+
+def take_shared(function: Callable[..., int | None], without: Collection[str] = ()) -> Any:
+    """Return the function that typer calls for one with a parameter `shared`: it has an option for each field of
+    `SharedOptions` but those `without`. What was given before the command holds where nothing is given behind it."""
+    shared = [one for one in SHARED if one.name not in without]
+
+    def run(context: typer.Context, **options: Any) -> int | None:
+        before = context.obj or SharedOptions()
+        values = {one.name: options.pop(one.name) or getattr(before, one.name) for one in shared}
+        return function(context, shared=SharedOptions(**values), **options)
+
+    own = signature(function, eval_str=True).parameters.values()
+    parts = [shared if one.name == "shared" else [one.replace(kind=Parameter.KEYWORD_ONLY)] for one in own]
+    run.__signature__ = Signature([one for part in parts for one in part])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for part in parts for one in part}
+    run.__doc__ = function.__doc__
+    return run
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,24 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nexus_cli.cli.command_options import (
-    AddDir,
-    Allow,
     AskOptions,
-    Continue,
-    Directory,
-    Effort,
     Json,
-    Model,
     NoPlugins,
-    NoSave,
-    NoTools,
     PreparedTurn,
-    Quiet,
-    RecipeName,
-    Resume,
     SharedOptions,
-    Verbose,
-    WorktreeName,
+    take_shared,
 )
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.run.ask_options import (
@@ -73,24 +61,11 @@ OTHERS = (".agents", ".claude", ".codex", ".cursor", ".mcp.json", ".opencode", "
 """Files and folders of a project for other programs, some of which nexus reads too."""
 
 
-@app.command("ask")
 def ask(
     context: typer.Context,
+    shared: SharedOptions,
     prompt: Annotated[list[str] | None, typer.Argument(metavar="[PROMPT]...", show_default=False)] = None,
-    model: Model = "",
-    effort: Effort = "",
-    continue_: Continue = False,
-    resume: Resume = "",
-    directory: Directory = "",
-    recipe: RecipeName = "",
-    no_tools: NoTools = False,
-    allow: Allow = "",
-    worktree: WorktreeName = "",
-    add_dir: AddDir = None,
-    no_save: NoSave = False,
     no_plugins: NoPlugins = False,
-    verbose: Verbose = False,
-    quiet: Quiet = False,
     json: Json = False,
     stream_json: StreamJson = False,
     file: Files = None,
@@ -120,11 +95,9 @@ def ask(
     """
     require_limit("--max-cost", max_cost)
     require_limit("--timeout", timeout)
-    where = (continue_, resume, directory, recipe, no_tools, allow, no_save, verbose, quiet, worktree)
-    shared = SharedOptions(model, effort, *where, tuple(add_dir or ()))
     options = AskOptions(
         tuple(prompt or ()),
-        shared.over(context.obj if isinstance(context.obj, SharedOptions) else None),
+        shared,
         tuple(file or ()),
         json,
         stream_json,
@@ -138,6 +111,9 @@ def ask(
         _watch_options(context, watch, watch_lines, watch_pause),
     )
     return run_ask(options)
+
+
+app.command("ask")(take_shared(ask))
 
 
 def _watch_options(context: typer.Context, watch: bool, lines: int, pause: float) -> WatchOptions | None:

@@ -8,17 +8,10 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.command_options import (
-    Allow,
-    Directory,
-    Effort,
-    Model,
     NoPlugins,
-    NoSave,
-    NoTools,
-    Quiet,
-    RecipeName,
     SharedOptions,
     refuse_empty,
+    take_shared,
     whole_number,
 )
 from nexus_cli.cli.process import block_imports_from
@@ -47,8 +40,8 @@ ResumeFile = Annotated[
 ]
 
 
-@app.command("map")
 def map_items(
+    context: typer.Context,
     prompt: Annotated[str, typer.Argument(metavar="PROMPT")],
     files: Annotated[list[str] | None, typer.Argument(metavar="[FILES]...", show_default=False)] = None,
     jobs: Jobs = 4,
@@ -61,15 +54,9 @@ def map_items(
     ] = None,
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of an item in seconds.")] = None,
     schema: Schema = "",
-    model: Model = "",
-    effort: Effort = "",
-    directory: Directory = "",
-    recipe: RecipeName = "",
-    no_tools: NoTools = False,
-    allow: Allow = "",
-    no_save: NoSave = False,
+    *,
+    shared: SharedOptions,
     no_plugins: NoPlugins = False,
-    quiet: Quiet = False,
 ) -> int:
     """Run one turn for each of FILES, or for each line of stdin; {} in PROMPT stands for the item.
 
@@ -78,7 +65,6 @@ def map_items(
     """
     require_limit("--max-cost", max_cost)
     require_limit("--timeout", timeout)
-    shared = SharedOptions(model, effort, False, "", directory, recipe, no_tools, allow, no_save, False, quiet)
     shared.check()
     if not prompt.strip():
         raise NexusError("usage", "nothing to ask", "the prompt is empty", "See nexus map --help")
@@ -93,13 +79,13 @@ def map_items(
         from nexus_cli.cli.run.schema_option import load_schema  # noqa: PLC0415  (few runs have a schema)
 
         text = load_schema(schema)
-    with open_work_folder(shared.folder, "", quiet=quiet) as work:
+    with open_work_folder(shared.folder, "", quiet=shared.quiet) as work:
         settings = settings_in(work.path)
-        chosen = choose_model(model, os.environ, settings)
+        chosen = choose_model(shared.model, os.environ, settings)
         from nexus_cli.ui.input.items import read_items  # noqa: PLC0415  (loads the decoder)
 
         items, notice = (files, "") if files else read_items(0, nul=null)
-        if not quiet:
+        if not shared.quiet:
             empty = "" if items else "stdin has no items, nothing was asked"
             for line in filter(None, (chosen.announce, *work.notices, notice, empty)):
                 write_stderr_line(f"nexus: {line}")
@@ -110,3 +96,6 @@ def map_items(
         limits = Limits(max_steps=max_steps, max_cost=max_cost, timeout=timeout)
         options = MapOptions(prompt, items, bool(files), shared, limits, jobs, unordered, resume, text)
         return run_map(PreparedMap(options, settings, work, chosen.model))
+
+
+app.command("map")(take_shared(map_items, ("newest", "resume", "worktree", "add_dirs", "verbose")))

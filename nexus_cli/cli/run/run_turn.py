@@ -11,7 +11,7 @@ import select
 import shlex
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -291,7 +291,7 @@ def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder,
         no_tools=shared.no_tools,
         save=not shared.no_save,
         wait_for_ledger=LedgerWait(settings.ledger.wait),
-        add_dirs=_added_folders(shared, work) if shared.add_dirs else (),
+        add_dirs=_added_folders(shared.add_dirs, work) if shared.add_dirs else (),
         **more,
     )
 
@@ -312,11 +312,11 @@ def ask_options(run: PreparedTurn, *, interactive: bool) -> Options:
     )
 
 
-def _added_folders(shared: SharedOptions, work: WorkFolder) -> tuple[Path, ...]:
+def _added_folders(folders: Sequence[str], work: WorkFolder) -> tuple[Path, ...]:
     """Return the real paths of the folders of --add-dir; raise `NexusError("usage", ...)` for an unusable one."""
     from nexus_cli.config.added_folders import check_folders  # noqa: PLC0415  (few runs add any)
 
-    return check_folders(shared.add_dirs, project_root(work.path))
+    return check_folders(folders, project_root(work.path))
 
 
 def format_resume_line(session: Session, command: str, shared: SharedOptions, named: str = "") -> str:
