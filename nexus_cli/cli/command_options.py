@@ -154,9 +154,8 @@ class SharedOptions:
     @property
     def given(self) -> list[str]:
         """The long names of the options that were given."""
-        return [
-            one.annotation.__metadata__[0].param_decls[0] for one in SHARED if getattr(self, one.name) != one.default
-        ]
+        given = [one for one in SHARED if getattr(self, one.name) != one.default]
+        return [one.annotation.__metadata__[0].default for one in given]  # the first argument of typer's `Option`
 
     @property
     def folder(self) -> Path:

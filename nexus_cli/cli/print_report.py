@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nexus_cli.core.elide import plural
@@ -13,17 +13,6 @@ from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 ENDLESS = 2**30
 """A width at which nothing is cut or wrapped."""
-
-
-def print_report(
-    value: Mapping[str, Any], form: Callable[[Mapping[str, Any], int], str], *, json: bool, whole: bool = False
-) -> int:
-    """Print `value` as JSON, or as the text of `form` at the width of stdout (see `text_width`). Return 0."""
-    if json:
-        print_json(value)
-    else:
-        print_text(form(value, text_width(whole=whole)))
-    return 0
 
 
 def print_diff(value: Mapping[str, Any]) -> None:

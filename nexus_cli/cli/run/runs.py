@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.cli.print_report import print_report
+from nexus_cli.cli.print_report import print_text, text_width
+from nexus_cli.cli.serve.serve_once import drive_runs, make_show
 from nexus_cli.commands.runs import Every, OfAgent, OfPlan, OfSpace, OneRun, end_pause
 from nexus_cli.commands.verb import Authority, Option, Report, Source, Verb
 from nexus_cli.core.clock import format_utc, local_now
@@ -18,27 +18,27 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import broken_runs, run_report, run_text, runs_report, runs_text
 from nexus_cli.runs.away_report import describe_rest
 from nexus_cli.runs.run_approvals import ANSWERS, answer_run, ask_person, asks_approval, name_person, require_own
-from nexus_cli.ui.print.stream import Stream, write_stderr_line
+from nexus_cli.ui.print.stream import Stream
 
 if TYPE_CHECKING:
     from nexus_cli.core.approval import Approver
-    from nexus_cli.core.event import Event
+    from nexus_cli.runs.runner import Runner
 
 
 def list_and_answer(source: Source) -> int:
     """List the runs; in a terminal, also ask what they wait for."""
     ledger = source.ledger
-    print_report(runs_report(ledger), runs_text, json=False)
+    print_text(runs_text(runs_report(ledger), text_width()))
     approver = _make_approver()
     waiting = ledger.runs.waiting()[::-1] if approver is not None else []
     for run in waiting:
         if not (asks_approval(run) and ledger.runs.is_own(run)):
             continue
-        write_stderr_line(f"nexus: {describe_rest(ledger, run)}")
+        source.say(describe_rest(ledger, run))
         if approver is None or not asyncio.run(ask_person(ledger, run, approver, _name_person(source), run.id)):
             break
-        _, stopped = _drive(ledger, run, json=False)
-        print_report(run_report(ledger, ledger.runs.get(run.key)), run_text, json=False)
+        _, stopped = _drive(ledger, run)
+        print_text(run_text(run_report(ledger, ledger.runs.get(run.key)), text_width()))
         if stopped:
             return stopped
     return 0
@@ -103,7 +103,7 @@ def _signal(source: Source, run: Run, answer: str) -> None:
         questions = run.waits.value["questions"]
         answer_run(ledger, run, [answer] * len(questions), by=_name_person(source))
         for one in questions:
-            write_stderr_line(f"nexus: {answer}: {one_line(one['what'])[:200]}")
+            source.say(f"{answer}: {one_line(one['what'])[:200]}")
     elif asks and not (os.isatty(0) and Stream(2).terminal):
         why = f"it asks: {run.waits.why.removeprefix('approval: ')}, and this is no terminal"
         raise NexusError("usage", run.id, why, f"nexus runs resume {run.id} --answer yes")
@@ -115,39 +115,17 @@ def _name_person(source: Source) -> str:
     return name_person(source.ledger, source.settings())
 
 
-def _drive(ledger: Ledger, run: Run, *, json: bool) -> tuple[bool, int]:
+def _drive(ledger: Ledger, run: Run, *, json: bool = False) -> tuple[bool, int]:
     """Drive a run; return whether a limit stopped it, and the exit status for the signal that did, 0 for none."""
-    from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (loads the engine)
-    from nexus_cli.runs.runner import Runner  # noqa: PLC0415
 
-    interrupt = Interrupt()
+    def make() -> Runner:
+        from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (loads the engine)
 
-    async def drive() -> bool:
-        runner = Runner(ledger, person=_make_approver(), show=_show_nothing if json else _make_show())
-        work = asyncio.ensure_future(runner.run_due(key=run.key))
-        interrupt.install(work.cancel)
-        try:
-            await work
-        except asyncio.CancelledError:
-            pass
-        finally:
-            await runner.aclose()
-            interrupt.uninstall()
-        return run.key in runner.cut
+        shown: dict[str, Any] = {} if json else {"show": make_show()}
+        return Runner(ledger, person=_make_approver(), **shown)
 
-    return run_in_loop(drive()), interrupt.status if interrupt.signal else 0
-
-
-def _show_nothing(run: Run, event: Event) -> None:
-    """Ignore the event: with --json only the result is printed."""
-
-
-def _make_show() -> Callable[[Run, Any], None]:
-    """Return a function that prints the progress of a run on stderr, as `nexus ask` does."""
-    from nexus_cli.ui.print.progress_lines import ProgressLines  # noqa: PLC0415
-
-    lines = ProgressLines(Stream(2))
-    return lambda run, event: lines.feed(event)
+    _, cut, stopped = drive_runs(make, run.key)
+    return run.key in cut, stopped
 
 
 def _make_approver() -> Approver | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.settings import Settings, own_settings
 from nexus_cli.core.elide import cut_at_word
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
-from nexus_cli.core.event import Event
 from nexus_cli.core.run import DONE, FAILED, RUNNING, Plan, Run
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
@@ -45,15 +44,18 @@ def serve_once(open_ledger: Callable[[], Ledger], *, json: bool) -> int:
 def run_plan(ledger: Ledger, plan: Plan, *, json: bool) -> int:
     """Run a plan now, in addition to its times; return a status like `serve_once`."""
     from nexus_cli.runs.plan_service import fire_now  # noqa: PLC0415  (loads the engine)
-    from nexus_cli.ui.print.progress_lines import ProgressLines  # noqa: PLC0415
 
-    key, err = fire_now(ledger, plan), Stream(2)
-    show = ProgressLines(err).feed if err.terminal and not json else _show_nothing
-    return _drive(ledger, json=json, or_else=[key], show=show, key=key)
+    key = fire_now(ledger, plan)
+    shown = {"show": make_show()} if Stream(2).terminal and not json else {}
+    return _drive(ledger, key, json=json, **shown)
 
 
-def _show_nothing(event: Event) -> None:
-    """Ignore the event."""
+def make_show() -> Callable[[Run, Any], None]:
+    """Return a function that prints the progress of a run on stderr, as `nexus ask` does."""
+    from nexus_cli.ui.print.progress_lines import ProgressLines  # noqa: PLC0415  (loads the engine)
+
+    lines = ProgressLines(Stream(2))
+    return lambda run, event: lines.feed(event)
 
 
 def has_work(ledger: Ledger) -> bool:
@@ -62,43 +64,46 @@ def has_work(ledger: Ledger) -> bool:
     return bool(ledger.plans.due(runs.now()) or runs.due(1) or runs.waiting() or runs.list_runs([RUNNING], 1))
 
 
-def _drive(
-    ledger: Ledger,
-    *,
-    json: bool,
-    or_else: Sequence[int] = (),
-    show: Callable[[Event], None] = _show_nothing,
-    **where: Any,
-) -> int:
-    """Run what is due and print the runs, those with the keys `or_else` if there were none; return the exit status."""
-    from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (loads the engine)
-
-    settings = own_settings()
-    interrupt, said, cut = Interrupt(), list[str](), set[int]()
+def _drive(ledger: Ledger, key: int = 0, *, json: bool, **more: Any) -> int:
+    """Run what is due, or the run with this key; print the runs, return the exit status. `more` goes to `Runner`."""
+    settings, said = own_settings(), list[str]()
 
     def warn(line: str) -> None:
         if line not in said:
             said.append(line)
             write_stderr_line(f"nexus: {line}")
 
-    async def drive() -> list[Run]:
-        runner = make_runner(ledger, settings, warn, show=lambda run, event: show(event))
-        work = asyncio.ensure_future(runner.run_due(**where))
+    runs, cut, stopped = drive_runs(lambda: make_runner(ledger, settings, warn, **more), key)
+    if key and not (runs or stopped):
+        runs = [ledger.runs.get(key)]
+    failed = {run.key for run in runs if run.state == FAILED}
+    ended = 0 if not failed else EXIT_STATUS["limit"] if failed <= cut else 1
+    status = _print(ledger, runs, "; ".join(said), json, ended)
+    return stopped or status
+
+
+def drive_runs(make: Callable[[], Runner], key: int) -> tuple[list[Run], Set[int], int]:
+    """Drive the runs that are due, or the one with this key, until they wait or have ended. Return them, the keys of
+    those that a limit stopped, and the exit status for the signal that ended this, 0 for none."""
+    from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (loads the engine)
+
+    interrupt, runs, cut = Interrupt(), list[Run](), set[int]()
+
+    async def drive() -> None:
+        runner = make()
+        work = asyncio.ensure_future(runner.run_due(**({"key": key} if key else {})))
         interrupt.install(work.cancel)
         try:
-            return await work or [ledger.runs.get(key) for key in or_else]
+            runs.extend(await work)
         except asyncio.CancelledError:
-            return []
+            pass
         finally:
             await runner.aclose()
             cut.update(runner.cut)
             interrupt.uninstall()
 
-    runs = run_in_loop(drive())
-    failed = {run.key for run in runs if run.state == FAILED}
-    ended = 0 if not failed else EXIT_STATUS["limit"] if failed <= cut else 1
-    status = _print(ledger, runs, "; ".join(said), json, ended)
-    return interrupt.status if interrupt.signal else status
+    run_in_loop(drive())
+    return runs, cut, interrupt.status if interrupt.signal else 0
 
 
 def make_runner(

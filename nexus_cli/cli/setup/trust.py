@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from nexus_cli.cli.print_report import print_json, print_report, print_text, text_width
+from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.commands.trust import read_trust
 from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
 from nexus_cli.config import trust as record
@@ -88,7 +88,10 @@ def _revoke(source: Source, folder: Path, below: Path) -> None:
 
 
 def _show(value: Mapping[str, Any], json: bool) -> None:
-    print_report(value, trust_text, json=json)
+    if json:
+        print_json(value)
+    else:
+        print_text(trust_text(value, text_width()))
 
 
 NOUN = Noun("trust", "setup", (Verb(trust, "", Authority.PERMITS, "nothing"),))
