@@ -101,7 +101,7 @@ def commands_page() -> str:
     from nexus_cli.reports.help import KEYS  # noqa: PLC0415
 
     page = [_read_page("commands"), *_describe_command(app.build(completion=False), "nexus")]
-    for title, names in app.GROUPS.items():
+    for title, names in app.list_help_lines().items():
         page += [f"## {title}", ""]
         for name in names:
             page += _describe_command(app.load_command(name), f"nexus {name}")
