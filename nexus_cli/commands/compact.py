@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from nexus_cli.commands.command import CommandContext, run_act, usage_error
-from nexus_cli.commands.verb import Authority, Noun, Option, Verb
+from nexus_cli.commands.verb import Noun, Option, Verb
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.session.acts.compaction import preview, uncompaction
 
@@ -70,10 +70,10 @@ NOUNS = (
     Noun(
         "compact",
         "context",
-        (Verb(compact, authority=Authority.ACTS),),
+        (Verb(compact),),
         aliases=("summarize",),
         is_first=True,
         is_idle=True,
     ),
-    Noun("uncompact", "context", (Verb(uncompact, authority=Authority.ACTS),), is_idle=True),
+    Noun("uncompact", "context", (Verb(uncompact),), is_idle=True),
 )

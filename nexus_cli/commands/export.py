@@ -10,7 +10,7 @@ from typing import Annotated
 
 from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
+from nexus_cli.commands.verb import Noun, Option, Source, Verb
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import SessionInfo
@@ -167,7 +167,7 @@ NOUN = Noun(
     "sessions",
     (
         Verb(export_session, has_json=False, places=("shell",)),
-        Verb(export_open_session, authority=Authority.ACTS, complete=lambda source: FORMATS),
+        Verb(export_open_session, complete=lambda source: FORMATS),
     ),
 )
 NOUNS = (

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext, run_act, usage_error
-from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
+from nexus_cli.commands.verb import Noun, Option, Source, Verb
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.reports.goals import goals_report
 from nexus_cli.session.acts.goal import end_until, goal_closing, goal_setting, goal_until
 
@@ -88,7 +87,7 @@ def _check_words(text: str) -> None:
     ids = [name for name in names if ID.fullmatch(name)]
     if ID.fullmatch(first) and not names:
         raise usage_error("goal", text, "the action is missing", f"/goal done {first} or /goal drop {first}")
-    near = MEANT.get(first) or next(iter(difflib.get_close_matches(first, (DONE, DROP), 1, NEAR)), "")
+    near = MEANT.get(first) or nearest_name(first, (DONE, DROP), NEAR)
     if near and (ids or not names):
         why = f"{first} is not an action, the nearest is {near}: /goal {near} {' '.join(ids) or 'ID'}"
         raise usage_error("goal", text, why, "/goal lists the ids")
@@ -114,10 +113,10 @@ NOUN = Noun(
     "goal",
     "run",
     (
-        Verb(set_goal, authority=Authority.ACTS),
-        Verb(finish_goals, DONE, Authority.ACTS, complete=_complete_ids),
-        Verb(drop_goals, DROP, Authority.ACTS, complete=_complete_ids),
-        Verb(end_work, "clear", Authority.ACTS, waits=False, fits=lambda context, words: not words),
+        Verb(set_goal),
+        Verb(finish_goals, DONE, complete=_complete_ids),
+        Verb(drop_goals, DROP, complete=_complete_ids),
+        Verb(end_work, "clear", waits=False, fits=lambda context, words: not words),
     ),
     is_idle=True,
 )

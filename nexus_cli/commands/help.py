@@ -106,5 +106,5 @@ NOUNS = (
         (Verb(show_help, at_terminal=True, complete=_complete_help), Verb(explain_all, "all", at_terminal=True)),
     ),
     Noun("reload", "setup", (Verb(reload, authority=Authority.PERMITS),), is_idle=True),
-    Noun("exit", "sessions", (Verb(leave, authority=Authority.ACTS, at_terminal=True),), aliases=("quit", "q")),
+    Noun("exit", "sessions", (Verb(leave, at_terminal=True),), aliases=("quit", "q")),
 )

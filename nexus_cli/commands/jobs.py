@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
+from nexus_cli.commands.verb import Noun, Option, Source, Verb
 from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Jobs
@@ -70,8 +70,8 @@ NOUN = Noun(
     "jobs",
     "run",
     (
-        Verb(show_jobs, authority=Authority.ACTS, complete=_complete_jobs),
-        Verb(open_job, "open", Authority.ACTS, complete=_complete_running),
-        Verb(stop_job, "stop", Authority.ACTS, complete=_complete_running),
+        Verb(show_jobs, complete=_complete_jobs),
+        Verb(open_job, "open", complete=_complete_running),
+        Verb(stop_job, "stop", complete=_complete_running),
     ),
 )

@@ -172,7 +172,7 @@ NOUN = Noun(
     "model",
     "setup",
     (
-        Verb(set_model, "", Authority.ACTS, complete=_complete_models),
+        Verb(set_model, complete=_complete_models),
         Verb(list_models, "list", opens="nothing"),
         Verb(show_model, "show", opens="nothing", complete=_complete_models),
         Verb(use_model, "use", Authority.PERMITS, "nothing", complete=_complete_models),
@@ -182,4 +182,4 @@ NOUN = Noun(
     is_first=True,
     is_idle=True,
 )
-NOUNS = (Noun("effort", "setup", (Verb(set_effort, authority=Authority.ACTS),), is_idle=True),)
+NOUNS = (Noun("effort", "setup", (Verb(set_effort),), is_idle=True),)

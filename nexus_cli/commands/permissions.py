@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
+from nexus_cli.commands.verb import Authority, Noun, Option, Verb
 from nexus_cli.core.limits import ASK, LEVELS, PLAN, Limits, parse_level
 from nexus_cli.reports.permissions import describe_level, permissions_report
 from nexus_cli.session.session import Session
@@ -72,17 +71,13 @@ def _describe_limit(session: Session, level: str) -> str:
     return "your settings allow"
 
 
-def _complete_levels(source: Source) -> Sequence[str]:
-    return (PLAN, *LEVELS)
-
-
 NOUN = Noun(
     "permissions",
     "setup",
     (
-        Verb(set_permissions, authority=Authority.ACTS, complete=_complete_levels),
+        Verb(set_permissions, complete=lambda source: (PLAN, *LEVELS)),
         Verb(allow, "allow", Authority.PERMITS),
-        Verb(ask, "ask", Authority.ACTS),
+        Verb(ask, "ask"),
         Verb(deny, "deny", Authority.PERMITS),
         Verb(remove, "remove", Authority.PERMITS),
     ),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from nexus_cli.commands.command import CommandContext, run_act
-from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
+from nexus_cli.commands.verb import Noun, Option, Source, Verb
 from nexus_cli.engine.compaction.pins import has_pin, list_pins
 from nexus_cli.engine.requests.user_messages import newest_messages
 from nexus_cli.reports.pins import pins_report
@@ -66,11 +66,10 @@ NOUN = Noun(
     "pin",
     "context",
     (
-        Verb(pin_text, authority=Authority.ACTS, complete=_complete_messages),
+        Verb(pin_text, complete=_complete_messages),
         Verb(
             remove_pin,
             "remove",
-            Authority.ACTS,
             complete=_complete_pins,
             fits=_is_pin,
         ),

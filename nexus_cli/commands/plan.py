@@ -43,7 +43,7 @@ NOUN = Noun(
     "plan",
     "run",
     (
-        Verb(plan_mode, authority=Authority.ACTS),
+        Verb(plan_mode),
         Verb(schedule_work, authority=Authority.PERMITS, fits=is_schedule),
     ),
     is_first=True,

@@ -6,7 +6,7 @@ from html import escape
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Authority, Noun, Option, Verb
+from nexus_cli.commands.verb import Noun, Option, Verb
 from nexus_cli.config.paths import project_root
 from nexus_cli.engine.compaction.record_sources import read_log_in_pieces
 from nexus_cli.reports.diff import changes_to_review
@@ -71,6 +71,6 @@ async def review_change(
 
 
 NOUNS = (
-    Noun("init", "run", (Verb(write_instructions, authority=Authority.ACTS),), is_idle=True),
-    Noun("review", "run", (Verb(review_change, authority=Authority.ACTS),), is_idle=True),
+    Noun("init", "run", (Verb(write_instructions),), is_idle=True),
+    Noun("review", "run", (Verb(review_change),), is_idle=True),
 )

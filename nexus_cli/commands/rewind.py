@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from nexus_cli.commands.arguments import require_ledger, require_record, wait_settled
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.sessions import one_line_title, reopen_fork
-from nexus_cli.commands.verb import Authority, Noun, Option, Verb
+from nexus_cli.commands.verb import Noun, Option, Verb
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.json_types.report_types import MovedHead, UndoReport
@@ -55,10 +55,10 @@ async def rewind(
     with todo list, goals and notices as they were then; the message is in the input box. The previous session keeps
     everything: /resume it, then /redo.
     """
-    record = require_record(context)
+    record, rest = require_record(context), f"{number or ''} {part}".strip()
     turns = await asyncio.to_thread(_list_turns, record, context.session.id)
     if not turns:
-        raise usage_error("rewind", part, "this session has no messages yet")
+        raise usage_error("rewind", rest, "this session has no messages yet")
     if number is None:
         chosen = await context.choose("Go back to before which message?", _choices(turns))
         if chosen is None:
@@ -67,9 +67,7 @@ async def rewind(
         number = int(chosen)
     turn = next((one for one in turns if one.number == number), None)
     if turn is None:
-        raise usage_error(
-            "rewind", f"{number} {part}".rstrip(), f"no turn {number}: this session has {turns[0].number}"
-        )
+        raise usage_error("rewind", rest, f"no turn {number}: this session has {turns[0].number}")
     part = part or await _choose_part(context, turn, [one for one in turns if one.number >= number])
     if part:
         context.session.refuse_to_leave()
@@ -197,7 +195,7 @@ def _merge(reports: Sequence[UndoReport], first: int) -> Mapping[str, Any]:
 NOUN = Noun(
     "rewind",
     "sessions",
-    (Verb(rewind, authority=Authority.ACTS),),
+    (Verb(rewind),),
     aliases=("checkpoint", "checkpoints"),
     is_idle=True,
 )

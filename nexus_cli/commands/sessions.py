@@ -379,7 +379,7 @@ async def rename_session(
     context.say(f'Renamed to "{require_ledger(context).session(context.session.id).name}".')
 
 
-RESUME = Verb(resume_session, authority=Authority.ACTS, complete=_complete_sessions)
+RESUME = Verb(resume_session, complete=_complete_sessions)
 NOUN = Noun(
     "sessions",
     "sessions",
@@ -402,12 +402,12 @@ NOUNS = (
     Noun(
         "clear",
         "sessions",
-        (Verb(clear_session, authority=Authority.ACTS),),
+        (Verb(clear_session),),
         aliases=("new", "reset"),
         is_first=True,
         is_idle=True,
     ),
-    Noun("fork", "sessions", (Verb(continue_in_copy, authority=Authority.ACTS),), is_idle=True),
-    Noun("edit", "sessions", (Verb(edit_message, authority=Authority.ACTS),), is_idle=True),
-    Noun("rename", "sessions", (Verb(rename_session, authority=Authority.ACTS),)),
+    Noun("fork", "sessions", (Verb(continue_in_copy),), is_idle=True),
+    Noun("edit", "sessions", (Verb(edit_message),), is_idle=True),
+    Noun("rename", "sessions", (Verb(rename_session),)),
 )

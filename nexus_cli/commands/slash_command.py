@@ -182,7 +182,7 @@ def read_arguments(name: str, verb: Verb, line: str) -> dict[str, Any]:
 
 def _refuse(name: str, verb: Verb, words: str, why: str, hint: str = "") -> NexusError:
     """Return the error for words that a verb does not take."""
-    return usage_error(name, f"{verb.name} {words}".strip(), why, hint or f"/{name} {verb.usage}".rstrip())
+    return usage_error(name, f"{verb.name} {words}".strip(), why, hint or (verb.usage and f"/{name} {verb.usage}"))
 
 
 def _take_text(name: str, verb: Verb, given: dict[str, Any], line: str) -> str:
@@ -272,7 +272,8 @@ def _usage(verbs: Sequence[Verb]) -> str:
     named = [verb for verb in verbs if verb.name]
     if not named:
         return verbs[0].usage
-    alone = [one.shown.strip("[]") for one in verbs[0].parameters if one.option.is_argument and not verbs[0].name]
+    first = () if verbs[0].name else verbs[0].parameters
+    alone = [one.shown.strip("[]") for one in first if one.option.is_argument or one.option.is_text]
     words = "|".join(verb.name for verb in named)
     forms = [" ".join(alone)] if alone else []
     return f"[{' | '.join([*forms, words if len(named) > 1 else named[0].usage])}]"

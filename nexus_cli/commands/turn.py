@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Authority, Noun, Option, Verb
+from nexus_cli.commands.verb import Noun, Option, Verb
 from nexus_cli.reports.sessions import last_exchange
 
 
@@ -32,6 +32,6 @@ async def open_editor(
 
 
 NOUNS = (
-    Noun("continue", "run", (Verb(continue_turn, authority=Authority.ACTS),), is_idle=True),
-    Noun("editor", "run", (Verb(open_editor, authority=Authority.ACTS, at_terminal=True),)),
+    Noun("continue", "run", (Verb(continue_turn),), is_idle=True),
+    Noun("editor", "run", (Verb(open_editor, at_terminal=True),)),
 )

@@ -178,7 +178,7 @@ class Verb:
     name: str = ""
     """"" for what the noun alone does."""
     authority: Authority = Authority.READS
-    """Its effect, unless an option that is given permits."""
+    """Its effect, unless an option that is given permits. That of a live verb is at least `ACTS`."""
     opens: Literal["nothing", "read", "write", "create"] = "read"
     """The mode in which the shell command opens the ledger."""
     has_json: bool = True
@@ -203,6 +203,10 @@ class Verb:
     that of a verb before it then. The context is None if it is only asked whether the line waits for a turn."""
     then: Callable[..., Coroutine[Any, Any, None]] | None = None
     """Takes the `CommandContext`: what the open session does when the verb has ended, in its event loop."""
+
+    def __post_init__(self) -> None:
+        if self.is_live and self.authority is Authority.READS:
+            object.__setattr__(self, "authority", Authority.ACTS)
 
     @property
     def is_live(self) -> bool:
