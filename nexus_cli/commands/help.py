@@ -57,18 +57,18 @@ def _value(command: Command) -> dict[str, Any]:
 
 def _explain(command: Command, verb: str) -> dict[str, Any]:
     """Return the value of one command, or of one of its verbs; raise `NexusError("usage", ...)` for another word."""
-    known = {one.name: one for one in command.verbs}
-    chosen = known.get(verb)
-    if verb and chosen is None:
+    known, shown = {one.name: one for one in command.verbs}, _value(command)
+    if verb in known:
+        chosen = known[verb]
+        shown["options"] = [(one.shown, one.option.help) for one in chosen.parameters if one.option.help]
+        idle = command.idle and not command.at_once(verb)
+        own = {"usage": chosen.usage, "summary": "", "aliases": [], "idle": idle, "help": chosen.help}
+        shown |= own if verb else {}
+    elif verb:
         named = ", ".join(filter(None, known))
         why = f"its verbs are {named}" if named else "it has no verbs"
         raise usage_error("help", f"{command.name} {verb}", why, f"/help {command.name}")
-    options = [(one.shown, one.option.help) for one in chosen.parameters if one.option.help] if chosen else []
-    shown = _value(command) | {"options": options}
-    if chosen is None or not verb:
-        return shown
-    idle = command.idle and not command.at_once(verb)
-    return shown | {"usage": chosen.usage, "summary": "", "aliases": [], "idle": idle, "help": chosen.help}
+    return shown
 
 
 def _complete_help(context: CommandContext) -> Sequence[str]:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Noun, Option, Source, Verb
 from nexus_cli.core.memo_kinds import JOB
-from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Jobs
 
 JobId = Annotated[str, Option("ID", "The job's id.", is_argument=True)]
@@ -19,25 +18,20 @@ async def show_jobs(context: CommandContext, job: JobId = "") -> None:
 
     All of them end with the session.
     """
-    jobs = _find_jobs(context)
-    if jobs is not None and job:
-        _tell(context, job, await jobs.show(job))
-    elif jobs is not None:
+    if job:
+        await _manage(context, "", job)
+    elif (jobs := _find_jobs(context)) is not None:
         context.show("jobs", {"version": 1, "jobs": jobs.describe_all()})
 
 
 async def open_job(context: CommandContext, job: JobId) -> None:
     """Let your browser reach the server of a job at 127.0.0.1."""
-    jobs = _find_jobs(context)
-    if jobs is not None:
-        _tell(context, f"open {job}", await jobs.open_port(job))
+    await _manage(context, "open", job)
 
 
 async def stop_job(context: CommandContext, job: JobId) -> None:
     """End a job."""
-    jobs = _find_jobs(context)
-    if jobs is not None:
-        _tell(context, f"stop {job}", await jobs.stop(job))
+    await _manage(context, "stop", job)
 
 
 def _find_jobs(context: CommandContext) -> Any:
@@ -50,9 +44,13 @@ def _find_jobs(context: CommandContext) -> Any:
     return context.session.jobs
 
 
-def _tell(context: CommandContext, words: str, result: ToolResult) -> None:
+async def _manage(context: CommandContext, act: str, job: str) -> None:
+    """Do something with a job, and say what came of it."""
+    if (jobs := _find_jobs(context)) is None:
+        return
+    result = await {"": jobs.show, "open": jobs.open_port, "stop": jobs.stop}[act](job)
     if result.error:
-        raise usage_error("jobs", words, result.error.rstrip("."), "/jobs lists them")
+        raise usage_error("jobs", f"{act} {job}".strip(), result.error.rstrip("."), "/jobs lists them")
     context.say(result.output)
 
 

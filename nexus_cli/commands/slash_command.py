@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import Parameter
 from typing import Any, get_args
 
@@ -17,28 +17,9 @@ from nexus_cli.commands.verb import LISTS, TEXTS, Authority, Noun, Report, Sourc
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MAX_INT
 
-_WORD = re.compile(r"""\s*("[^"]*"(?=\s|$)|'[^']*'(?=\s|$)|\S+)""")
+_WORD = re.compile(r"""(?:"([^"]*)"|'([^']*)')(?=\s|$)|(\S+)""")
 _INTEGER = re.compile(r"[#-]?[0-9]{1,15}")
 _QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)\"""")
-
-
-@dataclass(frozen=True, slots=True)
-class _Word:
-    text: str
-    """Without the quotes around it."""
-    line: str
-    start: int
-    """Its place in the line."""
-    is_quoted: bool
-
-    @property
-    def rest(self) -> str:
-        """The line from this word on."""
-        return self.line[self.start :]
-
-    @property
-    def is_option(self) -> bool:
-        return self.text.startswith("--") and len(self.text) > 2 and not self.is_quoted
 
 
 def make_slash_command(noun: Noun) -> Command:
@@ -158,11 +139,11 @@ def read_arguments(name: str, verb: Verb, line: str) -> dict[str, Any]:
     before = len(arguments) - (not options)
     takes_text = bool(arguments) and arguments[-1].option.is_text
     given: dict[str, Any] = {}
-    left: list[_Word] = []
-    words = _split(_take_text(name, verb, given, line))
+    left: list[re.Match[str]] = []
+    words = _WORD.finditer(_take_text(name, verb, given, line))
     for word in words:
-        flag, sign, value = word.text.partition("=")
-        is_option = word.is_option or (flag in options and not word.is_quoted)
+        flag, sign, value = _unquote(word).partition("=")
+        is_option = word[3] and (flag in options or (flag.startswith("--") and word[3] != "--"))
         if not is_option or (takes_text and len(left) >= before):
             left.append(word)
             continue
@@ -170,7 +151,7 @@ def read_arguments(name: str, verb: Verb, line: str) -> dict[str, Any]:
             raise _refuse(name, verb, flag, f"there is no option {flag}", f"Options: {', '.join(options) or 'none'}")
         chosen = options[flag]
         if chosen.kind is not bool and not sign:
-            value = next((one.text for one in words), "")
+            value = next(map(_unquote, words), "")
         _take(name, verb, given, chosen, value)
     _take_words(name, verb, given, arguments, left)
     missing = [one for one in arguments if one.default is Parameter.empty and one.name not in given]
@@ -203,11 +184,14 @@ def _take_text(name: str, verb: Verb, given: dict[str, Any], line: str) -> str:
     return before
 
 
-def _split(line: str) -> Iterator[_Word]:
-    for found in _WORD.finditer(line):
-        text = found[1]
-        quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
-        yield _Word(text[1:-1] if quoted else text, line, found.start(1), quoted)
+def _unquote(word: re.Match[str]) -> str:
+    """Return a word without the quotes around it."""
+    return next(text for text in word.groups() if text is not None)
+
+
+def _read_rest(word: re.Match[str]) -> str:
+    """Return the line from a word on."""
+    return word.string[word.start() :]
 
 
 def _take(name: str, verb: Verb, given: dict[str, Any], chosen: VerbParameter, text: str) -> None:
@@ -241,30 +225,31 @@ def _take(name: str, verb: Verb, given: dict[str, Any], chosen: VerbParameter, t
 
 
 def _take_words(
-    name: str, verb: Verb, given: dict[str, Any], arguments: Sequence[VerbParameter], left: list[_Word]
+    name: str, verb: Verb, given: dict[str, Any], arguments: Sequence[VerbParameter], left: list[re.Match[str]]
 ) -> None:
     """Give the words that are no options to a positional number, the arguments, a positional text, then to flags."""
     positional = [one for one in verb.parameters if one.option.is_positional]
-    text = [one for one in positional if not one.is_first]
+    last = [one for one in positional if not one.is_first]
     numbers = [one for one in positional if one.is_first and one.name not in given]
-    if numbers and left and _INTEGER.fullmatch(left[0].text):
-        _take(name, verb, given, numbers[0], left.pop(0).text)
+    if numbers and left and _INTEGER.fullmatch(_unquote(left[0])):
+        _take(name, verb, given, numbers[0], _unquote(left.pop(0)))
     for one in arguments[: len(left)]:
-        if one is arguments[-1] and one.kind in TEXTS and not text:
+        if one is arguments[-1] and one.kind in TEXTS and not last:
             if one.kind in LISTS and not one.option.is_text:
-                given[one.name] = [word.text for word in left]
+                given[one.name] = [*map(_unquote, left)]
                 return
-            every = left[0].rest if one.option.is_text else " ".join(word.text for word in left)
-            _take(name, verb, given, one, left[0].text if len(left) == 1 else every)
+            is_text = one.option.is_text and len(left) > 1
+            _take(name, verb, given, one, _read_rest(left[0]) if is_text else " ".join(map(_unquote, left)))
             return
-        _take(name, verb, given, one, left.pop(0).text)
+        _take(name, verb, given, one, _unquote(left.pop(0)))
     for word in left:
-        flag = f"--{word.text.casefold()}"
+        text = _unquote(word)
+        flag = f"--{text.casefold()}"
         flags = [one for one in verb.parameters if one.kind is bool and one.flag == flag]
-        chosen = next((one for one in (*flags, *text) if one.name not in given), None)
+        chosen = next((one for one in (*flags, *last) if one.name not in given), None)
         if chosen is None:
-            raise _refuse(name, verb, word.rest, "it takes no such argument")
-        _take(name, verb, given, chosen, "" if chosen in flags else word.text)
+            raise _refuse(name, verb, _read_rest(word), "it takes no such argument")
+        _take(name, verb, given, chosen, "" if chosen in flags else text)
 
 
 def _usage(verbs: Sequence[Verb]) -> str:
