@@ -45,21 +45,14 @@ PEER_COMMANDS: Mapping[str, str] = {
 
 @cache
 def discover() -> dict[str, Command]:
-    """Return every command by name, ordered by group and name. Raises `ValueError` if two have the same name."""
+    """Return every command by name, ordered by group and name."""
     from nexus_cli.commands.slash_command import make_slash_command  # noqa: PLC0415  (a shell command makes none)
 
-    found: dict[str, Command] = {}
-    for module in pkgutil.iter_modules(__path__):
-        if module.name in SHARED:
-            continue
-        declared = import_module(f"{__name__}.{module.name}")
-        own = (declared.NOUN,) if hasattr(declared, "NOUN") else ()
-        for command in map(make_slash_command, (*own, *getattr(declared, "NOUNS", ()))):
-            taken = {name for other in found.values() for name in (other.name, *other.aliases)}
-            for name in taken.intersection((command.name, *command.aliases)):
-                raise ValueError(f"two commands are called /{name}")
-            found[command.name] = command
-    return dict(sorted(found.items(), key=lambda item: (GROUPS.index(item[1].group), item[0])))
+    files = [one.name for one in pkgutil.iter_modules(__path__) if one.name not in SHARED]
+    declared = [vars(import_module(f"{__name__}.{name}")) for name in files]
+    nouns = [noun for one in declared for noun in (*filter(None, (one.get("NOUN"),)), *one.get("NOUNS", ()))]
+    commands = sorted(map(make_slash_command, nouns), key=lambda one: (GROUPS.index(one.group), one.name))
+    return {one.name: one for one in commands}
 
 
 def parse(text: str) -> tuple[str, str] | None:

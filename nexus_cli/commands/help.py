@@ -57,15 +57,15 @@ def _value(command: Command) -> dict[str, Any]:
 
 def _explain(command: Command, verb: str) -> dict[str, Any]:
     """Return the value of one command, or of one of its verbs; raise `NexusError("usage", ...)` for another word."""
-    known, shown = {one.name: one for one in command.verbs}, _value(command)
+    known, shown = {one.name: one for one in reversed(command.verbs)}, _value(command)
     if verb in known:
         chosen = known[verb]
         shown["options"] = [(one.shown, one.option.help) for one in chosen.parameters if one.option.help]
-        idle = command.idle and not command.at_once(verb)
+        idle = command.idle and chosen.waits and chosen.authority is not Authority.READS
         own = {"usage": chosen.usage, "summary": "", "aliases": [], "idle": idle, "help": chosen.help}
         shown |= own if verb else {}
     elif verb:
-        named = ", ".join(filter(None, known))
+        named = ", ".join(filter(None, reversed(known)))
         why = f"its verbs are {named}" if named else "it has no verbs"
         raise usage_error("help", f"{command.name} {verb}", why, f"/help {command.name}")
     return shown

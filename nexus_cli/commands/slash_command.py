@@ -48,7 +48,7 @@ def make_slash_command(noun: Noun) -> Command:
         run,
         _usage(verbs),
         idle=noun.is_idle,
-        at_once=lambda rest: _reads(noun, rest),
+        at_once=lambda rest: _is_at_once(noun, rest),
         complete=None if takes_text_alone else lambda context: _complete(verbs, context),
         aliases=noun.aliases,
         is_first=noun.is_first,
@@ -107,10 +107,9 @@ def find_verb(noun: Noun, rest: str, context: CommandContext | None = None) -> t
     return verbs[0], rest
 
 
-def _reads(noun: Noun, rest: str) -> bool:
-    """True if a line reads, and so need not wait for a turn, or if its verb does not wait."""
-    verb, _ = find_verb(noun, rest)
-    return not verb.waits or (not verb.is_live and _find_authority(noun, rest) is Authority.READS)
+def _is_at_once(noun: Noun, rest: str) -> bool:
+    """True if a line need not wait for a turn: it reads, it is invalid, or its verb does not wait."""
+    return _find_authority(noun, rest) is Authority.READS or not find_verb(noun, rest)[0].waits
 
 
 def _find_authority(noun: Noun, rest: str, context: CommandContext | None = None) -> Authority:
@@ -120,9 +119,8 @@ def _find_authority(noun: Noun, rest: str, context: CommandContext | None = None
         if verb.is_local or verb.at_terminal or verb.authority is Authority.PERMITS:
             return Authority.PERMITS
         given = read_arguments(noun.name, verb, line)
-        return next(
-            (Authority.PERMITS for one in verb.parameters if one.option.permits and one.name in given), verb.authority
-        )
+        permits = any(one.option.permits and one.name in given for one in verb.parameters)
+        return Authority.PERMITS if permits else verb.authority
     except NexusError:
         return Authority.READS
 
