@@ -434,7 +434,7 @@ class EditorAgent:
                 raise NexusError("usage", f"option {config_id!r}", "there is none of this name", ", ".join(OPTIONS))
             if config_id != LEVEL and one.lock.locked():
                 raise NexusError("usage", f"the {config_id} is not changed", "a turn runs", "Try again after it")
-            if len(word.split()) != 1 or any(word == verb.name for verb in discover()[OPTIONS[config_id]].verbs):
+            if len(word.split()) != 1 or any(word == verb.name for verb in discover()[OPTIONS[MODEL]].verbs):
                 raise NexusError(
                     "usage", f"the {config_id} {word[:80]!r}", "it is no name of one", "Choose from the list"
                 )

@@ -1,4 +1,4 @@
-"""The slash commands: a file of this folder exports a `NOUN`, a tuple `COMMANDS`, or both, and is found by itself."""
+"""The slash commands: a file of this folder exports a `NOUN`, a tuple `NOUNS`, or both, and is found by itself."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from functools import cache
 from importlib import import_module
 
 from nexus_cli.commands.command import GROUPS, Command
-from nexus_cli.commands.verb import Noun
 from nexus_cli.core.errors import NexusError, nearest_name
 
 _LINE = re.compile(r"/+([\w-]*(?::[\w-]+)*)/?(?:[ \t]+(.*))?")
 _MESSAGE = re.compile(r"/+([\w-]+)\s+(.*)", re.DOTALL)
-SHARED = {"command", "arguments", "slash_command", "verb"}
+SHARED = {"command", "arguments", "own_guides", "shared_options", "slash_command", "verb"}
 """Files of this folder that declare no command."""
 _UNDO = "/undo takes back what a turn did to files, /rewind goes back to an earlier message, with files or without"
 _MENTION = "The model reads files itself; @FILE in a message attaches one"
@@ -46,22 +45,14 @@ PEER_COMMANDS: Mapping[str, str] = {
 
 @cache
 def discover() -> dict[str, Command]:
-    """Return every command by name, ordered by group and name. Raises `ValueError` if two have the same name."""
+    """Return every command by name, ordered by group and name."""
     from nexus_cli.commands.slash_command import make_slash_command  # noqa: PLC0415  (a shell command makes none)
 
-    found: dict[str, Command] = {}
-    for module in pkgutil.iter_modules(__path__):
-        if module.name in SHARED:
-            continue
-        declared = import_module(f"{__name__}.{module.name}")
-        nouns = (declared.NOUN,) if hasattr(declared, "NOUN") else ()
-        for one in (*getattr(declared, "COMMANDS", ()), *nouns):
-            command = make_slash_command(one) if isinstance(one, Noun) else one
-            taken = {name for other in found.values() for name in (other.name, *other.aliases)}
-            for name in taken.intersection((command.name, *command.aliases)):
-                raise ValueError(f"two commands are called /{name}")
-            found[command.name] = command
-    return dict(sorted(found.items(), key=lambda item: (GROUPS.index(item[1].group), item[0])))
+    files = [one.name for one in pkgutil.iter_modules(__path__) if one.name not in SHARED]
+    declared = [vars(import_module(f"{__name__}.{name}")) for name in files]
+    nouns = [noun for one in declared for noun in (*filter(None, (one.get("NOUN"),)), *one.get("NOUNS", ()))]
+    commands = sorted(map(make_slash_command, nouns), key=lambda one: (GROUPS.index(one.group), one.name))
+    return {one.name: one for one in commands}
 
 
 def parse(text: str) -> tuple[str, str] | None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Annotated
 
-from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.command import CommandContext
+from nexus_cli.commands.verb import Authority, Noun, Option, Verb
 from nexus_cli.config.added_folders import check_folder
 from nexus_cli.core.memo_kinds import ADDED_FOLDERS
 
 NOT_UNDONE = "/undo takes back edits there, not what commands change"
 
 
-async def add_folder(context: CommandContext, rest: str) -> None:
+async def add_folder(
+    context: CommandContext, path: Annotated[str, Option("DIR", "The folder.", is_argument=True, is_text=True)] = ""
+) -> None:
     """Work in a second folder too, or list these.
 
     DIR is read, searched, edited and guarded like the project, in this session and when it is resumed. Its settings and
@@ -20,11 +24,11 @@ async def add_folder(context: CommandContext, rest: str) -> None:
     """
     session = context.session
     permission, engine = session.dispatcher.permission, session.engine
-    if not rest:
+    if not path:
         context.say("\n".join(map(str, permission.added)) or "No added folders")
         return
     project = session.dispatcher.project_root
-    found: Path = await asyncio.to_thread(check_folder, rest, project, permission.added, "/add-dir")
+    found: Path = await asyncio.to_thread(check_folder, path, project, permission.added, "/add-dir")
     permission.added = (*permission.added, found)
     conversation, folders = engine.conversation, [str(one) for one in permission.added]
     conversation.memo(ADDED_FOLDERS, {"folders": folders})
@@ -32,4 +36,4 @@ async def add_folder(context: CommandContext, rest: str) -> None:
     context.say(f"Added {found}; {NOT_UNDONE}")
 
 
-COMMANDS = (Command("add-dir", "setup", add_folder, "[DIR]", idle=True),)
+NOUN = Noun("add-dir", "setup", (Verb(add_folder, authority=Authority.PERMITS),), is_idle=True)

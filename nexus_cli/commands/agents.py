@@ -192,8 +192,8 @@ NOUN = Noun(
     (
         Verb(show_agents, complete=_complete_workers),
         Verb(steer_worker, "steer", Authority.PERMITS, complete=_AT_WORK),
-        Verb(stop_worker, "stop", Authority.ACTS, complete=_AT_WORK),
-        Verb(review_worker, "review", Authority.ACTS, complete=partial(_complete_workers, to_review=True)),
+        Verb(stop_worker, "stop", complete=_AT_WORK),
+        Verb(review_worker, "review", complete=partial(_complete_workers, to_review=True)),
     ),
     "List the workers; open, steer, stop or review one.",
     aliases=("agent",),

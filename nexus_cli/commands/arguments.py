@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nexus_cli.commands.command import CommandContext, usage_error
+from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import Report, Source
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.project_settings import settings_in
@@ -63,19 +63,6 @@ async def wait_settled(work: Coroutine[Any, Any, T], stopped: Callable[[], objec
     except asyncio.CancelledError:
         stopped()
         return await asyncio.shield(task)
-
-
-def split_act(rest: str) -> tuple[str, str]:
-    """Split arguments into the first word in lower case and the text behind it."""
-    word, _, text = rest.partition(" ")
-    return word.casefold(), text.strip()
-
-
-def parse_choice(name: str, rest: str, known: Sequence[str]) -> str:
-    """Return `rest` as one of the `known` words, ignoring case."""
-    if rest.casefold() not in known:
-        raise usage_error(name, rest, f"it must be one of {', '.join(known)}")
-    return rest.casefold()
 
 
 def require_ledger(context: CommandContext) -> Ledger:

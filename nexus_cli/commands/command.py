@@ -1,10 +1,8 @@
 """A slash command, and the context that it runs in. Independent of the front end.
 
-A command is a record in the `COMMANDS` of a file of this folder; its help is the docstring of its function. It shows
-reports, which are values, by the name of their text form (`nexus_cli.reports.forms`).
-
-Most are made of the verbs of a noun (`nexus_cli.commands.verb`), which are shell commands too; the others are written
-here because they change the session or the screen.
+A command is made of the verbs of a noun (`nexus_cli.commands.slash_command`), of a guide of the person
+(`nexus_cli.commands.own_guides`), or by a Python plugin. It shows reports, which are values, by the name of their text
+form (`nexus_cli.reports.forms`).
 """
 
 from __future__ import annotations
@@ -150,16 +148,10 @@ class Command:
     """Other names, which `/help` does not list; see `nexus_cli.commands.find`."""
     is_first: bool = False
     """True for a command that beginners need: `/help` lists only these, `/help all` lists all."""
-    takes_message: bool = False
-    """Its argument may be a message of several lines."""
-    at_terminal: bool = False
-    """True if it needs only the person's terminal and no session: over --connect it runs in the client."""
-    is_local: bool = False
-    """True if it opens another session, or needs the files or the terminal of the person: it works in no client."""
     verbs: tuple[Verb, ...] = ()
-    """The verbs of its noun, where it is made of one."""
-    authority: Authority | Callable[[CommandContext, str], Authority] = Authority.PERMITS
-    """Its effect with these arguments: a client of a server may give it unless it permits."""
+    """The verbs of its noun; none of a guide or a plugin."""
+    authority_of: Callable[[CommandContext, str], Authority] = lambda context, rest: Authority.PERMITS
+    """Returns its effect with these arguments: a client of a server may give it unless it permits."""
 
     async def invoke(self, context: CommandContext, rest: str) -> None:
         """Run the command. Raises `NexusError("usage", ...)` for arguments that it does not take."""
@@ -167,14 +159,21 @@ class Command:
             raise usage_error(self.name, rest, "it takes no arguments")
         await self.run(context, rest)
 
-    def authority_of(self, context: CommandContext, rest: str) -> Authority:
-        """Return the effect of the command with these arguments."""
-        return self.authority if isinstance(self.authority, Authority) else self.authority(context, rest)
+    @property
+    def takes_message(self) -> bool:
+        """True if its argument may be a message of several lines."""
+        return any(one.option.is_message for verb in self.verbs for one in verb.parameters)
+
+    @property
+    def at_terminal(self) -> bool:
+        """True if it needs no session: over --connect it runs in the client."""
+        return any(verb.at_terminal for verb in self.verbs)
 
     @property
     def is_served(self) -> bool:
         """True if a client of a server may give the command, at least with some arguments."""
-        return not (self.is_local or self.at_terminal or self.authority is Authority.PERMITS)
+        own = [verb for verb in self.verbs if verb.is_local or verb.at_terminal or verb.authority is Authority.PERMITS]
+        return len(own) < len(self.verbs)
 
     @property
     def summary(self) -> str:

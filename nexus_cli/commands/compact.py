@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
-from nexus_cli.commands.verb import Authority
+from nexus_cli.commands.command import CommandContext, run_act, usage_error
+from nexus_cli.commands.verb import Noun, Option, Verb
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.session.acts.compaction import preview, uncompaction
 
-PREVIEW = "--preview"
-PREVIEWS = (PREVIEW, "-preview", "-p")
+PREVIEW = "preview"
 
 
-async def compact(context: CommandContext, rest: str) -> None:
+async def compact(
+    context: CommandContext,
+    instructions: Annotated[
+        str, Option("INSTRUCTIONS", "What the summary must keep.", is_argument=True, is_text=True)
+    ] = "",
+    is_preview: Annotated[
+        bool, Option(None, "Show the effect and the cost without sending anything.", "--preview -preview -p")
+    ] = False,
+) -> None:
     """Summarize older messages to free context.
 
-    INSTRUCTIONS tell the model what the summary must keep. Your messages and the record of files and commands are kept
-    automatically, and the replaced messages stay readable as a drop. A summary that fails or is not smaller changes
-    nothing. /uncompact undoes it. --preview (or -p) shows the effect and the cost without sending anything.
+    Your messages and the record of files and commands are kept automatically, and the replaced messages stay readable
+    as a drop. A summary that fails or is not smaller changes nothing. /uncompact undoes it.
     """
-    option, _, instructions = rest.partition(" ")
-    instructions = instructions.strip()
-    if option.lower() in PREVIEWS or rest == "preview":
-        await _preview(context, instructions)
+    if is_preview or instructions == PREVIEW:
+        await _preview(context, instructions if is_preview else "")
         return
+    option = instructions.partition(" ")[0]
     if option.startswith(("-", "\u2013", "\u2014")) and len(option) > 1:  # a dash alone is a list item
-        raise usage_error("compact", option, "no such option", f"Use /compact {PREVIEW}")
+        raise usage_error("compact", option, "no such option", f"Use /compact --{PREVIEW}")
 
     async def work() -> None:
-        for event in await context.session.compact(rest):
+        for event in await context.session.compact(instructions):
             context.feed(event)
 
     await context.busy("compacting", work())
@@ -43,7 +48,7 @@ async def _preview(context: CommandContext, instructions: str) -> None:
         context.show("compaction", value)
 
 
-async def uncompact(context: CommandContext, rest: str) -> None:
+async def uncompact(context: CommandContext) -> None:
     """Undo the last compaction.
 
     Restores the replaced messages to the window and keeps everything since. Repeat it to undo the one before. Refused,
@@ -61,17 +66,14 @@ def _cost(request: RequestPlan) -> str:
     return f"The next request hits the cache, except for about {new:,} tokens."
 
 
-COMMANDS = (
-    Command(
+NOUNS = (
+    Noun(
         "compact",
         "context",
-        compact,
-        "[--preview] [INSTRUCTIONS]",
-        idle=True,
-        complete=lambda context: (PREVIEW,),
+        (Verb(compact),),
         aliases=("summarize",),
         is_first=True,
-        authority=Authority.ACTS,
+        is_idle=True,
     ),
-    Command("uncompact", "context", uncompact, idle=True, authority=Authority.ACTS),
+    Noun("uncompact", "context", (Verb(uncompact),), is_idle=True),
 )

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from nexus_cli.commands.arguments import read_source, require_record
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextRecall
 from nexus_cli.engine.requests.drop_list import session_drops, window_drops
@@ -111,7 +111,7 @@ NOUN = Noun(
         Verb(list_or_show, places=("slash",), complete=_complete_drops),
         Verb(list_drops, of_session=True, places=("shell",)),
         Verb(show_drop, "show", of_session=True, complete=_complete_drops),
-        Verb(recall_drop, "recall", Authority.ACTS, complete=_complete_drops),
+        Verb(recall_drop, "recall", complete=_complete_drops),
     ),
     "List what was left out of requests, or print it.",
 )

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Annotated
 
 from nexus_cli.commands.arguments import read_source
-from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
+from nexus_cli.commands.command import CommandContext, usage_error
+from nexus_cli.commands.verb import Noun, Option, Source, Verb
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import SessionInfo
@@ -34,7 +34,7 @@ Raw = Annotated[bool, Option(None, "Keep secrets in the page of --html.")]
 Output = Annotated[str, Option("FILE", "Write to a new file instead of stdout.", "--output -o", least=0)]
 
 
-async def show_transcript(context: CommandContext, rest: str) -> None:
+async def show_transcript(context: CommandContext) -> None:
     """Show the whole session with full outputs.
 
     Opens your pager (`PAGER`, else less, where / searches) at the end. Compacted messages are included.
@@ -139,26 +139,27 @@ def _bare(name: str) -> bool:
     return bool(name) and not any(char in "./\\~" or char.isspace() for char in name)
 
 
-async def copy_answer(context: CommandContext, rest: str) -> None:
+async def copy_answer(
+    context: CommandContext,
+    number: Annotated[int | None, Option("N", "The number of a code block, from 1.", is_argument=True)] = None,
+) -> None:
     """Copy the last answer, or its Nth code block.
 
-    It is copied to the clipboard; code blocks are counted from 1.
+    It is copied to the clipboard.
     """
     answer = context.last_answer
     if not answer:
-        raise usage_error("copy", rest, "there is no answer yet")
-    if not rest:
+        raise usage_error("copy", "", "there is no answer yet")
+    if number is None:
         context.say(await context.copy(answer))
         return
-    if not (rest.isascii() and rest.isdigit() and 0 < len(rest) < 6):
-        raise usage_error("copy", rest, "expected the number of a code block")
     from markdown_it import MarkdownIt  # noqa: PLC0415  (slow, and loaded by then)
 
     blocks = [token.content for token in MarkdownIt("commonmark").parse(answer) if token.type == "fence"]
-    if not 1 <= int(rest) <= len(blocks):
+    if number > len(blocks):
         why = f"the last answer has {plural(len(blocks), 'code block') if blocks else 'no code block'}"
-        raise usage_error("copy", rest, why)
-    context.say(await context.copy(blocks[int(rest) - 1].removesuffix("\n")))
+        raise usage_error("copy", str(number), why)
+    context.say(await context.copy(blocks[number - 1].removesuffix("\n")))
 
 
 NOUN = Noun(
@@ -166,10 +167,10 @@ NOUN = Noun(
     "sessions",
     (
         Verb(export_session, has_json=False, places=("shell",)),
-        Verb(export_open_session, authority=Authority.ACTS, complete=lambda source: FORMATS),
+        Verb(export_open_session, complete=lambda source: FORMATS),
     ),
 )
-COMMANDS = (
-    Command("transcript", "sessions", show_transcript, authority=Authority.READS),
-    Command("copy", "run", copy_answer, "[N]", at_terminal=True),
+NOUNS = (
+    Noun("transcript", "sessions", (Verb(show_transcript),)),
+    Noun("copy", "run", (Verb(copy_answer, at_terminal=True),)),
 )

@@ -2,103 +2,95 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
+from typing import Annotated
 
-from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
-from nexus_cli.commands.verb import Authority
+from nexus_cli.commands.command import CommandContext, run_act, usage_error
+from nexus_cli.commands.verb import Noun, Option, Source, Verb
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.reports.goals import goals_report
 from nexus_cli.session.acts.goal import end_until, goal_closing, goal_setting, goal_until
 
-VERBS = ("done", "drop")
+DONE, DROP = "done", "drop"
 LISTS = ("list", "show")
-"""Verbs that list the goals if they are the only word."""
+"""Words that list the goals if they stand alone."""
 MEANT = {
-    **dict.fromkeys(("finish", "finished", "complete", "completed", "close", "check"), "done"),
-    **dict.fromkeys(("clear", "remove", "delete", "del", "rm", "cancel", "forget"), "drop"),
+    **dict.fromkeys(("finish", "finished", "complete", "completed", "close", "check"), DONE),
+    **dict.fromkeys(("clear", "remove", "delete", "del", "rm", "cancel", "forget"), DROP),
 }
 """Synonyms of the verbs."""
 NEAR = 0.7
 ID = re.compile(r"g\d+", re.IGNORECASE)
 SEPARATORS = re.compile(r"[\s,;]+")
-UNTIL = re.compile(r"(?:^|\s)--until(?:=|\s|$)")
-QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)\"""")
-CLEAR = "clear"
+Ids = Annotated[list[str], Option("ID", "The goal or step, or several: g1 g2.", is_argument=True)]
 
 
-async def set_goal(context: CommandContext, rest: str) -> None:
+async def set_goal(
+    context: CommandContext,
+    text: Annotated[str, Option("TEXT", "What is to be reached.", is_argument=True, is_text=True)] = "",
+    until: Annotated[
+        str, Option("COMMAND", "Work on until COMMAND exits 0; quote it in front of TEXT.", is_text=True)
+    ] = "",
+) -> None:
     """Set a goal, or list the goals.
 
-    The model breaks a goal down into steps, in a separate request, and sees it as long as it is open. /goal done ID and
-    /goal drop ID, with one or more ids, remove goals or steps; /goal alone lists them.
+    The model breaks a goal down into steps, in a separate request, and sees it as long as it is open. /goal alone lists
+    the goals.
 
     With --until the model works on until the command exits 0, within the limits of a turn; it stops when two rounds
-    bring nothing new. /goal clear ends that.
+    bring nothing new.
     """
-    if parts := _split_until(rest):
-        text, command = parts
-        await run_act(context, "goals", goal_until(text, command))
-        context.show("goals", goals_report(context.session.state))
+    if until:
+        text = text or f"Make `{one_line(until)}` exit 0."
+        await run_act(context, "goals", goal_until(text, until))
+    elif text and text.casefold() not in LISTS:
+        _check_words(text)
+        await _set(context, text)
+    context.show("goals", goals_report(context.session.state))
+    if until:
         context.start(text, typed=True)
-        return
-    if rest == CLEAR:
-        if not (command := end_until(context.session.state)):
-            raise usage_error("goal", rest, "no goal has a command that must pass", "/goal drop ID drops a goal")
-        running = " The running round goes on to its end; Esc stops it." if context.session.busy else ""
-        context.say(f"No longer works until `{one_line(command)}` exits 0.{running}")
-        return
-    first, *names = list(filter(None, SEPARATORS.split(rest.casefold()))) or [rest or LISTS[0]]
-    if names or first not in LISTS:
-        if verb := _verb(rest, first, names):
-            await run_act(context, "goals", goal_closing(names, verb))
-        else:
-            await _set(context, rest)
+
+
+async def finish_goals(context: CommandContext, ids: Ids) -> None:
+    """Mark goals or steps as done."""
+    await _close(context, ids, DONE)
+
+
+async def drop_goals(context: CommandContext, ids: Ids) -> None:
+    """Drop goals or steps."""
+    await _close(context, ids, DROP)
+
+
+async def end_work(context: CommandContext) -> None:
+    """No longer work until a command passes; a running round goes on to its end."""
+    if not (command := end_until(context.session.state)):
+        raise usage_error("goal", "clear", "no goal has a command that must pass", "/goal drop ID drops a goal")
+    running = " The running round goes on to its end; Esc stops it." if context.session.busy else ""
+    context.say(f"No longer works until `{one_line(command)}` exits 0.{running}")
+
+
+async def _close(context: CommandContext, ids: Sequence[str], verb: str) -> None:
+    """Close goals, and list what is left."""
+    names = [name for one in ids for name in SEPARATORS.split(one.casefold()) if name]
+    if not all(map(ID.fullmatch, names)):
+        hint = f"/goal lists them; put another word before {verb} if it begins the text of a goal"
+        raise usage_error("goal", f"{verb} {' '.join(ids)}", f"{verb} takes only ids, such as /goal {verb} g1 g2", hint)
+    await run_act(context, "goals", goal_closing(names, verb))
     context.show("goals", goals_report(context.session.state))
 
 
-def _split_until(rest: str) -> tuple[str, str] | None:
-    """Split `TEXT --until COMMAND`, or `--until 'COMMAND' TEXT`; None without the option. The command may be quoted.
-
-    Raises `NexusError("usage", ...)` without a command, or with half a quote.
-    """
-    found = UNTIL.search(rest)
-    if found is None:
-        return None
-    text, command = rest[: found.start()].strip(), rest[found.end() :].strip()
-    quoted = QUOTED.match(command)
-    if quoted and not (text and command[quoted.end() :].strip()):
-        text = text or command[quoted.end() :].strip()
-        command = quoted[1] if quoted[2] is None else re.sub(r"\\(.)", r"\1", quoted[2])
-    if quoted is None and command[:1] in ("'", '"'):
-        raise usage_error("goal", rest, f"the quote {command[0]} is not closed", "/goal TEXT --until 'COMMAND'")
-    if not command.strip():
-        raise usage_error("goal", rest, "the command is missing", "/goal TEXT --until 'COMMAND'")
-    return text or f"Make `{one_line(command)}` exit 0.", command.strip()
-
-
-def _verb(rest: str, first: str, names: Sequence[str]) -> str:
-    """Parse the verb that `rest` begins with, "" if it is the text of a goal. Raises `NexusError("usage", ...)` for a
-    misspelt verb or id, because setting a goal costs a request."""
+def _check_words(text: str) -> None:
+    """Raise `NexusError("usage", ...)` for a misspelt verb or an id alone, because setting a goal costs a request."""
+    first, *names = filter(None, SEPARATORS.split(text.casefold()))
     ids = [name for name in names if ID.fullmatch(name)]
     if ID.fullmatch(first) and not names:
-        raise usage_error("goal", rest, "the action is missing", f"/goal done {first} or /goal drop {first}")
-    if first in VERBS:
-        if not names:
-            raise usage_error("goal", rest, f"the goal is missing: /goal {first} ID")
-        if len(ids) < len(names):
-            hint = f"/goal lists them; put another word before {first} if it begins the text of a goal"
-            raise usage_error("goal", rest, f"{first} takes only ids, such as /goal {first} g1 g2", hint)
-        return first
-    near = MEANT.get(first) or next(iter(difflib.get_close_matches(first, VERBS, 1, NEAR)), "")
+        raise usage_error("goal", text, "the action is missing", f"/goal done {first} or /goal drop {first}")
+    near = MEANT.get(first) or nearest_name(first, (DONE, DROP), NEAR)
     if near and (ids or not names):
-        right = f"/goal {near} {' '.join(ids) or 'ID'}"
-        raise usage_error(
-            "goal", rest, f"{first} is not an action, the nearest is {near}: {right}", "/goal lists the ids"
-        )
-    return ""
+        why = f"{first} is not an action, the nearest is {near}: /goal {near} {' '.join(ids) or 'ID'}"
+        raise usage_error("goal", text, why, "/goal lists the ids")
 
 
 async def _set(context: CommandContext, text: str) -> None:
@@ -112,21 +104,19 @@ async def _set(context: CommandContext, text: str) -> None:
         context.say("Stopped: the goal is saved without steps.")
 
 
-def _complete_goal(context: CommandContext) -> Sequence[str]:
-    goals = goals_report(context.session.state)["goals"]
-    known = [one["id"] for goal in goals for one in (goal, *goal["steps"]) if not one["done"]]
-    return [f"{verb} {name}" for verb in VERBS for name in known] or VERBS
+def _complete_ids(source: Source) -> Sequence[str]:
+    goals = goals_report(source.live.state)["goals"] if source.live else ()
+    return [one["id"] for goal in goals for one in (goal, *goal["steps"]) if not one["done"]]
 
 
-COMMANDS = (
-    Command(
-        "goal",
-        "run",
-        set_goal,
-        "[TEXT [--until COMMAND] | done ID... | drop ID... | clear]",
-        idle=True,
-        at_once=lambda rest: rest == CLEAR,
-        complete=_complete_goal,
-        authority=Authority.ACTS,
+NOUN = Noun(
+    "goal",
+    "run",
+    (
+        Verb(set_goal),
+        Verb(finish_goals, DONE, complete=_complete_ids),
+        Verb(drop_goals, DROP, complete=_complete_ids),
+        Verb(end_work, "clear", waits=False, fits=lambda context, words: not words),
     ),
+    is_idle=True,
 )

@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Annotated, Any
 
 from nexus_cli.commands import find
 from nexus_cli.commands.arguments import apply_settings, has_sent_request
 from nexus_cli.commands.command import GROUPS, Command, CommandContext, usage_error
 from nexus_cli.commands.model import describe_cache_miss
+from nexus_cli.commands.verb import Authority, Noun, Option, Verb
 from nexus_cli.reports.help import KEYS
 
-ALL = "all"
 
-
-async def show_help(context: CommandContext, rest: str) -> None:
+async def show_help(
+    context: CommandContext,
+    name: Annotated[str, Option("COMMAND", "The command to explain.", is_argument=True)] = "",
+    verb: Annotated[str, Option("VERB", "Explain this verb of it, with its options.", is_argument=True)] = "",
+) -> None:
     """List the commands and keys, or explain a command.
 
-    Without an argument the ten that one needs are explained, the others named; `all` explains every one, and the keys.
-    A verb behind the name is explained with its options.
+    Without an argument the ten that one needs are explained, the others named.
     """
-    commands = list(context.commands.values())
-    if rest.casefold() == ALL:
-        by_group = [(group, [one for one in commands if one.group == group]) for group in GROUPS]
-        groups = [{"name": group, "commands": list(map(_value, found))} for group, found in by_group if found]
-        context.show("help", {"version": 1, "groups": groups, "keys": KEYS})
-    elif rest:
-        name, _, verb = rest.removeprefix("/").partition(" ")
-        context.show("help", {"version": 1, "command": _explain(find(name, context.commands), verb.strip())})
-    else:
-        first = [one for one in commands if one.is_first]
-        others = [
-            (group, [one.name for one in commands if one.group == group and one not in first]) for group in GROUPS
-        ]
-        groups = [{"name": "", "commands": [_value(one) | {"usage": ""} for one in first]}]
-        more = [{"name": group, "names": names} for group, names in others if names]
-        context.show("help", {"version": 1, "groups": groups, "more": more})
+    if name:
+        command = find(name.removeprefix("/"), context.commands)
+        context.show("help", {"version": 1, "command": _explain(command, verb)})
+        return
+    first = [_value(one) | {"usage": ""} for one in context.commands.values() if one.is_first]
+    others = _group(one for one in context.commands.values() if not one.is_first)
+    more = [{"name": group, "names": [one.name for one in found]} for group, found in others]
+    context.show("help", {"version": 1, "groups": [{"name": "", "commands": first}], "more": more})
+
+
+async def explain_all(context: CommandContext) -> None:
+    """Explain every command, and the keys."""
+    groups = [{"name": name, "commands": [*map(_value, found)]} for name, found in _group(context.commands.values())]
+    context.show("help", {"version": 1, "groups": groups, "keys": KEYS})
+
+
+def _group(commands: Iterable[Command]) -> Iterable[tuple[str, Iterable[Command]]]:
+    """Return the commands of each group that has any."""
+    return groupby(sorted(commands, key=lambda one: GROUPS.index(one.group)), lambda one: one.group)
 
 
 def _value(command: Command) -> dict[str, Any]:
@@ -51,24 +57,26 @@ def _value(command: Command) -> dict[str, Any]:
 
 def _explain(command: Command, verb: str) -> dict[str, Any]:
     """Return the value of one command, or of one of its verbs; raise `NexusError("usage", ...)` for another word."""
-    known = {one.name: one for one in command.verbs if one.name}
-    if not verb:
-        return _value(command)
-    if verb not in known:
-        why = f"its verbs are {', '.join(known)}" if known else "it has no verbs"
+    known, shown = {one.name: one for one in reversed(command.verbs)}, _value(command)
+    if verb in known:
+        chosen = known[verb]
+        shown["options"] = [(one.shown, one.option.help) for one in chosen.parameters if one.option.help]
+        idle = command.idle and chosen.waits and chosen.authority is not Authority.READS
+        own = {"usage": chosen.usage, "summary": "", "aliases": [], "idle": idle, "help": chosen.help}
+        shown |= own if verb else {}
+    elif verb:
+        named = ", ".join(filter(None, reversed(known)))
+        why = f"its verbs are {named}" if named else "it has no verbs"
         raise usage_error("help", f"{command.name} {verb}", why, f"/help {command.name}")
-    chosen = known[verb]
-    options = [(one.shown, one.option.help) for one in chosen.parameters if one.option.help]
-    shown = {"name": command.name, "usage": chosen.usage, "summary": "", "aliases": [], "idle": command.idle}
-    return shown | {"help": chosen.help, "options": options}
+    return shown
 
 
 def _complete_help(context: CommandContext) -> Sequence[str]:
     verbs = [f"{one.name} {verb.name}" for one in context.commands.values() for verb in one.verbs if verb.name]
-    return [ALL, *context.commands, *verbs]
+    return [*context.commands, *verbs]
 
 
-async def reload(context: CommandContext, rest: str) -> None:
+async def reload(context: CommandContext) -> None:
     """Read settings and instructions again.
 
     Reads config.toml and NEXUS.md (or AGENTS.md), which apply from the next request on. Model and effort of the session
@@ -83,7 +91,7 @@ async def reload(context: CommandContext, rest: str) -> None:
         context.say("Instructions will be loaded with your first message.")
 
 
-async def leave(context: CommandContext, rest: str) -> None:
+async def leave(context: CommandContext) -> None:
     """Leave nexus; the session is kept.
 
     A running turn is stopped first.
@@ -91,8 +99,12 @@ async def leave(context: CommandContext, rest: str) -> None:
     context.leave()
 
 
-COMMANDS = (
-    Command("help", "setup", show_help, "[all | COMMAND [VERB]]", complete=_complete_help, at_terminal=True),
-    Command("reload", "setup", reload, idle=True),
-    Command("exit", "sessions", leave, aliases=("quit", "q"), at_terminal=True),
+NOUNS = (
+    Noun(
+        "help",
+        "setup",
+        (Verb(show_help, at_terminal=True, complete=_complete_help), Verb(explain_all, "all", at_terminal=True)),
+    ),
+    Noun("reload", "setup", (Verb(reload, authority=Authority.PERMITS),), is_idle=True),
+    Noun("exit", "sessions", (Verb(leave, at_terminal=True),), aliases=("quit", "q")),
 )

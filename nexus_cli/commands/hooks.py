@@ -1,22 +1,17 @@
-"""`/hooks`: the commands that run at the events of a session."""
+"""The commands that run at the events of a session."""
 
 from __future__ import annotations
 
-import asyncio
-
-from nexus_cli.commands.command import Command, CommandContext
-from nexus_cli.commands.verb import Authority
-from nexus_cli.reports.hooks import hooks_report
+from nexus_cli.commands.verb import Noun, Report, Source, Verb
+from nexus_cli.reports.hooks import HooksReport, hooks_report
 
 
-async def show_hooks(context: CommandContext, rest: str) -> None:
+def list_hooks(source: Source) -> Report[HooksReport]:
     """List hooks with their source and state.
 
     Yours are in config.toml; those of a project run once it is trusted (`nexus docs hooks`).
     """
-    hooks = await asyncio.to_thread(hooks_report, context.session.folder, context.settings.hook)
-    context.show("hooks", {"version": 1, "hooks": hooks})
+    return Report("hooks", {"version": 1, "hooks": hooks_report(source.folder(), source.settings().hook)}, whole=True)
 
 
-COMMANDS = (Command("hooks", "setup", show_hooks, authority=Authority.READS),)
-"""The command."""
+NOUN = Noun("hooks", "setup", (Verb(list_hooks, opens="nothing"),), "Show the commands that run at events.")

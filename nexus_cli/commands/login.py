@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from typing import Annotated
 
-from nexus_cli.commands.command import Choice, Command, CommandContext
+from nexus_cli.commands.command import Choice, CommandContext
+from nexus_cli.commands.verb import Authority, Noun, Option, Verb
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.redact_secrets import protect_secret
@@ -14,13 +16,15 @@ from nexus_cli.provider.key_shapes import SHAPES, find_provider, find_subscripti
 from nexus_cli.provider.model_table import provider_of
 
 
-async def log_in(context: CommandContext, rest: str) -> None:
+async def log_in(
+    context: CommandContext, name: Annotated[str, Option("PROVIDER", "Whose key it is.", is_argument=True)] = ""
+) -> None:
     """Store an API key, and use it from now on.
 
     Without PROVIDER, choose one from a list. The key is not shown; Esc cancels. It is stored as by `nexus login`: in
     the system's keyring, else in a file that only you can read.
     """
-    provider = _named_provider(rest) if rest else await _choose_provider(context)
+    provider = _named_provider(name) if name else await _choose_provider(context)
     key = await _ask_key(context, provider) if provider else ""
     if not key:
         context.say("Cancelled. No key was stored.")
@@ -70,8 +74,10 @@ async def _ask_key(context: CommandContext, provider: str) -> str:
     return ""
 
 
-COMMANDS = (
-    Command(
-        "login", "setup", log_in, "[PROVIDER]", idle=True, complete=lambda context: tuple(SHAPES), aliases=("connect",)
-    ),
+NOUN = Noun(
+    "login",
+    "setup",
+    (Verb(log_in, authority=Authority.PERMITS, complete=lambda source: tuple(SHAPES)),),
+    aliases=("connect",),
+    is_idle=True,
 )

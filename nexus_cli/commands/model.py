@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import parse_choice, resume_options
-from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
+from nexus_cli.commands.arguments import resume_options
+from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings_file import write_setting
@@ -135,24 +135,26 @@ def _label(row: Mapping[str, Any], present: str) -> str:
 _CHOICES = (DEFAULT_EFFORT, *EFFORTS)
 
 
-async def set_effort(context: CommandContext, rest: str) -> None:
+async def set_effort(
+    context: CommandContext,
+    level: Annotated[str, Option("LEVEL", "The level from now on.", is_argument=True, choices=_CHOICES)] = "",
+) -> None:
     """Set how much the model thinks.
 
     The levels are none, minimal, low, medium, high, xhigh and max; not every model supports all of them. `default` is
     the model's own level.
     """
     present = context.session.status().effort
-    if not rest:
+    if not level:
         if effort_notice(context.session.model, EFFORTS[0]):
             context.say(
                 f"{context.session.model} has no effort levels that nexus knows; choose another model with /model."
             )
             return
         title = f"Effort: {present or DEFAULT_EFFORT}."
-        rest = await context.choose(title, [Choice(level, level) for level in _CHOICES]) or ""
-        if not rest:
+        level = await context.choose(title, [Choice(one, one) for one in _CHOICES]) or ""
+        if not level:
             return
-    level = parse_choice("effort", rest, _CHOICES)
     if level == (present or DEFAULT_EFFORT):
         context.say(f"Effort is already {level}.")
         return
@@ -170,7 +172,7 @@ NOUN = Noun(
     "model",
     "setup",
     (
-        Verb(set_model, "", Authority.ACTS, complete=_complete_models),
+        Verb(set_model, complete=_complete_models),
         Verb(list_models, "list", opens="nothing"),
         Verb(show_model, "show", opens="nothing", complete=_complete_models),
         Verb(use_model, "use", Authority.PERMITS, "nothing", complete=_complete_models),
@@ -180,8 +182,4 @@ NOUN = Noun(
     is_first=True,
     is_idle=True,
 )
-COMMANDS = (
-    Command(
-        "effort", "setup", set_effort, "[LEVEL]", idle=True, complete=lambda context: _CHOICES, authority=Authority.ACTS
-    ),
-)
+NOUNS = (Noun("effort", "setup", (Verb(set_effort),), is_idle=True),)

@@ -7,7 +7,6 @@ import inspect
 import os
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from nexus_cli.commands import discover as list_commands
 from nexus_cli.commands.arguments import resume_options
 from nexus_cli.commands.command import OWN, Command, CommandContext
 from nexus_cli.commands.model import describe_cache_miss
-from nexus_cli.commands.verb import Authority
 from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.elide import one_line
@@ -85,7 +83,9 @@ def _guard_command(command: Command, plugin: str) -> Command:
 
     text, _, more = command.help.partition("\n")
     call.__doc__ = f"{text.removesuffix('.')} (plugin {plugin}).\n{more}"
-    return replace(command, run=call, group=OWN, complete=None, authority=Authority.PERMITS)
+    return Command(
+        command.name, OWN, call, command.usage, command.idle, aliases=command.aliases, is_first=command.is_first
+    )
 
 
 def describe_taken(cwd: Path, built_in: Collection[str]) -> str:
@@ -136,7 +136,3 @@ async def _use_model(context: CommandContext, guide: Skill) -> Callable[[], Awai
             context.say(f"model {model} again. {await describe_cache_miss(context)}".rstrip())
 
     return switch_back
-
-
-COMMANDS: tuple[Command, ...] = ()
-"""None of its own."""

@@ -3,43 +3,64 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated
 
-from nexus_cli.commands.arguments import parse_choice
-from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.commands.verb import Authority
-from nexus_cli.core.limits import LEVELS, PLAN, Limits, parse_level
+from nexus_cli.commands.command import CommandContext, usage_error
+from nexus_cli.commands.verb import Authority, Noun, Option, Verb
+from nexus_cli.core.limits import ASK, LEVELS, PLAN, Limits, parse_level
 from nexus_cli.reports.permissions import describe_level, permissions_report
 from nexus_cli.session.session import Session
 
-EDITS = ("allow", "ask", "deny", "remove")
-"""Actions of `/permissions` on a rule."""
+Rule = Annotated[str, Option("RULE", "A tool, or TOOL(PATTERN): bash(npm test *).", is_argument=True, is_text=True)]
 
 
-async def set_permissions(context: CommandContext, rest: str) -> None:
+async def set_permissions(
+    context: CommandContext,
+    level: Annotated[str, Option("LEVEL", "What runs without asking from now on.", is_argument=True)] = "",
+) -> None:
     """Show or set what runs without asking.
 
     Also lists the rules and the permissions you granted for the session. ask: reading inside the project, and read-only
     commands. edit: also editing inside it. auto: also commands confined to the project, without network. all:
     everything, unconfined. plan: read-only; the model proposes a plan (see /plan).
-
-    allow RULE, ask RULE and deny RULE add a rule to your settings and remove RULE removes it, with immediate effect:
-    allow bash(npm test *). remove also revokes a permission granted for the session, by its listed name.
     """
     session = context.session
-    verb, _, rule = rest.partition(" ")
-    if not rest:
+    if not level:
         context.show("permissions", await asyncio.to_thread(permissions_report, session.state))
-    elif _edits_rules(rest):
-        if not rule.strip():
-            raise usage_error("permissions", rest, "which rule", "For instance: /permissions allow bash(npm test *)")
-        await context.commands["rules"].run(context, f"remove {rule.strip()}" if verb == "remove" else f"add {rest}")
-    else:
-        level = parse_choice("permissions", parse_level(rest), (PLAN, *LEVELS))
-        session.set_level(level)
-        now = session.status().allow
-        held = "" if now == level else f" {level} is more than {_describe_limit(session, level)}."
-        runs = await asyncio.to_thread(describe_level, session.state, now)
-        context.say(f"permissions {now}: {runs}.{held}")
+        return
+    asked, known = parse_level(level), (PLAN, *LEVELS)
+    if asked not in known:
+        raise usage_error("permissions", level, f"it must be one of {', '.join(known)}")
+    session.set_level(asked)
+    now = session.status().allow
+    held = "" if now == asked else f" {asked} is more than {_describe_limit(session, asked)}."
+    runs = await asyncio.to_thread(describe_level, session.state, now)
+    context.say(f"permissions {now}: {runs}.{held}")
+
+
+async def allow(context: CommandContext, rule: Rule) -> None:
+    """Add a rule that allows calls to your settings, with immediate effect."""
+    await context.commands["rules"].run(context, f"add allow {rule}")
+
+
+async def ask(
+    context: CommandContext,
+    rule: Annotated[
+        str, Option("[RULE]", "A tool, or TOOL(PATTERN).", is_argument=True, is_text=True, permits=True)
+    ] = "",
+) -> None:
+    """Add a rule that has calls ask you; without RULE set the level ask."""
+    await (context.commands["rules"].run(context, f"add ask {rule}") if rule else set_permissions(context, ASK))
+
+
+async def deny(context: CommandContext, rule: Rule) -> None:
+    """Add a rule that denies calls to your settings, with immediate effect."""
+    await context.commands["rules"].run(context, f"add deny {rule}")
+
+
+async def remove(context: CommandContext, rule: Rule) -> None:
+    """Remove a rule, or revoke a permission granted for the session, by its listed name."""
+    await context.commands["rules"].run(context, f"remove {rule}")
 
 
 def _describe_limit(session: Session, level: str) -> str:
@@ -50,21 +71,16 @@ def _describe_limit(session: Session, level: str) -> str:
     return "your settings allow"
 
 
-def _edits_rules(rest: str) -> bool:
-    """True if the arguments are an action on a rule; `ask` alone is a level."""
-    verb, _, rule = rest.partition(" ")
-    return verb in EDITS and bool(rule.strip() or verb not in LEVELS)
-
-
-COMMANDS = (
-    Command(
-        "permissions",
-        "setup",
-        set_permissions,
-        "[LEVEL | allow|ask|deny|remove RULE]",
-        complete=lambda context: (PLAN, *LEVELS, *EDITS),
-        aliases=("approvals",),
-        is_first=True,
-        authority=lambda context, rest: Authority.PERMITS if _edits_rules(rest) else Authority.ACTS,
+NOUN = Noun(
+    "permissions",
+    "setup",
+    (
+        Verb(set_permissions, complete=lambda source: (PLAN, *LEVELS)),
+        Verb(allow, "allow", Authority.PERMITS),
+        Verb(ask, "ask"),
+        Verb(deny, "deny", Authority.PERMITS),
+        Verb(remove, "remove", Authority.PERMITS),
     ),
+    aliases=("approvals",),
+    is_first=True,
 )

@@ -3,57 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
-from nexus_cli.commands.verb import Authority
+from nexus_cli.commands.command import CommandContext, run_act
+from nexus_cli.commands.verb import Noun, Option, Source, Verb
 from nexus_cli.engine.compaction.pins import has_pin, list_pins
 from nexus_cli.engine.requests.user_messages import newest_messages
 from nexus_cli.reports.pins import pins_report
 from nexus_cli.session.acts.compaction import pin, unpin
+from nexus_cli.session.session import Session
 
-REMOVE = "remove"
 MESSAGES = 10
 """Number of the person's messages that are listed."""
 
 
-async def pin_text(context: CommandContext, rest: str) -> None:
+async def pin_text(
+    context: CommandContext,
+    text: Annotated[str, Option("TEXT", "The text, or the number of a message.", is_argument=True, is_text=True)] = "",
+) -> None:
     """Keep a text or a message through every compaction.
 
     A number means that message, anything else is the text itself. Pins are kept word for word below the summary,
     together in at most 5 % of the budget. Without an argument, lists the pins, and your newest messages with their
-    numbers. remove ID removes a pin; the number of its message or a part of its text works too.
+    numbers.
     """
-    word, _, named = rest.partition(" ")
-    if word.casefold() == REMOVE and (" " not in named.strip() or has_pin(context.session.context.conversation, named)):
-        if not named.strip():
-            raise usage_error("pin", REMOVE, "the ID is missing", "/pin lists them")
-        await run_act(context, "unpinning", unpin(named.strip()))
-        return
-    if not rest:
-        context.show("pins", {**pins_report(context.session.state), "messages": _list_messages(context)})
-        return
-    await run_act(context, "pinning", pin(rest))
+    if text:
+        await run_act(context, "pinning", pin(text))
+    else:
+        context.show("pins", {**pins_report(context.session.state), "messages": _list_messages(context.session)})
 
 
-def _list_messages(context: CommandContext) -> list[dict[str, Any]]:
-    return newest_messages(context.session.context.conversation, MESSAGES)
+async def remove_pin(
+    context: CommandContext,
+    named: Annotated[str, Option("ID", "The pin, its message, or part of its text.", is_argument=True, is_text=True)],
+) -> None:
+    """Remove a pin: by its ID, the number of its message, or a part of its text.
+
+    Several words that are no part of a pin are a text to pin.
+    """
+    await run_act(context, "unpinning", unpin(named))
 
 
-def _complete_pin(context: CommandContext) -> Sequence[str]:
-    """Return the numbers of the person's newest messages, newest first, then the arguments that remove each pin."""
-    numbers = [str(one["entry"]) for one in reversed(_list_messages(context))]
-    return [*numbers, *(f"{REMOVE} {one.pin}" for one in list_pins(context.session.context.conversation))]
+def _is_pin(context: CommandContext | None, named: str) -> bool:
+    """True if the words behind `remove` are meant for a pin."""
+    return " " not in named or (context is not None and has_pin(context.session.context.conversation, named))
 
 
-COMMANDS = (
-    Command(
-        "pin",
-        "context",
-        pin_text,
-        "[TEXT | MESSAGE | remove ID]",
-        idle=True,
-        complete=_complete_pin,
-        authority=Authority.ACTS,
+def _list_messages(session: Session) -> list[dict[str, Any]]:
+    return newest_messages(session.context.conversation, MESSAGES)
+
+
+def _complete_messages(source: Source) -> Sequence[str]:
+    """Return the numbers of the person's newest messages, newest first."""
+    return [str(one["entry"]) for one in reversed(_list_messages(source.live))] if source.live else ()
+
+
+def _complete_pins(source: Source) -> Sequence[str]:
+    return [one.pin for one in list_pins(source.live.context.conversation)] if source.live else ()
+
+
+NOUN = Noun(
+    "pin",
+    "context",
+    (
+        Verb(pin_text, complete=_complete_messages),
+        Verb(
+            remove_pin,
+            "remove",
+            complete=_complete_pins,
+            fits=_is_pin,
+        ),
     ),
+    is_idle=True,
 )

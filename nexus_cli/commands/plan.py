@@ -2,44 +2,50 @@
 
 from __future__ import annotations
 
-from nexus_cli.commands import schedule
-from nexus_cli.commands.command import Command, CommandContext
-from nexus_cli.commands.slash_command import make_slash_command
-from nexus_cli.commands.verb import Authority
+from typing import Annotated
+
+from nexus_cli.commands.command import CommandContext
+from nexus_cli.commands.schedule import is_schedule
+from nexus_cli.commands.verb import Authority, Noun, Option, Verb
 from nexus_cli.core.limits import PLAN
 
 
-async def plan_mode(context: CommandContext, rest: str) -> None:
+async def plan_mode(
+    context: CommandContext,
+    text: Annotated[str, Option("TEXT", "The first message.", is_argument=True, is_text=True, is_message=True)] = "",
+) -> None:
     """Turn plan mode on or off.
 
-    In plan mode the model is read-only and proposes a plan, which you can then approve. TEXT is the first message.
-    Shift+Tab reaches plan mode too. /schedule runs work at a set time.
+    In plan mode the model is read-only and proposes a plan, which you can then approve. Shift+Tab reaches plan mode
+    too.
     """
-    if schedule.is_schedule(context, rest):
-        await make_slash_command(schedule.NOUN).run(context, rest)
-        return
     session = context.session
     is_on = session.status().allow == PLAN
-    if is_on and not rest:
+    if is_on and not text:
         level = session.leave_plan()
         context.say(f"Plan mode is off. Permission level: {level}.")
         return
     if not is_on:
         session.set_level(PLAN)
         context.say("Plan mode is on: read-only; the model proposes a plan. /plan turns it off.")
-    if rest:
-        context.start(rest, typed=True)
+    if text:
+        context.start(text, typed=True)
 
 
-COMMANDS = (
-    Command(
-        "plan",
-        "run",
-        plan_mode,
-        "[TEXT]",
-        idle=True,
-        is_first=True,
-        takes_message=True,
-        authority=lambda context, rest: Authority.PERMITS if schedule.is_schedule(context, rest) else Authority.ACTS,
+async def schedule_work(
+    context: CommandContext, words: Annotated[str, Option("WORDS", is_argument=True, is_text=True)]
+) -> None:
+    """Work at a set time is for /schedule; this command takes its verbs too."""
+    await context.commands["schedule"].run(context, words)
+
+
+NOUN = Noun(
+    "plan",
+    "run",
+    (
+        Verb(plan_mode),
+        Verb(schedule_work, authority=Authority.PERMITS, fits=is_schedule),
     ),
+    is_first=True,
+    is_idle=True,
 )

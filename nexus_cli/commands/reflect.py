@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from nexus_cli.commands.command import Command, CommandContext, run_act
+from nexus_cli.commands.command import CommandContext, run_act
+from nexus_cli.commands.verb import Authority, Noun, Verb
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.memory import list_proposals
 from nexus_cli.session.acts.memory import reflection
 
 
-async def reflect(context: CommandContext, rest: str) -> None:
+async def reflect(context: CommandContext) -> None:
     """Have the model review its work and save lessons.
 
     The lessons are saved to memory, slot agent; those that you did not state yourself wait there until you accept them
@@ -32,4 +33,4 @@ def _list_proposals(context: CommandContext) -> list[str]:
         return []
 
 
-COMMANDS = (Command("reflect", "run", reflect, idle=True),)
+NOUN = Noun("reflect", "run", (Verb(reflect, authority=Authority.PERMITS),), is_idle=True)

@@ -6,12 +6,12 @@ import asyncio
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.arguments import require_ledger, require_record, wait_settled
-from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
+from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.sessions import one_line_title, reopen_fork
-from nexus_cli.commands.verb import Authority
+from nexus_cli.commands.verb import Noun, Option, Verb
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.json_types.report_types import MovedHead, UndoReport
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 BOTH, CONVERSATION, FILES = "both", "conversation", "files"
 _SOFT = "git reset --soft "
-PARTS = (BOTH, CONVERSATION, FILES)
-USAGE = f"[N] [{'|'.join(PARTS)}]"
 SECONDS = 1.0
 """Seconds in which the lines of all turns are counted; older turns have the number of their files alone."""
 
@@ -45,7 +43,11 @@ class _Turn:
         return self.count is not None and self.count.in_force
 
 
-async def rewind(context: CommandContext, rest: str) -> None:
+async def rewind(
+    context: CommandContext,
+    number: Annotated[int | None, Option("N", "The number of the message.", "--turn", is_positional=True)] = None,
+    part: Annotated[str, Option(help="What goes back.", is_argument=True, choices=(BOTH, CONVERSATION, FILES))] = "",
+) -> None:
     """Go back to before one of your messages.
 
     Files, conversation, or both; without N choose from a list of the turns with what each changed. Each of these turns
@@ -53,15 +55,14 @@ async def rewind(context: CommandContext, rest: str) -> None:
     with todo list, goals and notices as they were then; the message is in the input box. The previous session keeps
     everything: /resume it, then /redo.
     """
-    number, part = _parse(rest)
-    record = require_record(context)
+    record, rest = require_record(context), f"{number or ''} {part}".strip()
     turns = await asyncio.to_thread(_list_turns, record, context.session.id)
     if not turns:
         raise usage_error("rewind", rest, "this session has no messages yet")
     if number is None:
         chosen = await context.choose("Go back to before which message?", _choices(turns))
         if chosen is None:
-            context.say(f"Nothing was changed. /rewind {USAGE} goes back without a list.")
+            context.say(f"Nothing was changed. /rewind {NOUN.verbs[0].usage} goes back without a list.")
             return
         number = int(chosen)
     turn = next((one for one in turns if one.number == number), None)
@@ -75,16 +76,6 @@ async def rewind(context: CommandContext, rest: str) -> None:
 
             refuse_while_busy(context.session)
         await _go_back(context, turn, part)
-
-
-def _parse(rest: str) -> tuple[int | None, str]:
-    """Split `[N] [PART]`."""
-    words = rest.casefold().split()
-    number = int(words.pop(0).removeprefix("#")) if words and words[0].removeprefix("#").isdecimal() else None
-    part = words.pop(0) if words and words[0] in PARTS else ""
-    if words:
-        raise usage_error("rewind", rest, f"expected {USAGE}")
-    return number, part
 
 
 def _list_turns(record: LaneLog, session: str) -> list[_Turn]:
@@ -201,14 +192,10 @@ def _merge(reports: Sequence[UndoReport], first: int) -> Mapping[str, Any]:
     }
 
 
-COMMANDS = (
-    Command(
-        "rewind",
-        "sessions",
-        rewind,
-        USAGE,
-        idle=True,
-        aliases=("checkpoint", "checkpoints"),
-        authority=Authority.ACTS,
-    ),
+NOUN = Noun(
+    "rewind",
+    "sessions",
+    (Verb(rewind),),
+    aliases=("checkpoint", "checkpoints"),
+    is_idle=True,
 )

@@ -123,10 +123,7 @@ def _changed(source: Source, befores: Sequence[Run], done: str) -> Report[Any]:
 
 
 async def list_and_answer(context: CommandContext, run: OneRun = "") -> None:
-    """List the runs, and answer what those of this project ask; one that is answered goes on here. With ID show it.
-
-    A client of a server answers none.
-    """
+    """List the runs, and answer what those of this project ask; one that is answered goes on here. With ID show it."""
     source = read_source(context)
     if run:
         show_report(context, build_run(source, run))

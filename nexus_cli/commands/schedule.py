@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import require_ledger, split_act
+from nexus_cli.commands.arguments import require_ledger
 from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.shared_options import Allow, Directory, Model, Recipe
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
@@ -54,12 +54,13 @@ def _changed(source: Source, plan: Plan, done: str, run: str = "") -> Report[Any
     return Report("plan", plan_report(source.ledger, plan, done, run))
 
 
-def is_schedule(context: CommandContext, rest: str) -> bool:
+def is_schedule(context: CommandContext | None, rest: str) -> bool:
     """True if the arguments of `/plan` are meant for `/schedule`, which had that name: `add` with a time, another verb
     alone, with an id or with the name of an existing plan. Other words are a message."""
-    if "\n" in rest:
+    if context is None or "\n" in rest:
         return False
-    act, text = split_act(rest)
+    act, _, text = rest.partition(" ")
+    act, text = act.casefold(), text.strip()
     if act == "list" or act not in ACTS:
         return act == "list" and not text
     if act == "add":

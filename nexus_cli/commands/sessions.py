@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Annotated, Any
 
 from nexus_cli.commands.arguments import read_source, require_ledger, require_record, resume_options, show_report
-from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
+from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.export import Form, Output, Page, Raw, write_export
 from nexus_cli.commands.runs import cancel_run
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
@@ -30,8 +30,6 @@ MOST = 200
 LISTED = 50
 """Default number of listed sessions."""
 LONGEST_NAME = 100
-LIST = "list"
-"""The argument that lets the person choose the message to edit."""
 KEPT = "Completed steps are kept."
 Key = Annotated[str, Option("ID", "Id, its start or end, or name.", is_argument=True, least=0)]
 TITLE = 100
@@ -282,7 +280,7 @@ def _complete_sessions(source: Source) -> Sequence[str]:
     return [info.name if info.name and " " not in info.name else info.id for info in _others(source)[0]]
 
 
-async def clear_session(context: CommandContext, rest: str) -> None:
+async def clear_session(context: CommandContext) -> None:
     """Start a new session; this one is kept.
 
     Model, effort and permission level stay the same. /resume goes back.
@@ -294,17 +292,19 @@ async def clear_session(context: CommandContext, rest: str) -> None:
         context.say(f"Previous session: /resume {reports.short_id(context.session.ledger, before.id)}")
 
 
-async def continue_in_copy(context: CommandContext, rest: str) -> None:
+async def continue_in_copy(
+    context: CommandContext,
+    name: Annotated[str, Option("NAME", "Name of the copy.", is_argument=True, is_text=True)] = "",
+) -> None:
     """Continue in a copy of this session.
 
-    The original session stays unchanged. Both share the messages sent so far, so the provider's cache still hits. NAME
-    is the name of the copy.
+    The original session stays unchanged. Both share the messages sent so far, so the provider's cache still hits.
     """
     ledger, before = require_ledger(context), context.session.id
     if not ledger.session(before).entries:
-        raise usage_error("fork", rest, "this session has no messages yet", "Send one first")
+        raise usage_error("fork", name, "this session has no messages yet", "Send one first")
     context.session.refuse_to_leave()
-    made = fork(read_source(context), before, _check_name("fork", rest))
+    made = fork(read_source(context), before, _check_name("fork", name))
     await reopen_fork(context, made.value["id"])
     context.say(f"This is a copy. Previous session: /resume {reports.short_id(ledger, before)}")
 
@@ -331,20 +331,20 @@ async def reopen_fork(context: CommandContext, made: str) -> None:
         raise
 
 
-async def edit_message(context: CommandContext, rest: str) -> None:
+async def edit_message(
+    context: CommandContext, chooses: Annotated[bool, Option(None, "Choose the message.", "--list")] = False
+) -> None:
     """Edit your last message and ask again.
 
-    With `list`, choose the message. The session continues in a copy that ends before it, with the message in the input
-    box. Files stay as they are; /rewind takes them back too.
+    The session continues in a copy that ends before it, with the message in the input box. Files stay as they are;
+    /rewind takes them back too.
     """
-    if rest not in ("", LIST):
-        raise usage_error("edit", rest, f"expected nothing, or {LIST}")
     ledger, record, before = require_ledger(context), require_record(context), context.session.id
-    found = await asyncio.to_thread(_messages, record, MOST if rest else 1)
+    found = await asyncio.to_thread(_messages, record, MOST if chooses else 1)
     if not found:
-        raise usage_error("edit", rest, "this session has no messages yet", "Type your first one")
+        raise usage_error("edit", "", "this session has no messages yet", "Type your first one")
     place = 0
-    if rest:
+    if chooses:
         choices = [Choice(str(place), one_line_title(words), age) for place, (_, words, age) in enumerate(found)]
         chosen = await context.choose("Go back to which message?", choices)
         if chosen is None:
@@ -367,18 +367,19 @@ def _messages(record: LaneLog, most: int) -> list[tuple[int, str, str]]:
     return [(one.id, text, format_age(one.at, now)) for one, text in islice(said, most)]
 
 
-async def rename_session(context: CommandContext, rest: str) -> None:
+async def rename_session(
+    context: CommandContext,
+    name: Annotated[str, Option("NAME", "The new name.", is_argument=True, is_text=True)],
+) -> None:
     """Name this session.
 
     /resume and --resume find it by that name.
     """
-    if not rest:
-        raise usage_error("rename", rest, "the name is missing")
-    rename(read_source(context), context.session.id, _check_name("rename", rest))
+    rename(read_source(context), context.session.id, _check_name("rename", name))
     context.say(f'Renamed to "{require_ledger(context).session(context.session.id).name}".')
 
 
-RESUME = Verb(resume_session, authority=Authority.ACTS, complete=_complete_sessions)
+RESUME = Verb(resume_session, complete=_complete_sessions)
 NOUN = Noun(
     "sessions",
     "sessions",
@@ -396,26 +397,17 @@ NOUN = Noun(
     "Resume, list, read, stop or delete sessions.",
     is_idle=True,
 )
-COMMANDS = (
+NOUNS = (
     Noun("resume", "sessions", (RESUME,), is_first=True, is_idle=True),
-    Command(
+    Noun(
         "clear",
         "sessions",
-        clear_session,
-        idle=True,
+        (Verb(clear_session),),
         aliases=("new", "reset"),
         is_first=True,
-        authority=Authority.ACTS,
+        is_idle=True,
     ),
-    Command("fork", "sessions", continue_in_copy, "[NAME]", idle=True, authority=Authority.ACTS),
-    Command(
-        "edit",
-        "sessions",
-        edit_message,
-        f"[{LIST}]",
-        idle=True,
-        complete=lambda context: (LIST,),
-        authority=Authority.ACTS,
-    ),
-    Command("rename", "sessions", rename_session, "NAME", authority=Authority.ACTS),
+    Noun("fork", "sessions", (Verb(continue_in_copy),), is_idle=True),
+    Noun("edit", "sessions", (Verb(edit_message),), is_idle=True),
+    Noun("rename", "sessions", (Verb(rename_session),)),
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from inspect import Parameter
 from typing import Any, get_args
 
@@ -16,27 +17,9 @@ from nexus_cli.commands.verb import LISTS, TEXTS, Authority, Noun, Report, Sourc
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MAX_INT
 
-_WORD = re.compile(r"""\s*("[^"]*"(?=\s|$)|'[^']*'(?=\s|$)|\S+)""")
+_WORD = re.compile(r"""(?:"([^"]*)"|'([^']*)')(?=\s|$)|(\S+)""")
 _INTEGER = re.compile(r"[#-]?[0-9]{1,15}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Word:
-    text: str
-    """Without the quotes around it."""
-    line: str
-    start: int
-    """Its place in the line."""
-    is_quoted: bool
-
-    @property
-    def rest(self) -> str:
-        """The line from this word on."""
-        return self.line[self.start :]
-
-    @property
-    def is_option(self) -> bool:
-        return self.text.startswith("--") and len(self.text) > 2 and not self.is_quoted
+_QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)\"""")
 
 
 def make_slash_command(noun: Noun) -> Command:
@@ -44,7 +27,7 @@ def make_slash_command(noun: Noun) -> Command:
     verbs = noun.list_verbs("slash")
 
     async def run(context: CommandContext, rest: str) -> None:
-        verb, line = find_verb(noun, rest)
+        verb, line = find_verb(noun, rest, context)
         given = read_arguments(noun.name, verb, line)
         if verb.is_live:
             await verb.run(context, **given)
@@ -58,21 +41,19 @@ def make_slash_command(noun: Noun) -> Command:
         await _run_verb(context, source, what, verb, given)
 
     run.__doc__ = _describe(noun, verbs)
-    only_permits = {verb.authority for verb in verbs} == {Authority.PERMITS}
-    takes_words = len(verbs) > 1 or bool(verbs[0].parameters)
+    takes_text_alone = not verbs[-1].name and all(one.option.is_text for one in verbs[0].parameters)
     return Command(
         noun.name,
         noun.group,
         run,
         _usage(verbs),
         idle=noun.is_idle,
-        at_once=lambda rest: _reads(noun, rest),
-        complete=(lambda context: _complete(noun, context)) if takes_words else None,
+        at_once=lambda rest: _is_at_once(noun, rest),
+        complete=None if takes_text_alone else lambda context: _complete(verbs, context),
         aliases=noun.aliases,
         is_first=noun.is_first,
-        is_local=all(verb.is_local or verb.authority is Authority.PERMITS for verb in verbs),
         verbs=verbs,
-        authority=Authority.PERMITS if only_permits else lambda context, rest: _authority(noun, rest),
+        authority_of=lambda context, rest: _find_authority(noun, rest, context),
     )
 
 
@@ -112,35 +93,34 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
         await verb.then(context)
 
 
-def find_verb(noun: Noun, rest: str) -> tuple[Verb, str]:
+def find_verb(noun: Noun, rest: str, context: CommandContext | None = None) -> tuple[Verb, str]:
     """Return the verb that a line begins with, and the line behind it: without one, what the noun alone does."""
     verbs = noun.list_verbs("slash")
     word, _, line = rest.partition(" ")
-    named = next((verb for verb in verbs if verb.name and verb.name == word.casefold()), None)
-    if named is not None:
-        return named, line.strip()
-    first = verbs[0]
-    if rest and first.name and not word.startswith("--"):
+    for verb in reversed(verbs):
+        words = line.strip() if verb.name else rest
+        if verb.name in ("", word.casefold()) and verb.fits(context, words):
+            return verb, words
+    if rest and not word.startswith("--"):
         hint = f"In a shell: nexus {noun.name} {word}" if word.casefold() in noun.in_shell else ""
         raise usage_error(noun.name, rest, f"expected one of {', '.join(verb.name for verb in verbs)}", hint)
-    return first, rest
+    return verbs[0], rest
 
 
-def _reads(noun: Noun, rest: str) -> bool:
-    """True if a line reads, and so need not wait for a turn."""
-    return _authority(noun, rest) is Authority.READS and not find_verb(noun, rest)[0].is_live
+def _is_at_once(noun: Noun, rest: str) -> bool:
+    """True if a line need not wait for a turn: it reads, it is invalid, or its verb does not wait."""
+    return _find_authority(noun, rest) is Authority.READS or not find_verb(noun, rest)[0].waits
 
 
-def _authority(noun: Noun, rest: str) -> Authority:
+def _find_authority(noun: Noun, rest: str, context: CommandContext | None = None) -> Authority:
     """Return the authority of a line; an invalid one reads nothing and is refused where it runs."""
     try:
-        verb, line = find_verb(noun, rest)
-        if verb.is_local or verb.authority is Authority.PERMITS:
+        verb, line = find_verb(noun, rest, context)
+        if verb.is_local or verb.at_terminal or verb.authority is Authority.PERMITS:
             return Authority.PERMITS
         given = read_arguments(noun.name, verb, line)
-        return next(
-            (Authority.PERMITS for one in verb.parameters if one.option.permits and one.name in given), verb.authority
-        )
+        permits = any(one.option.permits and one.name in given for one in verb.parameters)
+        return Authority.PERMITS if permits else verb.authority
     except NexusError:
         return Authority.READS
 
@@ -148,102 +128,126 @@ def _authority(noun: Noun, rest: str) -> Authority:
 def read_arguments(name: str, verb: Verb, line: str) -> dict[str, Any]:
     """Read the arguments and options of a verb; raise `NexusError("usage", ...)` for others.
 
-    Options may stand anywhere, except behind the beginning of a text. The last argument takes all words that are left,
-    and a word that is the name of a flag without its dashes sets it.
+    Options may stand anywhere, except behind the beginning of a text; that may begin with what looks like an option
+    where the verb has none. The last argument takes all words that are left, and a word that is the name of a flag
+    without its dashes sets it.
     """
     options = {flag: one for one in verb.parameters for flag in one.flags}
     arguments = [one for one in verb.parameters if one.option.is_argument]
+    before = len(arguments) - (not options)
+    takes_text = bool(arguments) and arguments[-1].option.is_text
     given: dict[str, Any] = {}
-    left: list[_Word] = []
-    words = _split(line)
+    left: list[re.Match[str]] = []
+    words = _WORD.finditer(_take_text(name, verb, given, line))
     for word in words:
-        is_text = bool(arguments) and arguments[-1].option.is_text and len(left) >= len(arguments) - 1
-        flag, sign, value = word.text.partition("=")
-        if not word.is_option or (is_text and len(left) >= len(arguments)):
+        flag, sign, value = _unquote(word).partition("=")
+        is_option = word[3] and (flag in options or (flag.startswith("--") and word[3] != "--"))
+        if not is_option or (takes_text and len(left) >= before):
             left.append(word)
             continue
         if flag not in options:
-            known = ", ".join(options) or "none"
-            raise usage_error(name, f"{verb.name} {flag}".strip(), f"there is no option {flag}", f"Options: {known}")
+            raise _refuse(name, verb, flag, f"there is no option {flag}", f"Options: {', '.join(options) or 'none'}")
         chosen = options[flag]
         if chosen.kind is not bool and not sign:
-            value = next((one.text for one in words), "")
+            value = next(map(_unquote, words), "")
         _take(name, verb, given, chosen, value)
     _take_words(name, verb, given, arguments, left)
     missing = [one for one in arguments if one.default is Parameter.empty and one.name not in given]
     if missing:
         about = missing[0].option.help.rstrip(".")
-        why = f"the argument is missing: {missing[0].flag}, {about[:1].lower()}{about[1:]}"
-        raise usage_error(name, f"{verb.name} {line}".strip(), why, f"/{name} {verb.usage}")
+        raise _refuse(name, verb, line, f"the argument is missing: {missing[0].flag}, {about[:1].lower()}{about[1:]}")
     return given
 
 
-def _split(line: str) -> Iterator[_Word]:
-    for found in _WORD.finditer(line):
-        text = found[1]
-        quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
-        yield _Word(text[1:-1] if quoted else text, line, found.start(1), quoted)
+def _refuse(name: str, verb: Verb, words: str, why: str, hint: str = "") -> NexusError:
+    """Return the error for words that a verb does not take."""
+    return usage_error(name, f"{verb.name} {words}".strip(), why, hint or (verb.usage and f"/{name} {verb.usage}"))
+
+
+def _take_text(name: str, verb: Verb, given: dict[str, Any], line: str) -> str:
+    """Add the option whose value is a text to `given`; return the line without it."""
+    chosen = next((one for one in verb.parameters if one.option.is_text and not one.option.is_argument), None)
+    found = re.search(rf"(?:^|\s){chosen.flag}(?:=|\s|$)", line) if chosen else None
+    if chosen is None or found is None:
+        return line
+    before, text = line[: found.start()].strip(), line[found.end() :].strip()
+    quoted = _QUOTED.match(text)
+    behind = text[quoted.end() :].strip() if quoted else ""
+    if quoted and not (before and behind):
+        before = before or behind
+        text = quoted[1] if quoted[2] is None else re.sub(r"\\(.)", r"\1", quoted[2])
+    elif quoted is None and text[:1] in ("'", '"'):
+        raise _refuse(name, verb, line, f"the quote {text[0]} is not closed")
+    _take(name, verb, given, chosen, text.strip())
+    return before
+
+
+def _unquote(word: re.Match[str]) -> str:
+    """Return a word without the quotes around it."""
+    return next(text for text in word.groups() if text is not None)
+
+
+def _read_rest(word: re.Match[str]) -> str:
+    """Return the line from a word on."""
+    return word.string[word.start() :]
 
 
 def _take(name: str, verb: Verb, given: dict[str, Any], chosen: VerbParameter, text: str) -> None:
     """Read the value of a parameter, and add it to `given`."""
     if chosen.kind is bool:
         if text:
-            raise usage_error(name, f"{verb.name} {chosen.flag}={text}".strip(), "it takes no value", chosen.flag)
+            raise _refuse(name, verb, f"{chosen.flag}={text}", "it takes no value", chosen.flag)
         given[chosen.name] = True
         return
-    label = chosen.flag
-    if not text.strip() and chosen.option.least:
-        raise usage_error(name, f"{verb.name} {label}".strip(), "its value is missing", f"/{name} {verb.usage}")
+    label, least = chosen.flag, chosen.option.least
+    if not text.strip() and least:
+        raise _refuse(name, verb, label, "its value is missing")
+    if choices := chosen.option.choices:
+        text = text.casefold()
+        if text not in choices:
+            raise _refuse(name, verb, text, f"it must be one of {', '.join(choices)}")
     if chosen.kind in TEXTS:
         given[chosen.name] = [*given.get(chosen.name, ()), text] if chosen.kind in LISTS else text
         return
     kind = next((one for one in get_args(chosen.kind) if one is not type(None)), chosen.kind)
-    is_number, text = _INTEGER.fullmatch(text), text.removeprefix("#")
-    least = chosen.option.least
-    is_whole = kind is int and is_number and least <= int(text) <= MAX_INT
-    if not (is_whole or (kind is float and _is_amount(text))):
+    text = text.removeprefix("#")
+    try:
+        value = kind(text)
+    except ValueError:
+        value = math.nan
+    if not (least <= value <= MAX_INT if kind is int else 0 < value < math.inf):
         bound = f" from {least} on" if least >= 0 else ""
         what = f"a whole number{bound}" if kind is int else "a number above 0"
-        raise usage_error(name, f"{verb.name} {text}".strip(), f"{label} has to be {what}", f"/{name} {verb.usage}")
-    given[chosen.name] = kind(text)
-
-
-def _is_amount(text: str) -> bool:
-    try:
-        return 0 < float(text) < math.inf
-    except ValueError:
-        return False
+        raise _refuse(name, verb, text, f"{label} has to be {what}")
+    given[chosen.name] = value
 
 
 def _take_words(
-    name: str, verb: Verb, given: dict[str, Any], arguments: Sequence[VerbParameter], left: list[_Word]
+    name: str, verb: Verb, given: dict[str, Any], arguments: Sequence[VerbParameter], left: list[re.Match[str]]
 ) -> None:
     """Give the words that are no options to a positional number, the arguments, a positional text, then to flags."""
     positional = [one for one in verb.parameters if one.option.is_positional]
-    number = next((one for one in positional if one.kind is not str and one.name not in given), None)
-    text = next((one for one in positional if one.kind is str), None)
-    if number and left and _INTEGER.fullmatch(left[0].text):
-        _take(name, verb, given, number, left.pop(0).text)
-    for place, one in enumerate(arguments, 1):
-        if not left:
-            break
-        if place == len(arguments) and one.kind in TEXTS and text is None:
+    last = [one for one in positional if not one.is_first]
+    numbers = [one for one in positional if one.is_first and one.name not in given]
+    if numbers and left and _INTEGER.fullmatch(_unquote(left[0])):
+        _take(name, verb, given, numbers[0], _unquote(left.pop(0)))
+    for one in arguments[: len(left)]:
+        if one is arguments[-1] and one.kind in TEXTS and not last:
             if one.kind in LISTS and not one.option.is_text:
-                given[one.name] = [word.text for word in left]
+                given[one.name] = [*map(_unquote, left)]
                 return
-            every = left[0].rest if one.option.is_text else " ".join(word.text for word in left)
-            _take(name, verb, given, one, left[0].text if len(left) == 1 else every)
+            is_text = one.option.is_text and len(left) > 1
+            _take(name, verb, given, one, _read_rest(left[0]) if is_text else " ".join(map(_unquote, left)))
             return
-        _take(name, verb, given, one, left.pop(0).text)
+        _take(name, verb, given, one, _unquote(left.pop(0)))
     for word in left:
-        flags = [one for one in verb.parameters if one.kind is bool and one.name not in given]
-        flag = next((one for one in flags if one.flag == f"--{word.text.casefold()}"), None)
-        chosen = flag or (text if text and text.name not in given else None)
+        text = _unquote(word)
+        flag = f"--{text.casefold()}"
+        flags = [one for one in verb.parameters if one.kind is bool and one.flag == flag]
+        chosen = next((one for one in (*flags, *last) if one.name not in given), None)
         if chosen is None:
-            hint = f"/{name} {verb.usage}" if verb.usage else ""
-            raise usage_error(name, word.rest, "it takes no such argument", hint)
-        _take(name, verb, given, chosen, "" if flag else word.text)
+            raise _refuse(name, verb, _read_rest(word), "it takes no such argument")
+        _take(name, verb, given, chosen, "" if chosen in flags else text)
 
 
 def _usage(verbs: Sequence[Verb]) -> str:
@@ -251,32 +255,33 @@ def _usage(verbs: Sequence[Verb]) -> str:
     named = [verb for verb in verbs if verb.name]
     if not named:
         return verbs[0].usage
-    alone = [one.shown.strip("[]") for one in verbs[0].parameters if one.option.is_argument and not verbs[0].name]
+    first = () if verbs[0].name else verbs[0].parameters
+    alone = [one.shown.strip("[]") for one in first if one.option.is_argument or one.option.is_text]
     words = "|".join(verb.name for verb in named)
     forms = [" ".join(alone)] if alone else []
-    return f"[{' | '.join([*forms, words if len(named) > 1 or forms else named[0].usage])}]"
+    return f"[{' | '.join([*forms, words if len(named) > 1 else named[0].usage])}]"
 
 
 def _describe(noun: Noun, verbs: Sequence[Verb]) -> str:
-    """Return the help of a command: its summary, each verb with the first paragraph of its help, further paragraphs."""
-    parts = [noun.summary]
+    """Return the help of a command: its summary, what it does alone, the first paragraph of each verb, further ones."""
+    parts, is_one = [noun.summary], len(verbs) == 1
     for verb in verbs:
-        text = verb.help if len(verbs) == 1 else verb.help.partition("\n\n")[0]
+        text = verb.help if is_one or not verb.name else verb.help.partition("\n\n")[0]
         parts.append(f"{verb.name}: {text}" if verb.name else text)
-    more = f"/help {noun.name} VERB explains a verb with its options." if len(verbs) > 1 else ""
+    more = f"/help {noun.name} VERB explains a verb with its options." if verbs[-1].name and not is_one else ""
     return "\n\n".join(filter(None, (*parts, noun.details, more)))
 
 
-def _complete(noun: Noun, context: CommandContext) -> Sequence[str]:
-    """Return the verbs, their flags, and possible values of their first arguments."""
+def _complete(verbs: Sequence[Verb], context: CommandContext) -> Sequence[str]:
+    """Return the verbs, their flags, and possible values of their arguments."""
     found: list[str] = []
     flags: list[str] = []
-    try:
-        source = read_source(context)
-    except NexusError:
-        source = None
-    for verb in noun.list_verbs("slash"):
-        values = verb.complete(source) if verb.complete and source is not None else ()
+    source: Source | CommandContext | None = None
+    with suppress(NexusError):
+        source = context if verbs[0].at_terminal else read_source(context)
+    for verb in verbs:
+        values = [word for one in verb.parameters for word in one.option.choices]
+        values += verb.complete(source) if verb.complete and source is not None else ()
         found += filter(None, (verb.name, *(f"{verb.name} {value}".strip() for value in values)))
         flags += [f"{verb.name} {one.flag}".strip() for one in verb.parameters if not one.option.is_argument]
     return [*found, *flags]

@@ -29,4 +29,4 @@ def read_trust(folder: Path) -> tuple[Configuration, Report[Any]]:
     return found, Report("trust", trust_report(folder, found, load_settings(places(), defaults_dir(), os.environ)))
 
 
-COMMANDS = (Noun("trust", "setup", (Verb(build_trust),), "Show what this project's configuration does."),)
+NOUNS = (Noun("trust", "setup", (Verb(build_trust),), "Show what this project's configuration does."),)

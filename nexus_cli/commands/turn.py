@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.commands.verb import Authority
+from typing import Annotated
+
+from nexus_cli.commands.command import CommandContext, usage_error
+from nexus_cli.commands.verb import Noun, Option, Verb
 from nexus_cli.reports.sessions import last_exchange
 
 
-async def continue_turn(context: CommandContext, rest: str) -> None:
+async def continue_turn(context: CommandContext) -> None:
     """Resume an unfinished turn.
 
     An unfinished turn has calls without a result, a message without an answer, or an answer that broke off. A call that
     had started when nexus ended is never repeated automatically.
     """
     if not context.session.is_open() and last_exchange(context.session)["finished"]:
-        raise usage_error("continue", rest, "no turn was cut short", "Type what to do next")
+        raise usage_error("continue", "", "no turn was cut short", "Type what to do next")
     context.start()
 
 
-async def open_editor(context: CommandContext, rest: str) -> None:
+async def open_editor(
+    context: CommandContext,
+    text: Annotated[str, Option("TEXT", "The text to begin with.", is_argument=True, is_text=True)] = "",
+) -> None:
     """Write the next message in your editor.
 
     Opens $VISUAL or $EDITOR with TEXT. The saved text is put into the input box; nothing is sent before Enter.
     """
-    context.fill(await context.edit(rest))
+    context.fill(await context.edit(text))
 
 
-COMMANDS = (
-    Command("continue", "run", continue_turn, idle=True, authority=Authority.ACTS),
-    Command("editor", "run", open_editor, "[TEXT]", at_terminal=True),
+NOUNS = (
+    Noun("continue", "run", (Verb(continue_turn),), is_idle=True),
+    Noun("editor", "run", (Verb(open_editor, at_terminal=True),)),
 )

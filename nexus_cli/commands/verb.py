@@ -121,7 +121,12 @@ class Option:
     most: int = MAX_INT
     """The greatest value of a whole number."""
     is_text: bool = False
-    """True if it takes the rest of a slash command as it stands, with words that look like options."""
+    """True if it takes the rest of a slash command as it stands, with words that look like options. An option takes the
+    quoted text behind it, else the rest of the line."""
+    is_message: bool = False
+    """True of a text that may have several lines."""
+    choices: Sequence[str] = ()
+    """The words that a slash command accepts, in any case; completion offers them."""
     is_positional: bool = False
     """True if a slash command also takes it without its name: a number as the first word, `7` or `#7`, a text as the
     word behind the arguments."""
@@ -151,17 +156,27 @@ class VerbParameter(NamedTuple):
     @property
     def flag(self) -> str:
         """The first of its names, or the word that stands for an argument."""
-        return next(iter(self.flags), self.option.metavar or self.name.upper())
+        return next(iter(self.flags), self._metavar)
+
+    @property
+    def _metavar(self) -> str:
+        return self.option.metavar or "|".join(self.option.choices) or self.name.upper()
+
+    @property
+    def is_first(self) -> bool:
+        """True if a slash command takes it as the first word."""
+        return self.option.is_positional and self.kind not in TEXTS
 
     @property
     def shown(self) -> str:
         """Its form in help: `ID`, `--last N`, `--all`."""
-        metavar = self.option.metavar or self.name.upper()
-        return self.flag if self.kind is bool or self.option.is_argument else f"{self.flag} {metavar}"
+        return self.flag if self.kind is bool or self.option.is_argument else f"{self.flag} {self._metavar}"
 
     @property
     def usage(self) -> str:
-        """Its form in a usage line: `ID`, `[ID]`, `[--last N]`, `[--all]`."""
+        """Its form in the usage line of a slash command: `ID`, `[ID]`, `[--last N]`, `[--all]`."""
+        if self.option.is_positional:
+            return f"[{self._metavar}]"
         is_required = self.option.is_argument and self.default is Parameter.empty
         return self.shown if is_required or self.shown.startswith("[") else f"[{self.shown}]"
 
@@ -178,7 +193,7 @@ class Verb:
     name: str = ""
     """"" for what the noun alone does."""
     authority: Authority = Authority.READS
-    """Its effect, unless an option that is given permits."""
+    """Its effect, unless an option that is given permits. That of a live verb is at least `ACTS`."""
     opens: Mode = "read"
     """The mode in which the shell command opens the ledger."""
     has_json: bool = True
@@ -187,14 +202,26 @@ class Verb:
     """The word shown while it runs, such as `undoing`, if that takes long. It is not interrupted."""
     of_session: bool = False
     """True if it is about one session: the shell command has `--session`."""
-    complete: Callable[[Source], Sequence[str]] | None = None
-    """Returns possible values of its first argument. Must be fast."""
+    complete: Callable[[Any], Sequence[str]] | None = None
+    """Takes a `Source`, or the `CommandContext` where it is `at_terminal`, and returns possible values of its first
+    argument. Must be fast."""
     places: tuple[Place, ...] = ("shell", "slash")
     """The places that offer it: a verb whose other form differs is declared for one."""
     is_local: bool = False
     """True if it opens another session, or needs the files or the terminal of the person: it works in no client."""
+    at_terminal: bool = False
+    """True if it needs only the person's terminal and no session: over --connect it runs in the client."""
+    waits: bool = True
+    """False if it runs during a turn, though its noun waits for the end."""
+    fits: Callable[[Any, str], bool] = lambda context, words: True
+    """Takes the `CommandContext` and the words behind its name; returns False if they are not meant for it: the line is
+    that of a verb before it then. The context is None if it is only asked whether the line waits for a turn."""
     then: Callable[..., Coroutine[Any, Any, None]] | None = None
     """Takes the `CommandContext`: what the open session does when the verb has ended, in its event loop."""
+
+    def __post_init__(self) -> None:
+        if self.is_live and self.authority is Authority.READS:
+            object.__setattr__(self, "authority", Authority.ACTS)
 
     @property
     def is_live(self) -> bool:
@@ -226,9 +253,8 @@ class Verb:
     @property
     def usage(self) -> str:
         """Its name, arguments and options, in the form of `/help`."""
-        texts = [one for one in self.parameters if one.option.is_text]  # which take all that follows
-        others = [one for one in self.parameters if not one.option.is_text]
-        return " ".join(filter(None, (self.name, *(one.usage for one in (*others, *texts)))))
+        parameters = sorted(self.parameters, key=lambda one: (one.option.is_text, not one.is_first))
+        return " ".join(filter(None, (self.name, *(one.usage for one in parameters))))
 
 
 @dataclass(frozen=True, slots=True)

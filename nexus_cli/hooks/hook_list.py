@@ -27,6 +27,7 @@ from nexus_cli.config.trust_beside import UNREAD, read_scripts
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.config.trust_items import SETTINGS, TrustItem
 from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.core.json_types.setup_reports import HookState
 from nexus_cli.core.version_memo import read_version
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins, plugin_record_path
 
@@ -131,8 +132,8 @@ class Hook:
                 found[path] = (folder / path).read_bytes()
         return found
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the row of `/hooks` and `nexus status --json`."""
+    def to_json(self) -> HookState:
+        """Return the row of `nexus hooks` and `nexus status --json`."""
         table = self.table
         return {
             "event": table.event,

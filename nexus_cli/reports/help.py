@@ -76,6 +76,7 @@ def _one(command: Value, width: int) -> str:
     size = min(WIDEST, max((len(name) for name, _ in options), default=0) + 4)
     for name, what in options:
         lines += _columns(f"  {name}", what, size, width)
+    lines += [""] if options else []
     if command.get("idle"):
         lines += filled("During a turn it waits until the turn has ended.", width)
     return "\n".join(lines).rstrip("\n")

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.hook_tables import HookTable
+from nexus_cli.core.json_types import VersionedReport
+from nexus_cli.core.json_types.setup_reports import HookState
 from nexus_cli.hooks.hook_list import ACTIVE, UNTRUSTED, list_hooks
 from nexus_cli.reports.text.lines import Value, filled
 
 
-def hooks_report(folder: Path, personal: Sequence[HookTable]) -> list[dict[str, Any]]:
+class HooksReport(VersionedReport):
+    """The hooks of a folder."""
+
+    hooks: list[HookState]
+
+
+def hooks_report(folder: Path, personal: Sequence[HookTable]) -> list[HookState]:
     """Return the hooks that count in `folder`. Blocks."""
     return [hook.to_json() for hook in list_hooks(folder, personal)]
 

@@ -138,7 +138,7 @@ def test_what_is_pinned_or_taken_back_is_asked_for_by_what_there_is(context: Fak
     context.turn("the only message")
     assert "/pin 1 your newest message" in find_form("pins")(context.run("pin").shown[-1][1], 80)
     context.run("pin 1")
-    with pytest.raises(NexusError, match="/pin remove: the ID is missing"):
+    with pytest.raises(NexusError, match="/pin remove: the argument is missing: ID"):
         context.run("pin remove")
 
 

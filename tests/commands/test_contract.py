@@ -49,10 +49,12 @@ def command(request: pytest.FixtureRequest) -> Command:
 def test_every_file_exports_the_commands_that_are_found() -> None:
     files = {path.stem for path in Path(commands.__file__).parent.glob("*.py")} - {"__init__", *SHARED}
     modules = [import_module(f"nexus_cli.commands.{file}") for file in files]
-    exported = [one.name for module in modules for one in getattr(module, "COMMANDS", ())]
+    exported = [one.name for module in modules for one in getattr(module, "NOUNS", ())]
     exported += [module.NOUN.name for module in modules if hasattr(module, "NOUN")]
-    told = "a file of nexus_cli/commands ends with a `NOUN` or `COMMANDS = (Command(...),)`, each name in it once"
+    told = "a file of nexus_cli/commands ends with a `NOUN` or `NOUNS = (Noun(...),)`, each name in it once"
     assert sorted(exported) == sorted(NAMES), told
+    known = [name for one in discover().values() for name in (one.name, *one.aliases)]
+    assert len(known) == len(set(known)), "two commands have one name"
 
 
 def test_the_commands_of_the_first_days_are_there() -> None:

@@ -14,7 +14,7 @@ from commands.conftest import FakeContext
 from search import sample
 from undo.world import World
 
-from nexus_cli.commands import rewind
+from nexus_cli.commands import find
 from nexus_cli.commands.arguments import require_ledger
 from nexus_cli.config.paths import places
 from nexus_cli.conversation.goals import list_goals
@@ -274,7 +274,10 @@ def test_a_stop_ends_after_a_turn_and_leaves_the_conversation(
     context: FakeContext, work: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def stopped(line: str) -> None:
-        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(rewind.rewind(context, line))
+        loop, task = (
+            asyncio.get_running_loop(),
+            asyncio.ensure_future(find("rewind", context.commands).invoke(context, line)),
+        )
 
         def restore(*arguments: Any) -> Any:
             try:

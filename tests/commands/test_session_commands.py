@@ -251,7 +251,7 @@ def test_a_name_is_one_line_and_finds_the_session(context: FakeContext) -> None:
     assert "the [/bold] {} %s page" in context.said[-1]
     with the_ledger() as ledger:
         assert ledger.find_session("the [/bold] {} %s page").id == context.session.id
-    with pytest.raises(NexusError, match="the name is missing"):
+    with pytest.raises(NexusError, match="missing: NAME"):
         context.run("rename")
     with pytest.raises(NexusError, match=r"/rename x+….*at most 100"):
         context.run(f"rename {'x' * 101}")

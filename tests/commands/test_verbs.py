@@ -14,6 +14,7 @@ from commands.conftest import FakeContext
 
 from nexus_cli.cli.print_report import print_original
 from nexus_cli.commands import find
+from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.slash_command import make_slash_command
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.core.errors import NexusError
@@ -161,5 +162,99 @@ def test_a_report_on_another_session_does_not_wait_for_the_turn(context: FakeCon
     sessions = find("sessions", context.commands)
     assert sessions.idle
     assert sessions.at_once("show 12") and sessions.at_once("list")
+    assert sessions.at_once("--nonsense"), "what is wrong is told at once"
     for line in ("", "a title", "delete 12", "stop 12", "--stop 12"):
         assert not sessions.at_once(line), line
+
+
+async def aim(
+    context: CommandContext,
+    text: Annotated[str, Option("TEXT", is_argument=True, is_text=True)] = "",
+    size: Annotated[int, Option("SIZE", is_positional=True)] = 9,
+    until: Annotated[str, Option("COMMAND", is_text=True)] = "",
+    level: Annotated[str, Option(choices=("low", "high"))] = "",
+    is_dry: Annotated[bool, Option(None, "", "--dry -d")] = False,
+) -> None:
+    """Aim at what is given."""
+    given = {"text": text, "size": size, "until": until, "level": level, "dry": is_dry}
+    context.say(str({key: value for key, value in given.items() if value and value != 9}))
+
+
+async def note(
+    context: CommandContext, text: Annotated[str, Option("TEXT", is_argument=True, is_text=True)] = ""
+) -> None:
+    """Note a text."""
+    context.say(f"note {text}")
+
+
+async def end(context: CommandContext) -> None:
+    """End it."""
+    context.say("ended")
+
+
+async def remove(context: CommandContext, key: Annotated[str, Option("ID", "Which.", is_argument=True)]) -> None:
+    """Remove one."""
+    context.say(f"removed {key}")
+
+
+@pytest.mark.parametrize(
+    ("line", "given"),
+    [
+        ("7 rows --until 'a b'", {"text": "rows", "size": 7, "until": "a b"}),
+        ("--until 'a b' rows and -d", {"text": "rows and -d", "until": "a b"}),
+        ("--until=a b", {"until": "a b"}),
+        ("rows --until 'a' && 'b'", {"text": "rows", "until": "'a' && 'b'"}),
+        (r'rows --until "say \"x\""', {"text": "rows", "until": 'say "x"'}),
+        ("don't --untilled x", {"text": "don't --untilled x"}),
+        ("-d --level HIGH rows", {"text": "rows", "level": "high", "dry": True}),
+    ],
+)
+def test_a_text_is_the_rest_of_the_line(context: FakeContext, line: str, given: dict[str, Any]) -> None:
+    asyncio.run(give(context, [Verb(aim)], line))
+    assert context.said == [str(given)]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("rows --until", "its value is missing"),
+        ("rows --until 'a", "the quote ' is not closed"),
+        ("--untill a", "there is no option --untill"),
+        ("--level middle", "it must be one of low, high"),
+    ],
+)
+def test_what_an_option_does_not_take_is_one_line(context: FakeContext, line: str, why: str) -> None:
+    with pytest.raises(NexusError, match=why):
+        asyncio.run(give(context, [Verb(aim)], line))
+
+
+def test_a_verb_takes_the_words_that_fit_and_a_text_the_others(context: FakeContext) -> None:
+    verbs = (
+        Verb(note),
+        Verb(remove, "remove", Authority.PERMITS, fits=lambda context, words: " " not in words),
+        Verb(end, "end", waits=False, fits=lambda context, words: not words),
+    )
+    command = make_slash_command(Noun("zebra", "run", verbs, is_idle=True))
+    for line in ("remove m1", "remove the old parser", "END", "end of the story", "--no-verify is forbidden"):
+        asyncio.run(command.invoke(context, line))
+    told = [
+        "removed m1",
+        "note remove the old parser",
+        "ended",
+        "note end of the story",
+        "note --no-verify is forbidden",
+    ]
+    assert context.said == told
+    assert [line for line in ("end", "end of it", "remove m1", "") if command.at_once(line)] == ["end"]
+    authorities = {line: command.authority_of(context, line) for line in ("remove m1", "remove the old", "end")}
+    assert authorities == {"remove m1": Authority.PERMITS, "remove the old": Authority.ACTS, "end": Authority.ACTS}
+    assert command.usage == "[TEXT | remove|end]" and command.is_served
+    with pytest.raises(NexusError, match="missing: ID, which"):
+        asyncio.run(command.invoke(context, "remove"))
+
+
+def test_files_are_completed_in_a_text_and_words_where_there_are_any(context: FakeContext) -> None:
+    assert make_slash_command(Noun("zebra", "run", (Verb(note),))).complete is None
+    command = make_slash_command(Noun("zebra", "run", (Verb(aim),)))
+    assert command.complete is not None
+    assert list(command.complete(context)) == ["low", "high", "--size", "--until", "--level", "--dry"]

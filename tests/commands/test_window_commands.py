@@ -218,8 +218,8 @@ def test_rules_are_shown_with_their_place_edited_and_in_force_at_once(context: F
     context.run("permissions remove bash(touch made)").run("permissions remove allow bash(touch *)").run("permissions")
     assert context.shown[-1][1]["rules"] == []
     for wrong, why in (
-        ("allow", "which rule"),
-        ("deny", "which rule"),
+        ("allow", "missing: RULE"),
+        ("deny", "missing: RULE"),
         ("allow bsh(ls)", "nearest is bash"),
         ("ask bash()", "empty"),
         ("remove bash(touch made)", "no such rule"),

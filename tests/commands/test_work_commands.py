@@ -43,7 +43,7 @@ def test_a_goal_is_set_listed_done_and_dropped(context: FakeContext) -> None:
     assert shown(context, "goal drop g1")["goals"] == []
     with pytest.raises(NexusError, match="has this id"):
         context.run("goal done g7")
-    with pytest.raises(NexusError, match="the goal is missing"):
+    with pytest.raises(NexusError, match="missing: ID"):
         context.run("goal done")
 
 

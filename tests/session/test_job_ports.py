@@ -16,7 +16,7 @@ from session.played import MODEL, Played
 from session.summed import live, noted, turn
 from session.test_session_jobs import Model, Step, act, result, sitting
 
-from nexus_cli.commands.jobs import show_jobs
+from nexus_cli.commands import discover
 from nexus_cli.config.settings import JobSettings, SandboxSettings, Settings
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.session.factory import open_session
@@ -114,11 +114,11 @@ def test_the_person_opens_the_page_of_a_job_until_it_ends(folder: Path, port: in
             assert f"j1 {url} until j1 ends (/jobs stop j1)" in noted(events)
             pages = await asyncio.gather(*(read(url) for _ in range(20)))
             assert pages == [PAGE] * 20
-            await show_jobs(desk, "")
+            await discover()["jobs"].run(desk, "")
             assert f"{url}" in said[0]
             assert f"1 job j1 {url}" in status_line(session.status(), 300, Theme())
             assert "http" not in status_line(session.status(), 60, Theme())
-            await show_jobs(desk, "stop j1")
+            await discover()["jobs"].run(desk, "stop j1")
             with pytest.raises(ConnectionRefusedError):
                 await read(url)
             assert "http" not in status_line(session.status(), 300, Theme())
@@ -155,7 +155,7 @@ def test_where_commands_ask_the_person_decides_on_each_server(folder: Path, port
             await turn(session, "start two")
             await turn(session, "start three")
             assert await read(f"http://127.0.0.1:{port + 2}") == PAGE
-            await show_jobs(desk, "open j1")
+            await discover()["jobs"].run(desk, "open j1")
             assert await read(f"http://127.0.0.1:{port}") == PAGE and f"j1 http://127.0.0.1:{port}" in said[0]
 
     live(work())
@@ -182,7 +182,7 @@ def test_what_is_not_forwarded_is_said_with_the_reason(folder: Path, port: int, 
             await turn(session, "start it")
             assert f"j1 listens on port {port}, for commands alone: the person cannot open it ({why}" in told(provider)
             assert "answered" not in told(provider)
-            await show_jobs(desk, "")
+            await discover()["jobs"].run(desk, "")
             assert f"(port {port}: {why}" in said[0] or "interactive" in options, "without a person it has ended"
             with pytest.raises(ConnectionRefusedError):
                 await read(f"http://127.0.0.1:{port}")
@@ -195,7 +195,7 @@ def test_no_job_stands_in_for_a_known_service(folder: Path) -> None:
         async with opened(folder, serve(11434)) as (session, provider):
             said, desk = sitting(session)
             await turn(session, "start it")
-            await show_jobs(desk, "open j1")
+            await discover()["jobs"].run(desk, "open j1")
             for text in (told(provider), said[0]):
                 assert "for commands alone" in text and "the usual port of Ollama" in text
 

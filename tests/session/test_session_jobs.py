@@ -18,8 +18,8 @@ from search import sample
 from session.played import MODEL, Played
 from session.summed import Summariser, asks_for_summary, ended, live, turn
 
+from nexus_cli.commands import discover
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.jobs import show_jobs
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.core.approval import Allow, Question
@@ -185,7 +185,7 @@ def test_the_person_is_told_of_a_job_that_ended_with_a_killed_nexus(tmp_path: Pa
             events = await turn(session, "and now?")
         async with opened(tmp_path, again=name) as (session, _):
             said, desk = sitting(session)
-            await show_jobs(desk, "")
+            await discover()["jobs"].run(desk, "")
             assert "j7  ended with the session  serve" in said[0], "before the first message"
         shown = [event.text for event in events if isinstance(event, Notice)]
         assert shown == ["job j7 (serve) ended with the session, and does not run now"], shown
@@ -208,7 +208,7 @@ def test_a_resumed_session_lists_how_each_job_ended(tmp_path: Path) -> None:
             async with opened(tmp_path, act("list"), act("read", job="j1"), again=name) as (session, _):
                 events = await turn(session, "what became of them?")
                 said, desk = sitting(session)
-                await show_jobs(desk, "")
+                await discover()["jobs"].run(desk, "")
             listed, read = (one.result for one in events if isinstance(one, ToolResultEvent))
             rows = [
                 r"j1  ended after \d s, exit status 4 +sleep 0.6; exit 4",
@@ -250,12 +250,12 @@ def test_the_person_lists_looks_at_and_stops_jobs(tmp_path: Path) -> None:
         serve = job("echo listening; exec sleep 60")
         async with opened(tmp_path, serve, "started", act("read", job="j1"), "stopped") as (session, provider):
             said, desk = sitting(session)
-            await show_jobs(desk, "")
+            await discover()["jobs"].run(desk, "")
             await turn(session, "serve")
             for rest in ("", "j1", "stop j1"):
-                await show_jobs(desk, rest)
+                await discover()["jobs"].run(desk, rest)
             with pytest.raises(NexusError, match="there is no job 'j9'"):
-                await show_jobs(desk, "j9")
+                await discover()["jobs"].run(desk, "j9")
             assert "No jobs" in said[0] and "j1  running for" in said[1] and "echo listening" in said[1]
             assert said[2].startswith("listening\n[job j1 running") and "job j1 stopped after" in said[3]
             assert "listening" in result(await turn(session, "go on")).text, "what the person saw is new to the model"
