@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         AgentLimits,
         AgentList,
         AppliedWorktree,
+        CommandList,
         CommandResult,
         CompactResult,
         ConversationObject,
@@ -187,9 +188,12 @@ class Client:
         """Stop an agent and forget it; its session stays."""
         await self.call("destroy_agent", agent_id=agent_id)
 
-    async def send(self, agent_id: str, content: str, images: Sequence[str] | None = None) -> AskResult:
-        """Run a turn and return its result; a failed turn is a `CallError` with code -32004. `images` are base64."""
-        result: AskResult = await self.call("send", agent_id=agent_id, content=content, images=images)
+    async def send(
+        self, agent_id: str, content: str, images: Sequence[str] | None = None, typed: bool | None = None
+    ) -> AskResult:
+        """Run a turn and return its result; a failed turn is a `CallError` with code -32004. `images` are base64;
+        guides that `typed` content calls are added."""
+        result: AskResult = await self.call("send", agent_id=agent_id, content=content, images=images, typed=typed)
         return result
 
     async def stream(self, agent_id: str, content: str) -> AsyncIterator[ServerEvent]:
@@ -219,6 +223,10 @@ class Client:
     async def approve(self, agent_id: str, id: str, answer: str, words: str | None = None) -> None:
         """Answer a question: `once`, `session` or `no`."""
         await self.call("approve", agent_id=agent_id, id=id, answer=answer, words=words)
+
+    async def answer(self, agent_id: str, id: str, answers: Sequence[str]) -> None:
+        """Answer the questions of the model: fewer answers leave the others without one."""
+        await self.call("answer", agent_id=agent_id, id=id, answers=answers)
 
     async def unqueue(self, agent_id: str, content: str | None = None) -> UnqueuedTexts:
         """Take back the messages that no turn has used yet, or the newest one with this content."""
@@ -252,6 +260,11 @@ class Client:
         result: CommandResult = await self.call(
             "run_command", agent_id=agent_id, name=name, arguments=arguments, asks=asks
         )
+        return result
+
+    async def list_commands(self, agent_id: str) -> CommandList:
+        """Return the commands of the person, the project and its MCP servers, which `typed` content calls."""
+        result: CommandList = await self.call("list_commands", agent_id=agent_id)
         return result
 
     async def choose(self, agent_id: str, id: str, key: str | None = None) -> CommandResult:
@@ -299,13 +312,22 @@ class Client:
         await self.call("shutdown")
 
     async def events(
-        self, agent_id: str, after: int | None = None, opened: Callable[[], object] = lambda: None
+        self,
+        agent_id: str,
+        after: int | None = None,
+        opened: Callable[[], object] = lambda: None,
+        *,
+        questions: bool = False,
     ) -> AsyncIterator[ServerEvent]:
-        """Yield the events of an agent from now on or behind number `after`; `opened` is called before the first."""
+        """Yield the events of an agent from now on or behind number `after`; `opened` is called before the first. With
+        `questions` the model may ask the person at this client, who answers by `answer`."""
         headers = {"Last-Event-ID": str(after)} if after is not None else {}
         with _connection_errors():
             async with self._connect().get(
-                f"{self._base}/agents/{agent_id}/events", headers=headers, timeout=_STREAM
+                f"{self._base}/agents/{agent_id}/events",
+                params={"questions": "true"} if questions else None,
+                headers=headers,
+                timeout=_STREAM,
             ) as response:
                 opened()
                 async for event in _events(response):

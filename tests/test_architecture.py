@@ -120,6 +120,7 @@ LAZY = {
     "reports/decisions.py": {"nexus_cli"},  # the limits in force, of an open session
     "reports/context.py": {"nexus_cli"},  # the engine, with a running session
     "reports/request_view.py": {"nexus_cli"},
+    "rpc/dispatcher.py": {"nexus_cli"},  # own commands: few clients ask for them
     "commands/login.py": {"nexus_cli"},  # few sessions ask for a key
     "provider/available_models.py": {"nexus_cli", "difflib"},
     "permission/folder_rules.py": {"nexus_cli"},  # rules: at the first one that a session brings

@@ -26,6 +26,7 @@ from nexus_cli.acp.updates import UpdateStream, message, note, turn_usage, usage
 from nexus_cli.commands import discover
 from nexus_cli.commands.command import Command
 from nexus_cli.commands.own_guides import own_commands
+from nexus_cli.commands.verb import Authority
 from nexus_cli.config.added_folders import check_folders
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.project_settings import settings_in
@@ -339,7 +340,8 @@ class EditorAgent:
         assert options is not None, "sessions of this room have options"
         own = await asyncio.to_thread(own_commands, one.session.folder, built_in, options.servers)
         served = [one for name, one in built_in.items() if one.is_served and name not in OPEN_OTHERS]
-        commands = [_describe_command(command) for command in (*own.values(), *served)]
+        callable_ = [command for command in own.values() if command.authority is not Authority.PERMITS]
+        commands = [_describe_command(command) for command in (*callable_, *served)]
         update = schema.AvailableCommandsUpdate(available_commands=commands, session_update="available_commands_update")
         await self._client.session_update(one.session.id, update)
         await self._send(one, map(note, [*one.session.take_notices(), *problems]))

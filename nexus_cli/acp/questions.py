@@ -73,6 +73,8 @@ class EditorApprover:
 class AskingApprover(EditorApprover):
     """For an editor that shows forms: also puts the questions of the model (`QuestionAsker`)."""
 
+    can_ask = True
+
     async def put_questions(self, questions: Sequence[PersonQuestion]) -> list[str]:
         """See `QuestionAsker`: all questions in one form."""
         fields = {f"answer_{number}": _field(one) for number, one in enumerate(questions, 1)}

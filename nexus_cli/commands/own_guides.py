@@ -99,11 +99,18 @@ def describe_taken(cwd: Path, built_in: Collection[str]) -> str:
 
 
 def _make_prompt(name: str, server: str, prompt: ServerPrompt) -> Command:
+    about = f"{one_line(prompt.description)[:200] or 'prompt'} (MCP server {server})"
+    return make_typed_command(name, describe_arguments(prompt), about)
+
+
+def make_typed_command(name: str, usage: str, text: str) -> Command:
+    """Return a command that sends what the person typed, with `text` as its help."""
+
     async def call(context: CommandContext, rest: str) -> None:
         context.start(f"/{name} {rest}".rstrip(), typed=True)
 
-    call.__doc__ = f"{one_line(prompt.description)[:200] or 'prompt'} (MCP server {server})"
-    return Command(name, OWN, call, describe_arguments(prompt), idle=True)
+    call.__doc__ = text
+    return Command(name, OWN, call, usage, idle=True, at_terminal=True, authority=Authority.ACTS)
 
 
 def _make_command(guide: Skill, name: str) -> Command:
@@ -113,7 +120,7 @@ def _make_command(guide: Skill, name: str) -> Command:
 
     call.__doc__ = f"{guide.description or guide.kind} ({guide.shown_origin})\n\nRead from {guide.path}."
     hint = one_line(guide.fields.get("argument-hint", ""))[:60] or "[ARGUMENTS]"
-    return Command(name, OWN, call, hint, idle=True, is_first=guide.kind == COMMAND)
+    return Command(name, OWN, call, hint, idle=True, is_first=guide.kind == COMMAND, authority=Authority.ACTS)
 
 
 async def _use_model(context: CommandContext, guide: Skill) -> Callable[[], Awaitable[None]] | None:

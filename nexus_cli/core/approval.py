@@ -103,5 +103,8 @@ class PersonQuestion:
 class QuestionAsker(Protocol):
     """An `Approver` that can also put questions of the model."""
 
+    can_ask: bool
+    """False while no person is there who can answer."""
+
     async def put_questions(self, questions: Sequence[PersonQuestion]) -> list[str]:
         """Return an answer to each question, fewer if the person stops answering."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
-from nexus_cli.core.approval import SAY_INSTEAD, Answer, Question
+from nexus_cli.core.approval import SAY_INSTEAD, Answer, PersonQuestion, Question
 from nexus_cli.core.entry import Drop, drop_value
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolCall, ToolResult
@@ -151,6 +151,23 @@ class ApprovalAnswer:
     def line_keys(self, worker: str) -> QuestionKey:
         """Return the further keys of its line, as an event of `worker` ("": of the session)."""
         return {"id": question_id(self.call_id, worker)}
+
+
+@dataclass(frozen=True, slots=True)
+class PersonAsked:
+    """The model asks the person; the method `answer` takes the answers."""
+
+    kind: ClassVar[str] = "question.ask"
+    id: str
+    questions: tuple[PersonQuestion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PersonAnswered:
+    """`question.ask` is answered, or waits no longer."""
+
+    kind: ClassVar[str] = "question.answer"
+    id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +372,8 @@ LineEvent = (
     | ToolResultEvent
     | ApprovalRequest
     | ApprovalAnswer
+    | PersonAsked
+    | PersonAnswered
     | ContextDrop
     | ContextRecall
     | CacheExpectation

@@ -58,7 +58,7 @@ def describe_event(event: Event) -> str:
             return ""
         case e.Text() | e.Thinking() | e.ToolQueue() | e.ToolCallEvent() | e.ToolOutput() | e.ToolResultEvent():
             return ""
-        case e.ApprovalRequest() | e.ApprovalAnswer() | e.AgentEvent():
+        case e.ApprovalRequest() | e.ApprovalAnswer() | e.PersonAsked() | e.PersonAnswered() | e.AgentEvent():
             return ""
         case _:
             assert_never(event)

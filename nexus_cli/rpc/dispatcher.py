@@ -14,7 +14,9 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
+from nexus_cli.commands import discover as list_built_in
 from nexus_cli.commands.command import Command
+from nexus_cli.commands.verb import Authority
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.attachment import AttachedFile, Part, Trigger, image_type
 from nexus_cli.core.elide import plural
@@ -28,6 +30,8 @@ from nexus_cli.core.event import (
     Event,
     Notice,
     Outcome,
+    PersonAnswered,
+    PersonAsked,
     TurnEnd,
 )
 from nexus_cli.core.image_check import describe_bad_image
@@ -60,6 +64,7 @@ if TYPE_CHECKING:
     from nexus_cli.core.json_types.server_results import (
         Acknowledged,
         AgentActivity,
+        CommandList,
         CommandResult,
         CompactResult,
         ConversationObject,
@@ -104,7 +109,7 @@ class AgentDispatcher:
         """Events from before the first turn, when nobody could listen: the first turn begins with them."""
         self._questions: dict[str, FeedItem] = {}
         """The events of unanswered questions, by the id of the question."""
-        session.engine.control.listener = self.publish
+        self.approver.publish = session.engine.control.listener = self.publish
         self._works: set[asyncio.Task[Any]] = set()
         self._queued: dict[asyncio.Task[Any], str] = {}
         """The turns that have not begun, in order, with their content."""
@@ -127,9 +132,9 @@ class AgentDispatcher:
 
     # -- turns -------------------------------------------------------------------------------------------------
 
-    async def send(self, content: str, images: Sequence[str] = ()) -> AskResult:
+    async def send(self, content: str, images: Sequence[str] = (), typed: bool = False) -> AskResult:
         """Run a turn, or go on without content, after those that wait; return its result object or raise `RpcError`."""
-        task = self.begin_turn(content, images)
+        task = self.begin_turn(content, images, typed=typed)
         try:
             result = await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -142,9 +147,10 @@ class AgentDispatcher:
         return result
 
     def begin_turn(
-        self, content: str, images: Sequence[str] = (), listener: Listener | None = None
+        self, content: str, images: Sequence[str] = (), listener: Listener | None = None, *, typed: bool = False
     ) -> asyncio.Task[AskResult]:
-        """Start or queue a turn; return the task that ends with its result object.
+        """Start or queue a turn; return the task that ends with its result object. Guides that `typed` content calls
+        are added.
 
         `listener` gets the events of this turn alone, numbered from 0, and ends with the result. The turn runs to its
         end even if nobody listens. Raise `RpcError` if too many wait or no turn may begin.
@@ -152,7 +158,7 @@ class AgentDispatcher:
         self._check_room()
         parts = tuple(map(_read_image, images))
         files = tuple(AttachedFile(part.name, part.media_type, len(part.data)) for part in parts)
-        trigger = Trigger(content, "client", parts, files)
+        trigger = Trigger(content, "client", parts, files, expands=typed)
         task = self._begin(self._turn(trigger, _Numbered(listener) if listener else None, len(self._works)))
         self._queued[task] = content
         if listener is not None:  # a task that is cancelled before its first step runs no `finally`
@@ -258,6 +264,10 @@ class AgentDispatcher:
             key = event.line_keys(agent)["id"]
             self.approver.expect(key)
             self._questions[key] = item
+        elif isinstance(event, PersonAsked):
+            self._questions[event.id] = item
+        elif isinstance(event, PersonAnswered):
+            self._questions.pop(event.id, None)
         elif isinstance(event, ApprovalAnswer):
             key = event.line_keys(agent)["id"]
             self.approver.forget(key)
@@ -290,6 +300,10 @@ class AgentDispatcher:
         self.approver.answer(id, answer, words)
         return {"ok": True}
 
+    async def answer(self, id: str, answers: Sequence[str]) -> Acknowledged:
+        self.approver.answer_questions(id, answers)
+        return {"ok": True}
+
     async def compact(self, instructions: str = "") -> CompactResult:
         """Summarize older messages, after the turns that run or wait."""
         self._check_room()
@@ -315,6 +329,16 @@ class AgentDispatcher:
         self._commands[task] = command, context
         task.add_done_callback(lambda task: self._commands.pop(task)[1].paused.set())
         return await self._follow_command(task, context)
+
+    async def list_commands(self) -> CommandList:
+        """List the commands of the person, the project and its MCP servers, which a message calls that is `typed`."""
+        from nexus_cli.commands.own_guides import own_commands  # noqa: PLC0415  (few clients ask)
+
+        options = self.session.state.options
+        servers = options.servers if options else ()
+        found = await asyncio.to_thread(own_commands, self.session.folder, list_built_in(), servers)
+        rows = [one for one in found.values() if one.authority is not Authority.PERMITS]
+        return {"commands": [{"name": one.name, "usage": one.usage, "help": one.help} for one in rows]}
 
     async def choose(self, id: str, key: str | None = None) -> CommandResult:
         """Answer the choice of a command, and run that to its end or its next choice."""

@@ -259,7 +259,12 @@ class RpcServer:
         try:
             self._methods.find_method(call.method, call.params)
             dispatcher = self._methods.find_agent(str(call.params["agent_id"])).dispatcher
-            dispatcher.begin_turn(str(call.params["content"]), call.params.get("images", ()), listener)
+            dispatcher.begin_turn(
+                str(call.params["content"]),
+                call.params.get("images", ()),
+                listener,
+                typed=bool(call.params.get("typed")),
+            )
         except RpcError as error:
             return json_response(error_object(call.id, error))
         return await self._stream(request, dispatcher, listener)
@@ -283,7 +288,8 @@ class RpcServer:
     ) -> web.StreamResponse:
         """Write events until they end, the client leaves, or it stops reading."""
         response = web.StreamResponse(headers={"Content-Type": EVENTS, "Cache-Control": "no-store"})
-        dispatcher.approver.attach_client()
+        has_person = request.query.get("questions") == "true"
+        dispatcher.approver.attach_client(has_person=has_person)
         try:
             await _write(request, response.prepare(request))
             await _write(request, response.write(b": connected\n\n"))
@@ -298,7 +304,7 @@ class RpcServer:
         except ConnectionError:
             pass
         finally:
-            dispatcher.approver.detach_client()
+            dispatcher.approver.detach_client(has_person=has_person)
         return response
 
     async def _describe(self, request: web.Request) -> web.StreamResponse:

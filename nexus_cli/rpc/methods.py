@@ -28,6 +28,7 @@ from nexus_cli.core.json_types.server_results import (
     AgentLimits,
     AgentList,
     AppliedWorktree,
+    CommandList,
     CommandResult,
     CompactResult,
     ConversationObject,
@@ -72,6 +73,7 @@ MOST_OFFSET = 2**53 - 1
 Schema = Mapping[str, Any]
 TEXT: Schema = {"type": "string"}
 YES: Schema = {"type": "boolean"}
+TEXTS: Schema = {"type": "array", "items": TEXT}
 AMOUNT: Schema = {"type": "number", "exclusiveMinimum": 0}
 _TYPES: Mapping[str, tuple[str, Any]] = {
     "string": ("a string", str),
@@ -222,7 +224,11 @@ METHODS: Mapping[str, Method] = {
             "send",
             "Run a turn. With `Accept: text/event-stream` the answer is its events, the last of them the result. "
             "A busy agent takes it afterwards; empty content goes on with a turn that was cut short.",
-            (_CONTENT, Param("images", "Images in base64, to go with it.", {"type": "array", "items": TEXT})),
+            (
+                _CONTENT,
+                Param("images", "Images in base64, to go with it.", TEXTS),
+                Param("typed", "True: a person typed it, and a guide that it calls (`/NAME`, `$NAME`) is added.", YES),
+            ),
             AskResult,
             (BUSY, TURN_FAILED),
         ),
@@ -250,6 +256,15 @@ METHODS: Mapping[str, Method] = {
             errors=(REFUSED,),
         ),
         Method(
+            "answer",
+            "Answer the questions of a `question.ask` event.",
+            (
+                Param("id", "The `id` of that event.", required=True),
+                Param("answers", "An answer to each; with fewer the others have none.", TEXTS, required=True),
+            ),
+            errors=(REFUSED,),
+        ),
+        Method(
             "compact",
             "Summarize older messages.",
             (Param("instructions", "What the summary has to keep."),),
@@ -266,6 +281,12 @@ METHODS: Mapping[str, Method] = {
             ),
             CommandResult,
             (BUSY, REFUSED),
+        ),
+        Method(
+            "list_commands",
+            "List the commands of the person, the project and its MCP servers: a `typed` message calls one.",
+            (),
+            CommandList,
         ),
         Method(
             "choose",

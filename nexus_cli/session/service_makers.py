@@ -92,7 +92,7 @@ class ApproverQuestions(PersonQuestions):
 
     @property
     def can_ask(self) -> bool:
-        return isinstance(self.approver, QuestionAsker)
+        return isinstance(self.approver, QuestionAsker) and self.approver.can_ask
 
     async def ask(self, questions: Sequence[PersonQuestion]) -> list[str]:
         return await self.approver.put_questions(questions) if isinstance(self.approver, QuestionAsker) else []

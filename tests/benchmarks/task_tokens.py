@@ -223,6 +223,8 @@ class Answers:
         """Allow the call."""
         return Allow()
 
+    can_ask = True
+
     async def put_questions(self, questions: Sequence[PersonQuestion]) -> list[str]:
         """See `QuestionAsker`."""
         return [*self.answers]

@@ -27,10 +27,19 @@ CHANGE = [
     {"name": "edit_file", "arguments": {"path": "shop.py", "edits": [{"old": "(names):", "new": "(names, share=0):"}]}},
     {"name": "bash", "arguments": {"command": "touch note.txt"}},
 ]
+ASKED = {
+    "name": "use_tool",
+    "arguments": {
+        "name": "ask_person",
+        "arguments": {"questions": [{"question": "Which name?", "choices": ["rebate"]}]},
+    },
+}
 RULES = {
     "rules": [
         {"when": {"last_role": "tool"}, "then": {"text": "It is done."}},
         {"when": {"contains": "add a share"}, "then": {"text": "First I look.", "calls": CHANGE}},
+        {"when": {"contains": "which name"}, "then": {"calls": [ASKED]}},
+        {"when": {"contains": "Translate the prices to"}, "then": {"text": "Translated."}},
         {"when": {"contains": "how would you"}, "then": {"text": "1. Change shop.py\n2. Test it"}},
         {"when": {"contains": "Proceed with the plan"}, "then": {"text": "Carried out."}},
         {
@@ -49,6 +58,9 @@ def project(root: Path) -> Iterator[Place]:
     with place(root, RULES, name="shop") as here:
         here.settings((here.nexus_home / "config" / "config.toml").read_text() + PRICES)
         (here.folder / "shop.py").write_text(SHOP)
+        guide = here.nexus_home / "config" / "commands" / "prices.md"
+        guide.parent.mkdir(parents=True)
+        guide.write_text("Translate the prices to $ARGUMENTS.")
         for words in ("init -q -b trunk", "add .", "-c user.name=a -c user.email=a@b commit -qm first"):
             subprocess.run(["git", *words.split()], cwd=here.folder, check=True)
         yield here
@@ -119,6 +131,14 @@ def play(one: Repl, folder: Path, *, highest: str) -> list[list[str]]:
     note()
     one.send("/undo" + ENTER)
     one.wait_for("removed   passed.txt")
+    one.say("which name should it have", ends=False)
+    one.wait_for("or your own words")
+    one.send("1" + ENTER)
+    note()
+    assert "    > rebate" in map(str.rstrip, one.scrollback()), "the answer of the person is below the call"
+    one.send("/prices Welsh" + ENTER)
+    one.wait_for("Translated.")
+    note()
     one.send("/export md notes.md" + ENTER)
     one.wait_for("Written to")
     one.send("/model" + ENTER)

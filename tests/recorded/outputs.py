@@ -73,6 +73,7 @@ READERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("get_tokens", {}),
     ("worktree_diff", {"name": "nowhere"}),
     ("nothing", {}),
+    ("list_commands", {"agent_id": "a"}),
 )
 """Methods of the server with their parameters; the agent `a` has the session `prices`."""
 CHANGING = {
@@ -81,6 +82,7 @@ CHANGING = {
     "destroy_agent",
     "send",
     "steer",
+    "answer",
     "unqueue",
     "cancel",
     "approve",

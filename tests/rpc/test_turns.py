@@ -240,6 +240,63 @@ async def test_what_a_program_sends_is_not_what_the_person_typed(tmp_path: Path)
         assert {(fact.state, fact.actor) for fact in ledger.facts.list_facts()} == {("proposed", "client")}
 
 
+@pytest.mark.parametrize("typed", [True, False])
+async def test_a_message_that_a_person_typed_calls_a_guide(tmp_path: Path, typed: bool) -> None:
+    guide = places().config / "commands" / "greet.md"
+    guide.parent.mkdir(parents=True)
+    guide.write_text("---\ndescription: Greet somebody\nargument-hint: NAME\n---\nGreet $ARGUMENTS warmly.\n")
+    provider = Answering(lambda request: "done")
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        listed = (await served.client.list_commands("a"))["commands"]
+        assert [(one["name"], one["usage"]) for one in listed] == [("greet", "NAME")]
+        assert listed[0]["help"].startswith("Greet somebody")
+        await served.client.send("a", "/greet Ann", typed=typed)
+    assert any("Greet Ann warmly." in str(message["content"]) for message in provider.seen[0]) is typed
+
+
+def asks_person(request: Request) -> Reply:
+    """Asks the person, and reports the answer."""
+    newest = request.messages[-1]
+    questions = [{"question": "Which color?", "choices": ["red"]}, {"question": "Which size?"}]
+    asked = ("use_tool", {"name": "ask_person", "arguments": {"questions": questions}})
+    return str(newest["content"]) if newest["role"] == "tool" else [asked]
+
+
+def send(served: Served) -> asyncio.Task[Any]:
+    """Begins the turn in which the model asks."""
+    return asyncio.create_task(served.client.send("a", "ask me"))
+
+
+async def test_a_person_at_a_client_answers_questions_of_the_model(tmp_path: Path) -> None:
+    async with serving(tmp_path, Answering(asks_person)) as served:
+        await served.client.create_agent("a")
+        turns: list[asyncio.Task[Any]] = []
+        async for event in served.client.events("a", opened=lambda: turns.append(send(served)), questions=True):
+            if event["type"] == "question.ask":
+                assert event["questions"][0] == {"text": "Which color?", "choices": ["red"]}
+                for call in (served.client.approve("a", event["id"], "once"), served.client.answer("a", "q", ["x"])):
+                    with pytest.raises(CallError):
+                        await call
+                await served.client.answer("a", event["id"], ["blue"])
+            if event["type"] == "question.answer":
+                break
+        told = (await turns[0])["text"]
+        assert "Which color?\n> blue" in told and "1 of the questions got no answer" in told
+
+
+async def test_nobody_is_asked_where_no_person_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_approver, "GRACE_SECONDS", 0.01)
+    async with serving(tmp_path, Answering(asks_person)) as served:
+        await served.client.create_agent("a")
+        assert "nobody can be asked here" in (await served.client.send("a", "ask me"))["text"]
+        turns: list[asyncio.Task[Any]] = []
+        async for event in served.client.events("a", opened=lambda: turns.append(send(served)), questions=True):
+            if event["type"] == "question.ask":
+                break
+        assert "gave no answer" in (await turns[0])["text"], "the person has left"
+
+
 async def test_cancel_stops_the_turn_and_the_next_one_comes(tmp_path: Path) -> None:
     provider = Answering(gates={"long": asyncio.Event()})
     async with serving(tmp_path, provider) as served:
@@ -641,6 +698,7 @@ async def test_every_result_has_the_type_that_is_described(tmp_path: Path) -> No
         ("get_conversation", {"agent_id": "a"}),
         ("run_command", {"agent_id": "a", "name": "cost"}),
         ("get_status", {"agent_id": "a"}),
+        ("list_commands", {"agent_id": "a"}),
         ("compact", {"agent_id": "a"}),
         ("cancel", {"agent_id": "a"}),
         ("unqueue", {"agent_id": "a"}),
@@ -653,7 +711,7 @@ async def test_every_result_has_the_type_that_is_described(tmp_path: Path) -> No
         ("destroy_agent", {"agent_id": "a"}),
         ("shutdown", {}),
     ]
-    assert {name for name, _ in steps} == METHODS.keys() - {"steer", "approve", "choose"}, (
+    assert {name for name, _ in steps} == METHODS.keys() - {"steer", "approve", "answer", "choose"}, (
         "which return the same as others"
     )
     make_project(tmp_path / "project")

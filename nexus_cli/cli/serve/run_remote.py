@@ -67,6 +67,7 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
             if shared.resume:
                 await backend.show_conversation()
             backend.watch()
+            backend.read_own_commands()
             reading = asyncio.create_task(backend.read_events())
             try:
                 await repl.run()

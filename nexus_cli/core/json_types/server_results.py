@@ -156,6 +156,21 @@ class RemovedWorktree(TypedDict):
     """Commits that can still be reached, or empty."""
 
 
+class OwnCommand(TypedDict):
+    """A command that the person or the project has written, or a prompt of an MCP server."""
+
+    name: str
+    usage: str
+    """Its arguments."""
+    help: str
+
+
+class CommandList(TypedDict):
+    """`list_commands`."""
+
+    commands: list[OwnCommand]
+
+
 class ConversationObject(TypedDict):
     """`get_conversation`."""
 

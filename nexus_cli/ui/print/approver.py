@@ -38,6 +38,8 @@ class WaitingQuestion:
 class PersonApprover:
     """An `Approver` that asks the person."""
 
+    can_ask = True
+
     def __init__(
         self,
         source: AnswerSource,

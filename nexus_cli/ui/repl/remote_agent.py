@@ -30,6 +30,7 @@ from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.repl.agent_connection import AgentConnection
 from nexus_cli.ui.repl.command_context import TerminalContext
 from nexus_cli.ui.repl.input_queue import brief
+from nexus_cli.ui.repl.job_runner import Job
 from nexus_cli.ui.repl.shell_line import ShellLine
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._news = asyncio.Event()
         """Set by every event."""
         self._connected = asyncio.Event()
+        self._own_commands: Mapping[str, Command] = {}
+        self._reading: asyncio.Task[None] | None = None
         self._failed = 0
         """Number of consecutive failures of the connection."""
 
@@ -112,7 +115,24 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     @property
     def commands(self) -> Mapping[str, Command]:
-        return {name: one for name, one in discover().items() if one.at_terminal or one.is_served}
+        built_in = {name: one for name, one in discover().items() if one.at_terminal or one.is_served}
+        return {**self._own_commands, **built_in}
+
+    @property
+    def reading_commands(self) -> asyncio.Task[None] | None:
+        return self._reading if self._reading is not None and not self._reading.done() else None
+
+    def read_own_commands(self) -> None:
+        """Begin to read the commands of the person and the project on the machine of the server."""
+        self._reading = self._begin(self._read_own_commands())
+
+    async def _read_own_commands(self) -> None:
+        from nexus_cli.commands.own_guides import make_typed_command  # noqa: PLC0415  (after the start)
+
+        found = await self._client.list_commands(self.agent_id)
+        made = [make_typed_command(one["name"], one["usage"], one["help"]) for one in found["commands"]]
+        self._own_commands = {command.name: command for command in made}
+        self.repl.offer_commands()
 
     @property
     def undelivered(self) -> Sequence[str]:
@@ -126,7 +146,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         try:
             await self._connected.wait()
             try:
-                await self._client.send(self.agent_id, trigger.text, images or None)
+                await self._client.send(self.agent_id, trigger.text, images or None, trigger.expands or None)
             except CallError as error:
                 if error.code != TURN_FAILED:  # the failed turn has shown its own end
                     raise _nexus_error(error) from error
@@ -293,7 +313,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         after: int | None = None
         while True:
             try:
-                async for line in self._client.events(self.agent_id, after, self._note_connection):
+                async for line in self._client.events(self.agent_id, after, self._note_connection, questions=True):
                     after = after if line["type"] == "cut" else line["seq"]
                     await self._take(line)
                 why = "the server has ended the connection"
@@ -361,22 +381,33 @@ class RemoteAgent(TerminalContext, AgentConnection):
             task = self._questions.pop(inner.line_keys(agent)["id"], None)
             if task is not None:
                 task.cancel()  # answered elsewhere, or done
+        elif isinstance(event, e.PersonAsked):
+            self._questions[event.id] = self._begin(self._answer(event))
+        elif isinstance(event, e.PersonAnswered):
+            if (task := self._questions.pop(event.id, None)) is not None:
+                task.cancel()
         elif isinstance(event, e.SteeringMessage) and event.text in self._steered:
             self._steered.remove(event.text)
         elif isinstance(event, e.TurnStart | e.TurnEnd):
             self._in_turn = isinstance(event, e.TurnStart)
         if isinstance(event, e.Notice) and TAKEN_BACK in event.text:
             event = replace(event, text=f"{event.text.partition(TAKEN_BACK)[0]}{ALLOWED_UNTIL}")
-        if isinstance(event, e.TurnStart) and event.text not in self._expected:
+        mine = isinstance(event, e.TurnStart) and self._take_expected(event.text)
+        if isinstance(event, e.TurnStart) and not mine:
             if typed := split_attachments(event.text)[0]:
                 self.repl.renderer.show_user_message(typed)
             self.repl.renderer.feed(event)
             self.repl.hand_over.withdraw()
             self.watch()
             return
-        if isinstance(event, e.TurnStart):
-            self._expected.remove(event.text)
         self.repl.feed(event)
+
+    def _take_expected(self, text: str) -> bool:
+        """Forget the text of this client that a turn begins with; False if there is none. Guides may follow it."""
+        found = [one for one in self._expected if text == one or text.startswith(f"{one}\n\n")]
+        if found:
+            self._expected.remove(max(found, key=len))
+        return bool(found)
 
     async def _ask(self, key: str, question: Question) -> None:
         """Ask the person and send the answer. No rule can be stored from here."""
@@ -384,6 +415,13 @@ class RemoteAgent(TerminalContext, AgentConnection):
         given = "no" if not isinstance(answer, Allow) else "session" if answer.always else "once"
         words = answer.why if isinstance(answer, Deny) and answer.said else ""
         await self._client.approve(self.agent_id, key, given, words or None)
+
+    async def _answer(self, asked: e.PersonAsked) -> None:
+        """Put questions of the model to the person, and send the answers."""
+        await self._client.answer(self.agent_id, asked.id, await self._approver.put_questions(asked.questions))
+
+    def became_idle(self, ended: Job) -> None:
+        self.read_own_commands()
 
     def _begin(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
         return self.repl.jobs.start_background(self._with_lines(work))

@@ -36,6 +36,8 @@ class Person:
     async def ask(self, question: Question) -> Any:
         return Deny(NO) if "push" in question.what else Allow()
 
+    can_ask = True
+
     async def put_questions(self, questions: Sequence[PersonQuestion]) -> list[str]:
         return ["postgres, version 15" for _ in questions]
 

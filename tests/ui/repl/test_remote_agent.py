@@ -142,11 +142,11 @@ def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
     may_return = asyncio.Event()
     provider, real, calls = Answering(gates={"first": asyncio.Event()}), Client.events, list[Any]()
 
-    async def breaks_once(client: Client, *given: Any) -> AsyncIterator[Any]:
+    async def breaks_once(client: Client, *given: Any, **more: Any) -> AsyncIterator[Any]:
         calls.append(given)
         if len(calls) > 1:
             await may_return.wait()
-        async for event in real(client, *given):
+        async for event in real(client, *given, **more):
             yield event
             if len(calls) == 1 and event["type"] == "text.delta":
                 await asyncio.sleep(0.05)
@@ -175,9 +175,9 @@ def test_an_agent_that_was_seen_at_work_after_its_last_event_is_idle(
     monkeypatch.setattr(remote_agent, "WAIT_SECONDS", 0.0)
     real, look, calls = Client.events, Client.get_status, list[Any]()
 
-    async def breaks_once(client: Client, *given: Any) -> AsyncIterator[Any]:
+    async def breaks_once(client: Client, *given: Any, **more: Any) -> AsyncIterator[Any]:
         calls.append(given)
-        async for event in real(client, *given):
+        async for event in real(client, *given, **more):
             yield event
             if len(calls) == 1 and event["type"] == last:
                 raise ConnectionError("the connection broke off")
@@ -210,11 +210,11 @@ def test_while_the_connection_is_lost_no_tool_is_shown_as_running(
     def works(request: Request) -> Reply:
         return "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": waits})]
 
-    async def breaks_once(client: Client, *given: Any) -> AsyncIterator[Any]:
+    async def breaks_once(client: Client, *given: Any, **more: Any) -> AsyncIterator[Any]:
         calls.append(given)
         if len(calls) > 1:
             await may_return.wait()
-        async for event in real(client, *given):
+        async for event in real(client, *given, **more):
             yield event
             if len(calls) == 1 and event["type"] == "tool.call":
                 await asyncio.sleep(0.05)
