@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 from nexus_cli.commands.shared_options import Directory
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
-from nexus_cli.config.paths import defaults_dir, places, project_root, working_folder
+from nexus_cli.config.paths import places, project_root, working_folder
 from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.settings_file import write_server
 from nexus_cli.core.elide import one_line
@@ -41,7 +41,7 @@ def build_list(source: Source, directory: Directory = "") -> Report[Any]:
 
 def remove(source: Source, name: Name) -> None:
     """Remove a server from the personal config.toml."""
-    if not write_server(places(), defaults_dir(), name, None):
+    if not write_server(places(), name, None):
         entry = _find(source, name, "")
         raise NexusError("usage", f"server {name}", f"it is named in {entry.file}", "Remove it there")
     source.say(f"server {name} was removed.")

@@ -11,8 +11,8 @@ from nexus_cli.cli.confirm import ask_terminal, can_confirm, confirm
 from nexus_cli.cli.print_report import print_text, text_width
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.ledger_place import ledger_place
+from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.paths import places, with_tilde
-from nexus_cli.config.settings import own_settings
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.imports.other_setups import SETUPS, program_folder

@@ -8,7 +8,7 @@ import typer
 
 from nexus_cli.cli.confirm import can_confirm, confirm
 from nexus_cli.cli.shell_command import add_verbs
-from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.print.stream import write_stderr_line
 
@@ -24,7 +24,7 @@ def edit() -> int:
         raise NexusError("usage", "config edit", why, "nexus config set KEY VALUE changes one setting")
     from nexus_cli.cli.setup.edit_config import edit_settings  # noqa: PLC0415  (only for writing)
 
-    changed = edit_settings(places(), defaults_dir(), os.environ, _again)
+    changed = edit_settings(places(), os.environ, _again)
     write_stderr_line(f"nexus: {places().settings} was written." if changed else "nexus: nothing was changed.")
     return 0
 

@@ -10,7 +10,7 @@ import typer
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.shell_command import add_verbs
 from nexus_cli.commands.mcp import list_tools
-from nexus_cli.config.paths import defaults_dir, places, with_tilde, working_folder
+from nexus_cli.config.paths import places, with_tilde, working_folder
 from nexus_cli.config.settings_file import write_server
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
@@ -57,7 +57,7 @@ def add(
     known = Catalogue.read(working_folder()).entries.get(name)
     if known is not None and known.source == "personal":
         raise NexusError("usage", f"server {name}", "there is one of this name", f"nexus mcp remove {name}")
-    write_server(places(), defaults_dir(), name, entry)
+    write_server(places(), name, entry)
     write_stderr_line(f"nexus: {name} was added to {with_tilde(places().settings)}.")
     try:
         print_report(list_tools(parsed).value, server_tools_text, json=False, whole=True)
