@@ -102,7 +102,8 @@ LAZY = {
     "config/stored_keys.py": {"nexus_cli"},  # redaction, where there is a key
     "config/setting_rules.py": {"nexus_cli"},  # tables `[[check]]`, which few settings have
     "config/settings_file.py": {"tomlkit", "tomllib"},  # only for writing
-    "config/settings.py": {"tomllib", "tomlkit", "nexus_cli"},
+    "config/settings.py": {"nexus_cli"},  # few settings have checks and hooks
+    "config/load_settings.py": {"tomllib", "nexus_cli"},
     "provider/litellm_env.py": {"importlib"},
     "provider/light_import.py": {"pydantic"},  # a part of litellm
     "provider/litellm_backend.py": {"litellm", "nexus_cli"},  # and the classes of errors, once there is one

@@ -130,7 +130,7 @@ def test_the_wheel_is_complete_where_nothing_else_of_nexus_is_installed(tmp_path
 
 def test_a_checkout_finds_its_defaults_at_the_top_level() -> None:
     assert defaults_dir() == ROOT / "defaults"
-    assert (defaults_dir() / "config.toml").is_file()
+    assert (defaults_dir() / "NEXUS.md").is_file()
 
 
 def test_every_import_is_a_declared_dependency() -> None:

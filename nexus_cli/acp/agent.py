@@ -25,8 +25,7 @@ from nexus_cli.acp.questions import AskingApprover, EditorApprover
 from nexus_cli.acp.updates import UpdateStream, message, note, turn_usage, usage_update
 from nexus_cli.commands import discover
 from nexus_cli.commands.command import Command
-from nexus_cli.commands.own_guides import own_commands
-from nexus_cli.commands.verb import Authority
+from nexus_cli.commands.own_guides import message_commands
 from nexus_cli.config.added_folders import check_folders
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.project_settings import settings_in
@@ -338,10 +337,9 @@ class EditorAgent:
         options = one.session.state.options
         built_in = discover()
         assert options is not None, "sessions of this room have options"
-        own = await asyncio.to_thread(own_commands, one.session.folder, built_in, options.servers)
+        own = await asyncio.to_thread(message_commands, one.session.folder, built_in, options.servers)
         served = [one for name, one in built_in.items() if one.is_served and name not in OPEN_OTHERS]
-        callable_ = [command for command in own.values() if command.authority is not Authority.PERMITS]
-        commands = [_describe_command(command) for command in (*callable_, *served)]
+        commands = [_describe_command(command) for command in (*own.values(), *served)]
         update = schema.AvailableCommandsUpdate(available_commands=commands, session_update="available_commands_update")
         await self._client.session_update(one.session.id, update)
         await self._send(one, map(note, [*one.session.take_notices(), *problems]))

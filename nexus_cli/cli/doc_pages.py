@@ -1,6 +1,6 @@
 """The pages of `nexus docs`: written ones from `nexus_cli/docs`, and generated ones.
 
-Settings are generated from `defaults/config.toml`, commands, slash commands and keys from their tables, JSON from its
+Settings are generated from their declarations, commands, slash commands and keys from their tables, JSON from its
 types (`json_page`).
 """
 
@@ -12,7 +12,8 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from nexus_cli.config.paths import PACKAGE, defaults_dir
+from nexus_cli.config.paths import PACKAGE
+from nexus_cli.config.settings_text import settings_text
 
 TOPICS: Mapping[str, str] = {
     "start": "ten minutes with nexus",
@@ -82,9 +83,9 @@ def _read_page(topic: str) -> str:
 
 
 def settings_page() -> str:
-    """Return the written page, then defaults/config.toml: its comments as text, its settings as blocks of TOML."""
+    """Return the written page, then every setting: its comment as text, its value as a block of TOML."""
     page = [_read_page("settings")]
-    for block in (defaults_dir() / "config.toml").read_text(encoding="utf-8").split("\n\n"):
+    for block in settings_text().split("\n\n"):
         for is_setting, lines in groupby(block.splitlines(), lambda line: bool(_SETTING.fullmatch(line))):
             if is_setting:
                 page += ["```toml", *lines, "```", ""]

@@ -9,26 +9,20 @@ from typing import Annotated, Any
 from nexus_cli.commands.arguments import apply_settings, read_source, show_report
 from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
-from nexus_cli.config.paths import defaults_dir, places, project_root, with_tilde
+from nexus_cli.config.load_settings import LoadedSettings, join_key, rule_for, split_key, unknown_key_error
+from nexus_cli.config.paths import places, project_root, with_tilde
 from nexus_cli.config.project_settings import load_settings_in
-from nexus_cli.config.setting_rules import RULES, TABLES
-from nexus_cli.config.settings import (
-    LoadedSettings,
-    quote_part,
-    rule_for,
-    split_key,
-    unknown_key_error,
-)
+from nexus_cli.config.setting_tables import SETTINGS, TABLES
 from nexus_cli.config.settings_file import write_setting
+from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.settings import toml_literal
 
 Key = Annotated[str, Option("KEY", "A dotted key such as limits.max_steps.", is_argument=True)]
 Name = Annotated[str, Option("[NAME]", "Only settings whose key contains this.", is_argument=True)]
 
 
 def _load(source: Source) -> LoadedSettings:
-    loaded = load_settings_in(project_root(source.folder()), places(), defaults_dir(), os.environ)
+    loaded = load_settings_in(project_root(source.folder()), places(), os.environ)
     for notice in () if source.live else loaded.settings.notices:
         source.say(notice)
     return loaded
@@ -63,11 +57,11 @@ def get_setting(source: Source, key: Key) -> str:
     """Print the value of one setting."""
     parts = split_key(key)
     if len(parts) == 1 and parts[0] in TABLES:
-        keys = [name for name in RULES if name.startswith(f"{parts[0]}.")] or [f"{parts[0]}.NAME"]
+        keys = [name for name in SETTINGS if name.startswith(f"{parts[0]}.")] or [f"{parts[0]}.NAME"]
         raise NexusError("config", key, "it is a table, not a single setting", f"Name one: {', '.join(keys)}")
     if rule_for(parts) is None:
         raise unknown_key_error(key)
-    value = _load(source).values.get(".".join(map(quote_part, parts)))
+    value = _load(source).values.get(join_key(parts))
     if value is None:
         raise NexusError("config", key, "has no value", f"nexus config set {key} VALUE sets one")
     return f"{toml_literal(value) if isinstance(value, bool | tuple) else value}\n"
@@ -84,8 +78,8 @@ def set_setting(
         why = "a value and --unset cannot be combined" if unset else "the value is missing"
         raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to remove the setting")
     value = _strip_sign(value) if value and source.live else value
-    write_setting(places(), defaults_dir(), key, value)
-    path, name = str(places().settings), ".".join(map(quote_part, split_key(key)))
+    write_setting(places(), key, value)
+    path, name = str(places().settings), join_key(split_key(key))
     source.say(f"{'removed' if unset else 'set'} {key} in {with_tilde(path) if source.live else path}.")
     loaded = _load(source)
     if (origin := loaded.origins.get(name, path)) not in (path, "default"):
@@ -132,7 +126,7 @@ async def _apply(context: CommandContext) -> None:
 
 
 def _complete_keys(source: Source) -> Sequence[str]:
-    return list(RULES)
+    return list(SETTINGS)
 
 
 NOUN = Noun(

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 from nexus_cli.commands.shared_options import Directory
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
-from nexus_cli.config.paths import defaults_dir, places, project_root, with_tilde, working_folder
+from nexus_cli.config.paths import places, project_root, with_tilde, working_folder
 from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.settings_file import write_server
 from nexus_cli.core.elide import one_line
@@ -71,7 +71,7 @@ def add(
     known = _read_catalogue(source, "").entries.get(name)
     if known is not None and known.source == "personal":
         raise NexusError("usage", f"server {name}", "there is one of this name", f"nexus mcp remove {name}")
-    write_server(places(), defaults_dir(), name, entry)
+    write_server(places(), name, entry)
     source.say(f"{name} was added to {with_tilde(places().settings)}.")
     try:
         return list_tools(parsed)
@@ -82,7 +82,7 @@ def add(
 
 def remove(source: Source, name: Name) -> None:
     """Remove a server from the personal config.toml."""
-    if not write_server(places(), defaults_dir(), name, None):
+    if not write_server(places(), name, None):
         entry = _find(source, name, "")
         raise NexusError("usage", f"server {name}", f"it is named in {entry.file}", "Remove it there")
     source.say(f"server {name} was removed.")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from nexus_cli.commands.arguments import resume_options
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
-from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.paths import places
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.entry import Cause
@@ -45,7 +45,7 @@ def show_model(source: Source, name: Name) -> Report[Any]:
 def use_model(source: Source, name: Name) -> str:
     """Use a model when none is named: writes `model` to the personal config.toml."""
     value = reports.show_model(replace_surrogates(name), source.settings(), os.environ)
-    write_setting(places(), defaults_dir(), "model", replace_surrogates(name).strip())
+    write_setting(places(), "model", replace_surrogates(name).strip())
     if not value["known"]:
         source.say(describe_unknown_window(model_info(value["name"]), value["window"]))
     if named := os.environ.get("NEXUS_MODEL", "").strip():

@@ -32,17 +32,20 @@ from nexus_cli.tools.registry import plugin_tools
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
 
-def own_commands(cwd: Path, built_in: Collection[str], servers: Iterable[ServerEntry] = ()) -> dict[str, Command]:
-    """Return a command for each guide that the person may call in `cwd` and whose name is not built in (that of a
-    plugin is `PLUGIN:NAME` then), and for each prompt that an MCP server has listed, `servers` of an editor too.
-    Blocks; starts no server."""
-    prompts = Catalogue.read(cwd, servers).prompts() if servers or may_have_servers(cwd) else {}
+def own_commands(cwd: Path, built_in: Collection[str]) -> dict[str, Command]:
+    """Return the commands of Python plugins, and those of `message_commands` with other names. Blocks."""
     own = plugin_commands(built_in)
-    built_in = {*built_in, *own}
+    return own | message_commands(cwd, {*built_in, *own})
+
+
+def message_commands(cwd: Path, built_in: Collection[str], servers: Iterable[ServerEntry] = ()) -> dict[str, Command]:
+    """Return a command, which sends a message, for each guide that the person may call in `cwd` and whose name is not
+    built in (that of a plugin is `PLUGIN:NAME` then), and for each prompt that an MCP server has listed, `servers` of an
+    editor too. Blocks; starts no server."""
+    prompts = Catalogue.read(cwd, servers).prompts() if servers or may_have_servers(cwd) else {}
     found = find_callable(cwd)
     second = {one.whole_name for one in found.values() if one.whole_name != one.name and one.name not in built_in}
-    own |= {name: _make_prompt(name, *prompt) for name, prompt in prompts.items()}
-    return own | {
+    return {name: _make_prompt(name, *prompt) for name, prompt in prompts.items()} | {
         name: _make_command(guide, name)
         for name, guide in found.items()
         if name not in built_in and not (name in second and name != guide.name)
@@ -110,7 +113,7 @@ def make_typed_command(name: str, usage: str, text: str) -> Command:
         context.start(f"/{name} {rest}".rstrip(), typed=True)
 
     call.__doc__ = text
-    return Command(name, OWN, call, usage, idle=True, at_terminal=True, authority=Authority.ACTS)
+    return Command(name, OWN, call, usage, idle=True)
 
 
 def _make_command(guide: Skill, name: str) -> Command:
@@ -120,7 +123,7 @@ def _make_command(guide: Skill, name: str) -> Command:
 
     call.__doc__ = f"{guide.description or guide.kind} ({guide.shown_origin})\n\nRead from {guide.path}."
     hint = one_line(guide.fields.get("argument-hint", ""))[:60] or "[ARGUMENTS]"
-    return Command(name, OWN, call, hint, idle=True, is_first=guide.kind == COMMAND, authority=Authority.ACTS)
+    return Command(name, OWN, call, hint, idle=True, is_first=guide.kind == COMMAND)
 
 
 async def _use_model(context: CommandContext, guide: Skill) -> Callable[[], Awaitable[None]] | None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from nexus_cli.commands.verb import Noun, Report, Source, Verb
 from nexus_cli.config.foreign_items import KINDS
-from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.settings import load_settings
+from nexus_cli.config.load_settings import load_settings
+from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.trust import Configuration, read_configuration
 
 
@@ -26,7 +26,7 @@ def read_trust(folder: Path) -> tuple[Configuration, Report[Any]]:
     from nexus_cli.reports.trust import trust_report  # noqa: PLC0415  (rules, once somebody asks)
 
     found = read_configuration(folder, KINDS)
-    return found, Report("trust", trust_report(folder, found, load_settings(places(), defaults_dir(), os.environ)))
+    return found, Report("trust", trust_report(folder, found, load_settings(places(), os.environ)))
 
 
 NOUNS = (Noun("trust", "setup", (Verb(build_trust),), "Show what this project's configuration does."),)

@@ -34,8 +34,8 @@ def ledger_place() -> LedgerPlace:
         named = False  # reported when the settings are loaded
     if not named:
         return found.ledger
-    from nexus_cli.config.setting_rules import LEDGER_URL  # noqa: PLC0415  (few settings name a server)
-    from nexus_cli.config.settings import read_values  # noqa: PLC0415
+    from nexus_cli.config.load_settings import read_values  # noqa: PLC0415
+    from nexus_cli.config.setting_tables import LEDGER_URL  # noqa: PLC0415  (few settings name a server)
 
     return str(read_values(found.settings).get(LEDGER_URL) or "") or found.ledger
 

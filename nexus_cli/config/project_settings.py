@@ -11,36 +11,36 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.paths import Places, defaults_dir, places, project_root
-from nexus_cli.config.setting_rules import REMOVED_TABLES, RULES, TABLES, SettingValue
-from nexus_cli.config.settings import (
+from nexus_cli.config.load_settings import (
     LoadedSettings,
-    Settings,
     build_settings,
     check_consistency,
     check_value,
+    decode_settings,
+    join_key,
+    list_values,
     load_settings,
-    unknown_key_error,
+    parse_tables,
 )
+from nexus_cli.config.paths import Places, places, project_root
+from nexus_cli.config.setting_rules import SettingValue
+from nexus_cli.config.setting_tables import FIXED_TABLES, REMOVED_TABLES, SETTINGS, TABLES
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 
 FOLDER, FILE = ".nexus", "config.toml"
-NESTED = ("check", "compact", "limits", "rules", "truncation", "undo", "worktree")
-"""Tables with keys that a project may set."""
 WINDOW = ("compact.at", "compact.to", "compact.overflow_to")
 """Keys that can contradict each other."""
 ITEMS = frozenset({"hook", "mcp"})
 """Tables that are trusted entry by entry, and read elsewhere (`trust_items`)."""
-NOT_FOR_PROJECTS = frozenset(
-    {"compact.model", "limits.warn_cost", "rules.allow", "undo.max_file_mb", "undo.max_mb", "worktree.include_mb"}
+_CLOSED = {name for name in TABLES if not any(one.in_projects for one in FIXED_TABLES.get(name, {}).values())}.union(
+    REMOVED_TABLES
 )
-"""Keys of these tables that a project may not set: they select a model, widen permissions, hide a
-price or fill the disk."""
+"""Tables of which a project may set nothing."""
 MOST_BYTES = 64 * 1024
 MOST_PROBLEMS = 3
 """Most problems listed one by one."""
@@ -60,12 +60,12 @@ class ProjectSettings:
 
 def settings_in(folder: Path) -> Settings:
     """Return the settings of this process for work in `folder`; raises as `load_settings` does."""
-    return load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
+    return load_settings_in(project_root(folder), places(), os.environ).settings
 
 
-def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> LoadedSettings:
+def load_settings_in(folder: Path, places: Places, environ: Mapping[str, str]) -> LoadedSettings:
     """Return the person's settings tightened by the trusted project `folder`, whose errors become notices."""
-    loaded = load_settings(places, defaults_dir, environ)
+    loaded = load_settings(places, environ)
     if loaded.settings.folder_keys:
         loaded = replace(loaded, settings=replace(loaded.settings, key_name=_key_name(folder, loaded.settings)))
     if not os.path.lexists(folder / FOLDER):
@@ -101,60 +101,65 @@ def _key_name(project: Path, settings: Settings) -> str:
 def read_project(data: bytes, where: str) -> ProjectSettings:
     """Parse the content of the project file `where`; raise `NexusError("config", ...)` if it is no valid TOML, not
     UTF-8 or too large."""
-    import tomllib  # noqa: PLC0415  (see `nexus_cli.config.settings`)
-
     if len(data) > MOST_BYTES:
         raise NexusError("config", where, f"it is larger than {MOST_BYTES // 1024} KiB", "Make it shorter")
-    try:
-        table = tomllib.loads(data.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise NexusError("config", where, "it is not UTF-8", "Save it as UTF-8") from None
-    except (ValueError, RecursionError) as error:
-        raise NexusError("config", where, f"it is not valid TOML: {error}", "Correct it") from None
+    table = parse_tables(decode_settings(data, where), where)
     values: dict[str, SettingValue] = {}
-    refused: list[str] = []
-    problems: list[str] = []
-    more = 0
-    for key, value in _dotted_keys({name: one for name, one in table.items() if name not in ITEMS}):
-        try:
-            is_known = key in RULES or key in TABLES or key.partition(".")[0] in REMOVED_TABLES
-            if not is_known:
-                if len(problems) < MOST_PROBLEMS:
-                    raise unknown_key_error(_printable_key(key), where)
-                more += 1
-            elif key == "allow" or (key.partition(".")[0] in NESTED and key in RULES and key not in NOT_FOR_PROJECTS):
-                values[key] = check_value(key, value, where)
-            else:
-                refused.append(key)
-        except NexusError as error:
-            more += len(problems) >= MOST_PROBLEMS
-            problems += [error.why] * (len(problems) < MOST_PROBLEMS)
-    return ProjectSettings(values, tuple(refused), (*problems, *([f"{more} more like these"] if more else ())))
+    refused: dict[str, None] = {}
+    wrong: list[tuple[str, Any]] = []
+    for parts, value in list_values({name: one for name, one in table.items() if name not in ITEMS}):
+        key = join_key(parts)
+        setting = SETTINGS.get(key)
+        if parts[0] in _CLOSED:
+            refused[parts[0]] = None
+        elif (setting and not setting.in_projects) or key in TABLES:
+            refused[key] = None
+        elif setting and (fit := setting.rule.read(value)) is not None:
+            values[key] = fit
+        else:
+            wrong.append((key, value))
+    problems = [_describe_error(_printable_key(key), value, where) for key, value in wrong[:MOST_PROBLEMS]]
+    more = [f"{len(wrong) - MOST_PROBLEMS} more like these"] if wrong[MOST_PROBLEMS:] else []
+    return ProjectSettings(values, tuple(refused), (*problems, *more))
+
+
+def _describe_error(key: str, value: Any, where: str) -> str:
+    try:
+        check_value(key, value, where)
+    except NexusError as error:
+        return error.why
+    return ""
 
 
 def drop_conflicts(loaded: LoadedSettings, said: ProjectSettings) -> ProjectSettings:
     """Return `said` without values that contradict the settings or each other; the dropped keys become a problem."""
-    window = [key for key in WINDOW if key in said.values]
-    problem = ""
-    for count in range(len(window), -1, -1):
-        for stay in combinations(window, count):
-            values = {key: value for key, value in said.values.items() if key not in window or key in stay}
-            try:
-                check_consistency(build_settings({**loaded.values, **{key: values[key] for key in stay}}), Path(FILE))
-            except NexusError as error:
-                problem = problem or error.why
-                continue
-            left = ", ".join(key for key in window if key not in stay)
-            problems = (*said.problems, f"{left} cannot be set: {problem}") if left else said.problems
-            return replace(said, values=values, problems=problems)
-    return replace(said, values={key: value for key, value in said.values.items() if key not in window})
+    window = {key: said.values[key] for key in WINDOW if key in said.values}
+    problem = _find_conflict(loaded, window)
+    if not problem:
+        return said
+    kept: dict[str, SettingValue] = {}
+    for key, value in window.items():
+        if not _find_conflict(loaded, {**kept, key: value}):
+            kept[key] = value
+    left = [key for key in window if key not in kept]
+    values = {key: value for key, value in said.values.items() if key not in left}
+    return replace(said, values=values, problems=(*said.problems, f"{', '.join(left)} cannot be set: {problem}"))
+
+
+def _find_conflict(loaded: LoadedSettings, values: Mapping[str, SettingValue]) -> str:
+    """Return why `values` contradict the other settings or each other, "" if they do not."""
+    try:
+        check_consistency(build_settings({**loaded.values, **values}), Path(FILE))
+    except NexusError as error:
+        return error.why
+    return ""
 
 
 def apply_project(loaded: LoadedSettings, said: ProjectSettings, origin: str) -> LoadedSettings:
     """Return `loaded` tightened by a project's settings; values that would widen or contradict it are ignored."""
     said, values, origins = drop_conflicts(loaded, said), dict(loaded.values), dict(loaded.origins)
     for key, value in said.values.items():
-        met = _combine_values(key, values.get(key), value)
+        met = SETTINGS[key].combine(key.rpartition(".")[2], values.get(key), value)
         if met != values.get(key):
             values[key], origins[key] = met, origin
     names = {key.partition(".")[2]: value for key, value in said.values.items() if key.startswith("limits.")}
@@ -186,33 +191,6 @@ def _apply_file(loaded: LoadedSettings, path: Path, data: bytes | None) -> Loade
 
 def _add_notice(loaded: LoadedSettings, notice: str) -> LoadedSettings:
     return replace(loaded, settings=replace(loaded.settings, notices=(*loaded.settings.notices, notice)))
-
-
-def _combine_values(key: str, mine: SettingValue | None, theirs: SettingValue) -> SettingValue:
-    """Combine the person's value `mine` with the project's."""
-    if key == "compact.extract":
-        return bool(mine) and bool(theirs)
-    if key in ("undo.require", "worktree.setup"):
-        return mine or theirs
-    if isinstance(mine, tuple) and isinstance(theirs, tuple):
-        return mine + tuple(one for one in theirs if one not in mine)
-    if mine is None or not (key == "allow" or key.startswith("limits.")):
-        return theirs
-    name = key.rpartition(".")[2]
-    limits: tuple[dict[str, Any], dict[str, Any]] = ({name: mine}, {name: theirs})
-    met: SettingValue = getattr(Limits(**limits[0]) & Limits(**limits[1]), name)
-    return met
-
-
-def _dotted_keys(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return dotted keys and values; a table that a project may not set is one key."""
-    flat: list[tuple[str, Any]] = []
-    for name, value in table.items():
-        if name in NESTED and isinstance(value, Mapping):
-            flat += [(f"{name}.{key}", inner) for key, inner in value.items()]
-        else:
-            flat.append((name, value))
-    return flat
 
 
 def _not_in_effect(files: Iterable[str], why: str) -> str:

@@ -1,20 +1,16 @@
-"""The type and range of each setting, as data. `settings` merges the values."""
+"""The types and ranges that settings have, and the declaration of one."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar
 
-from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
-from nexus_cli.core.limits import LEVELS, MAX_INT, MODES, parse_level
+from nexus_cli.core.limits import LEVELS, MAX_INT, Limits, parse_level
 
+T = TypeVar("T")
 SettingValue = str | int | float | bool | tuple[str, ...]
-BACKENDS = ("auto", "bwrap", "landlock", "seatbelt", "off", "required")
-THEMES = ("auto", "dark", "light")
-KEYS = ("emacs", "vi")
-SENDERS = ("github", "gitlab", "slack")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +38,6 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class ChecksRule(Rule):
-    """The rule of `[[check]]`: a list of tables, held as one line each."""
-
-    def read(self, value: Any) -> SettingValue | None:
-        from nexus_cli.config.checks import encode_check, parse_check  # noqa: PLC0415  (few settings have checks)
-
-        checks = [parse_check(one) for one in value] if isinstance(value, list) else [None]
-        return None if None in checks else tuple(encode_check(one) for one in checks if one)
-
-
-@dataclass(frozen=True, slots=True)
 class ServersRule(Rule):
     """The rule of `[mcp.NAME]`: the names of the tables. `nexus_cli.mcp.server_entries` reads what is in them."""
 
@@ -62,21 +47,29 @@ class ServersRule(Rule):
 
 
 @dataclass(frozen=True, slots=True)
-class HooksRule(Rule):
-    """The rule of `[[hook]]`: a list of tables, held as one line each."""
+class TablesRule(Rule):
+    """The rule of `[[check]]` and `[[hook]]`: a list of tables, held as one line each."""
+
+    encode: Callable[[object], str | None] = lambda table: None
+    """Returns the line of a table, None if the table is invalid."""
 
     def read(self, value: Any) -> SettingValue | None:
-        from nexus_cli.config.hook_tables import encode_hook, parse_hook  # noqa: PLC0415  (few settings have hooks)
-
-        hooks = [parse_hook(one) for one in value] if isinstance(value, list) else [None]
-        return None if None in hooks else tuple(encode_hook(one) for one in hooks if one)
+        lines = [self.encode(one) for one in value] if isinstance(value, list) else [None]
+        return None if None in lines else tuple(one for one in lines if one)
 
 
-def _limit_number(least: float, most: float) -> Rule:
+def number(least: float, most: float) -> Rule:
+    """Return the rule of a number in a range."""
     return Rule(float, f"a number from {least:g} to {most:g}", lambda value: least <= value <= most)
 
 
-def _one_of(words: tuple[str, ...]) -> Rule:
+def whole_number(least: int, most: int, unit: str = "") -> Rule:
+    """Return the rule of a whole number in a range."""
+    return Rule(int, f"{unit}a whole number from {least} to {most}", lambda value: least <= value <= most)
+
+
+def one_of(*words: str) -> Rule:
+    """Return the rule of a text that is one of `words`."""
     return Rule(str, "one of " + ", ".join(f'"{word}"' for word in words), lambda value: value in words)
 
 
@@ -85,13 +78,13 @@ def is_key_name(text: str) -> bool:
     return len(text) <= 64 and re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+", text) is not None
 
 
-LEVEL = replace(_one_of(LEVELS), stored=parse_level)
+LEVEL = replace(one_of(*LEVELS), stored=parse_level)
 TEXT = Rule(str, "a text in quotes")
 NAME = Rule(str, "a model's name in quotes", lambda value: bool(value.strip()))
 KEY_OF_FOLDER = Rule(
     str, 'the name of a stored key, such as "work"', lambda value: bool(re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", value))
 )
-COUNT = Rule(int, f"a whole number from 1 to {MAX_INT}", lambda value: 1 <= value <= MAX_INT)
+COUNT = whole_number(1, MAX_INT)
 SECONDS = Rule(float, "a number of seconds above 0", lambda value: 0 < value < float("inf"))
 NAMES = Rule(tuple, 'a list of names of variables, such as ["NPM_TOKEN"]', lambda value: all(map(str.strip, value)))
 PATHS = Rule(
@@ -102,7 +95,7 @@ PATHS = Rule(
 TEXTS = Rule(tuple, "a list of texts in quotes")
 YES_OR_NO = Rule(bool, "true or false")
 PRICE = Rule(float, "a price per million tokens, from 0", lambda value: 0 <= value < float("inf"))
-MEGABYTES = Rule(int, "megabytes, a whole number from 0 to 1000000", lambda value: 0 <= value <= 10**6)
+MEGABYTES = whole_number(0, 10**6, "megabytes, ")
 DOLLARS = Rule(float, "dollars, above 0", lambda value: 0 < value < float("inf"))
 FOLDER = Rule(str, 'an absolute path, or one that begins with "~/"', lambda value: value.startswith(("/", "~/")))
 KEY_NAME = Rule(
@@ -143,154 +136,49 @@ ACTION = Rule(
     lambda value: value in KEYS_OF_ACTIONS or (value.startswith("/") and len(value) > 1),
 )
 
-LEDGER_URL = "ledger.url"
-"""Not part of `Settings`, which are shown and logged: the URL may contain a password."""
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The declaration of a setting: the check of its value, its part of the commented file, what a project may do."""
+
+    default: Any
+    """None if it has no value unless a person sets one."""
+    rule: Rule
+    help: str
+    """What it does, with its unit."""
+    example: Any = None
+    """A value to show where there is no default; for tables a heading and a table, for `OPEN_TABLES` a line of TOML."""
+    in_projects: Literal["", "replaces", "adds", "either", "both", "stricter"] = ""
+    """How the value of a trusted project is combined with that of the person; "" if a project cannot set it. `either`
+    is the person's value unless it is empty or false, `both` is true if both are, `stricter` is that of `Limits`."""
+
+    def combine(self, name: str, mine: Any, theirs: Any) -> Any:
+        """Return the value in force of the person's value and a project's; `name` is that of a limit."""
+        if mine is None or self.in_projects == "replaces":
+            return theirs
+        if self.in_projects == "adds":
+            return mine + tuple(one for one in theirs if one not in mine)
+        if self.in_projects == "stricter":
+            return getattr(Limits(**{name: mine}) & Limits(**{name: theirs}), name)
+        return mine and theirs if self.in_projects == "both" else mine or theirs
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTable:
+    """A table of tables with names that the person chooses: `[models."openai/x"]`."""
+
+    help: str
+    name: str
+    """A name to show, as in TOML."""
+    settings: Mapping[str, Setting]
+
+
+def declare(default: T, rule: Rule, text: str, **more: Any) -> T:
+    """Declare a field of a settings class: its default, range and meaning. `more` are fields of `Setting`."""
+    declared: T = field(default=default, metadata={"setting": Setting(default, rule, text, **more)})
+    return declared
 
 
 def is_database_url(value: str) -> bool:
     """Return True for a PostgreSQL URL or an empty value."""
     return not value or value.startswith(("postgresql://", "postgres://"))
-
-
-RULES: Mapping[str, Rule] = {
-    "model": TEXT,
-    "effort": _one_of(("", DEFAULT_EFFORT, *EFFORTS)),
-    "allow": LEVEL,
-    "limits.max_steps": COUNT,
-    "limits.max_total_tokens": COUNT,
-    "limits.max_cost": DOLLARS,
-    "limits.warn_cost": DOLLARS,
-    "limits.timeout": SECONDS,
-    "limits.mode": _one_of(MODES),
-    "limits.max_iterations": COUNT,
-    "limits.confirm": YES_OR_NO,
-    "limits.multi_tool": YES_OR_NO,
-    "limits.sub_agents": YES_OR_NO,
-    "limits.sub_agent_budget": Rule(int, "a whole number from 1 to 8", lambda value: 1 <= value <= 8),
-    "compact.at": _limit_number(0.3, 0.95),
-    "compact.to": _limit_number(0.1, 0.6),
-    "compact.overflow_to": _limit_number(0.1, 0.4),
-    "compact.model": TEXT,
-    "compact.extract": YES_OR_NO,
-    "compact.seconds": SECONDS,
-    "compact.prune": Rule(bool, "true or false"),
-    "sections.learn": YES_OR_NO,
-    "truncation.strategy": _one_of(("oldest_first", "middle_out")),
-    "truncation.low_water": _limit_number(0.1, 1.0),
-    "provider.stall_seconds": SECONDS,
-    "provider.retries": Rule(int, "a whole number from 0 to 100", lambda value: 0 <= value <= 100),
-    "provider.retry_seconds": SECONDS,
-    "ui.theme": _one_of(THEMES),
-    "ui.keys": _one_of(KEYS),
-    "ui.notify": YES_OR_NO,
-    "ui.notify_command": TEXT,
-    "ui.status_command": TEXT,
-    "ui.style": TEXT,
-    "ui.title_model": TEXT,
-    "sandbox.backend": _one_of(BACKENDS),
-    "sandbox.env_pass": NAMES,
-    "sandbox.write": PATHS,
-    "sandbox.unix_sockets": YES_OR_NO,
-    "assess.model": TEXT,
-    LEDGER_URL: Rule(str, 'an address such as "postgresql://USER@HOST/NAME", or ""', is_database_url),
-    "ledger.wait": SECONDS,
-    "spaces.name": TEXT,
-    "spaces.router": TEXT,
-    "spaces.max_runs": COUNT,
-    "spaces.max_cost": DOLLARS,
-    "runs.allow": LEVEL,
-    "runs.max_cost": DOLLARS,
-    "runs.max_cost_day": DOLLARS,
-    "runs.max_wait": SECONDS,
-    "runs.wait_provider": SECONDS,
-    "worktree.include": TEXTS,
-    "worktree.include_mb": MEGABYTES,
-    "worktree.setup": TEXT,
-    "jobs.forward": _one_of(("ask", "auto", "off")),
-    "undo.max_file_mb": MEGABYTES,
-    "undo.max_mb": MEGABYTES,
-    "undo.require": YES_OR_NO,
-    "check": ChecksRule(
-        tuple, "tables [[check]], each with `glob`, `command` ({files} not between quotes) and perhaps `seconds`"
-    ),
-    "mcp": ServersRule(tuple, "tables [mcp.NAME], each with `command` or `url` (nexus docs mcp)"),
-    "hook": HooksRule(
-        tuple, "tables [[hook]], each with `event`, `command` and perhaps `matcher`, `timeout`, `on_timeout`"
-    ),
-    "rules.allow": TEXTS,
-    "rules.ask": TEXTS,
-    "rules.deny": TEXTS,
-}
-"""Every fixed key."""
-
-MODEL_RULES: Mapping[str, Rule] = {
-    "window": Rule(int, f"tokens, a whole number from 1000 to {MAX_INT}", lambda value: 1000 <= value <= MAX_INT),
-    "max_output": COUNT,
-    "input_price": PRICE,
-    "output_price": PRICE,
-    "cache_read_price": PRICE,
-    "cache_write_price": PRICE,
-    "images": Rule(bool, "true or false"),
-    "tools": Rule(bool, "true or false"),
-}
-"""Keys of `[models.NAME]`."""
-
-AGENT_RULES: Mapping[str, Rule] = {
-    "model": TEXT,
-    "recipe": TEXT,
-    "allow": LEVEL,
-    "max_cost": DOLLARS,
-    "folder": FOLDER,
-    "topics": TEXTS,
-    "goals": TEXTS,
-}
-"""Keys of `[agents.NAME]`."""
-
-SERVICE_RULES: Mapping[str, Rule] = {
-    "agent": TEXT,
-    "instruction": Rule(str, "a text in quotes", lambda value: bool(value.strip())),
-    "folder": FOLDER,
-    "model": TEXT,
-    "recipe": TEXT,
-    "allow": LEVEL,
-    "max_cost": DOLLARS,
-    "max_cost_day": DOLLARS,
-    "max_steps": COUNT,
-    "ask": Rule(bool, "true or false"),
-    "rules": TEXTS,
-    "sender": _one_of(SENDERS),
-    "token_header": HEADER,
-    "secret": KEY_NAME,
-    "filter": CONDITIONS,
-    "key": TEXT,
-    "debounce": Rule(float, "a number of seconds from 0", lambda value: 0 <= value < float("inf")),
-}
-"""Keys of `[services.NAME]`."""
-
-HOST_RULES: Mapping[str, Rule] = {"key": KEY_NAME, "header": HEADER, "prefix": TEXT}
-"""Keys of `[hosts."HOST"]`."""
-
-NAMED_TABLES: Mapping[str, Mapping[str, Rule]] = {
-    "models": MODEL_RULES,
-    "agents": AGENT_RULES,
-    "services": SERVICE_RULES,
-    "hosts": HOST_RULES,
-}
-"""Tables of tables with names that the person chooses."""
-OPEN_TABLES: Mapping[str, Rule] = {
-    "bindings": ACTION,
-    "alias": NAME,
-    "default_models": NAME,
-    "folder_keys": KEY_OF_FOLDER,
-    "rule_examples": TEXTS,
-}
-"""Tables with keys that the person chooses."""
-REMOVED_TABLES: Mapping[str, str] = {"keys": "rename it to [default_models]", "warm": "remove it"}
-"""Tables of earlier versions, which are accepted and have no effect, and what to do with each."""
-
-TABLES = tuple(
-    """
-    limits compact sections truncation provider ui sandbox assess ledger spaces runs worktree undo jobs rules alias
-    bindings models agents services hosts default_models folder_keys rule_examples
-    """.split()
-)

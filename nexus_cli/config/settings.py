@@ -1,29 +1,34 @@
-"""The settings: their values, and how files and environment are merged into them.
+"""The settings: each is declared once, with its default, its range and its meaning.
 
-Precedence, lowest first: package defaults (`defaults/config.toml`), the personal `config.toml`, `NEXUS_MODEL`
-(`nexus docs settings`). Options of the command line are applied in `nexus_cli.cli`.
+A field here, or an entry of a table in `nexus_cli.config.setting_tables`, is all that a new setting needs: the check of
+its value, the commented file (`nexus docs settings`, `nexus config edit`), `nexus config set` and what a project may do
+follow from it. `nexus_cli.config.load_settings` reads and merges the files.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from nexus_cli.config.paths import Places, defaults_dir, places
 from nexus_cli.config.setting_rules import (
-    LEDGER_URL,
-    NAMED_TABLES,
-    OPEN_TABLES,
-    REMOVED_TABLES,
-    RULES,
-    TABLES,
-    Rule,
-    SettingValue,
+    COUNT,
+    DOLLARS,
+    LEVEL,
+    MEGABYTES,
+    NAMES,
+    PATHS,
+    SECONDS,
+    TEXT,
+    TEXTS,
+    YES_OR_NO,
+    TablesRule,
+    declare,
+    number,
+    one_of,
+    whole_number,
 )
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.limits import ASK, AUTO, Limits
 
 if TYPE_CHECKING:
@@ -32,169 +37,297 @@ if TYPE_CHECKING:
 
 STEPS = Limits(max_steps=200)
 UNLIMITED = Limits()
-LONGEST_SHOWN = 24
-"""Most characters of an invalid value in an error; a longer one may be a key, and is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactSettings:
-    """Thresholds and caps of a compaction, in shares of the budget."""
+    """`[compact]`: compaction."""
 
-    at: float = 0.85
-    to: float = 0.35
-    overflow_to: float = 0.25
-    model: str = ""
-    """The model that writes the summary; "" for the session's own."""
-    seconds: float = 300.0
-    """Time limit of a summary."""
-    prune: bool = True
-    """Remove stale tool results from the window if that pays off."""
-    extract: bool = False
-    """Store facts for other sessions in memory before a compaction."""
+    at: float = declare(
+        0.85, number(0.3, 0.95), "Share of the budget at which older history is summarized.", in_projects="replaces"
+    )
+    to: float = declare(
+        0.35, number(0.1, 0.6), "Largest share of the budget in use after a summary.", in_projects="replaces"
+    )
+    overflow_to: float = declare(
+        0.25,
+        number(0.1, 0.4),
+        "Largest share in use after a summary that followed a refusal: the provider found the request too long.",
+        in_projects="replaces",
+    )
+    model: str = declare(
+        "", TEXT, 'The model that writes summaries. "": the model of the session, which costs least while it is cached.'
+    )
+    seconds: float = declare(
+        300.0, SECONDS, "Time limit of a summary. After it the messages stay as they were.", in_projects="replaces"
+    )
+    prune: bool = declare(
+        True,
+        YES_OR_NO,
+        "Remove results of tools that are old or stale (a file read again or changed since, a repeated search) when "
+        "that pays off.",
+        in_projects="replaces",
+    )
+    extract: bool = declare(
+        False,
+        YES_OR_NO,
+        "Before a summary, store facts for other sessions in memory, which costs a request.",
+        in_projects="both",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class SectionSettings:
-    """`[sections]`."""
+    """`[sections]`: the parts of a request."""
 
-    learn: bool = True
-    """Learn from recalls how much the sections of a project count."""
+    learn: bool = declare(
+        True,
+        YES_OR_NO,
+        "Learn from what the model reads back: sections of a project that a request had left out weigh up to twice as "
+        "much in later sessions, sections that nobody missed down to half. `nexus context` shows it.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class TruncationSettings:
-    """Truncation of a window that does not fit."""
+    """`[truncation]`: what is left out of a request that does not fit."""
 
-    strategy: str = "oldest_first"
-    low_water: float = 0.5
-    """Share of the budget to which one truncation cuts the window."""
+    strategy: str = declare(
+        "oldest_first",
+        one_of("oldest_first", "middle_out"),
+        'What is left out first: "oldest_first", or "middle_out", which keeps the beginning too.',
+        in_projects="replaces",
+    )
+    low_water: float = declare(
+        0.5,
+        number(0.1, 1.0),
+        "Share of the budget that one cut leaves, so that the next requests find their beginning in the cache.",
+        in_projects="replaces",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """Timeouts, in seconds, and number of retries of a provider request."""
+    """`[provider]`: requests to the model's provider."""
 
-    stall_seconds: float = 120.0
-    retries: int = 5
-    retry_seconds: float = 120.0
+    stall_seconds: float = declare(120.0, SECONDS, "Seconds without a byte after which a stream counts as stalled.")
+    retries: int = declare(
+        5,
+        whole_number(0, 100),
+        "Retries of a request that was lost or met an overloaded provider; none after the first token. After a rate "
+        "limit retries go on for 65 seconds, unless this is 0.",
+    )
+    retry_seconds: float = declare(120.0, SECONDS, "Seconds for all tries of one request.")
 
 
 @dataclass(frozen=True, slots=True)
 class UiSettings:
-    """Appearance and keys of the terminal."""
+    """`[ui]`: the terminal."""
 
-    theme: str = "auto"
-    keys: str = "emacs"
-    notify: bool = True
-    """Notify a person who is away when a turn ends or a question is open."""
-    notify_command: str = ""
-    """A command that also runs then."""
-    status_command: str = ""
-    """A command whose first line of output stands in the status line."""
-    style: str = ""
-    """Name of the file with the style of answers, see `nexus docs personal`."""
-    title_model: str = ""
-    """The model that writes a session's title after its first turn; "" for the first words of the session."""
+    theme: str = declare(
+        "auto",
+        one_of("auto", "dark", "light"),
+        'Colors for a "dark" or a "light" background. "auto" reads COLORFGBG of the terminal, else takes dark.',
+    )
+    keys: str = declare("emacs", one_of("emacs", "vi"), 'Keys that edit the prompt: "emacs" or "vi".')
+    notify: bool = declare(
+        True,
+        YES_OR_NO,
+        "Ring, set the window title and notify the desktop when a turn has ended or a question waits, if you have "
+        "pressed no key for 10 seconds.",
+    )
+    notify_command: str = declare("", TEXT, "A command to run as well at such a notification (`nexus docs personal`).")
+    status_command: str = declare(
+        "", TEXT, "A command whose first line of output is shown in the status line (`nexus docs personal`)."
+    )
+    style: str = declare(
+        "", TEXT, 'The style of answers: the name of a file in `styles` beside your config.toml, without ".md".'
+    )
+    title_model: str = declare(
+        "", TEXT, 'The model, or alias, that titles a session after its first turn. "": its first words are the title.'
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxSettings:
-    """The sandbox of commands, see `nexus_cli/sandbox`."""
+    """`[sandbox]`: the confinement of commands, see `nexus_cli/sandbox`."""
 
-    backend: str = "auto"
-    env_pass: tuple[str, ...] = ()
-    """Variables that commands get although they look like secrets."""
-    write: tuple[str, ...] = ()
-    """Further paths that sandboxed commands may write."""
-    unix_sockets: bool = False
-    """Let sandboxed commands use Unix sockets: Docker, agents, the desktop."""
+    backend: str = declare(
+        "auto",
+        one_of("auto", "bwrap", "landlock", "seatbelt", "off", "required"),
+        'What confines commands: "bwrap" (bubblewrap), "landlock" (in the Linux kernel), "seatbelt" (macOS), or "auto" '
+        'for the one that works here; "required" is "auto" that refuses to run without one, "off" confines nothing.',
+    )
+    env_pass: tuple[str, ...] = declare(
+        (),
+        NAMES,
+        "Variables that commands get although their names look secret (*_TOKEN, *_KEY, *_SECRET, *PASSWORD*).",
+    )
+    write: tuple[str, ...] = declare(
+        (), PATHS, "Further folders and files that commands may write, besides the project and caches of build tools."
+    )
+    unix_sockets: bool = declare(
+        False,
+        YES_OR_NO,
+        "Let commands use Unix sockets (Docker, key agents, the desktop). Some of them give access to everything.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class AssessSettings:
-    """`[assess]`."""
+    """`[assess]`: the assessment of a task before its turn."""
 
-    model: str = ""
-    """The model that assesses each task before its turn; "" for no assessment."""
+    model: str = declare(
+        "",
+        TEXT,
+        "The model, or alias, that reads each task first and may restrict its turn: fewer steps, approval of changes. "
+        '"": no assessment.',
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class SpaceSettings:
     """`[spaces]`: conversations of several people and agents."""
 
-    name: str = ""
-    """The person's name in spaces; "" for the name in git's settings, else the login name."""
-    router: str = "rule"
-    """Chooses the agents for a message without a mention: `off`, `rule` (names and topics), or a model's name."""
-    max_runs: int = 12
-    """Runs of agents that one message of a person starts, with all messages that agents send for it."""
-    max_cost: float = 2.0
-    """US dollars that these runs cost."""
+    name: str = declare("", TEXT, 'Your name in spaces. "": user.name of git, else your login name.')
+    router: str = declare(
+        "rule",
+        TEXT,
+        "Which agents get a message that mentions nobody, in a space of three or more members: "
+        '"rule" those whose name or topic the message contains, "off" none, or the name of a small model that chooses.',
+    )
+    max_runs: int = declare(
+        12,
+        COUNT,
+        "Runs of agents that one message of a person starts, including those for the agents' own messages. Then the "
+        "space waits for the next message of a person, and says so.",
+    )
+    max_cost: float = declare(2.0, DOLLARS, "US dollars that these runs may cost together.")
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """`[runs]`: unattended runs of schedules, services and agents of spaces."""
+
+    allow: str = declare(
+        AUTO,
+        LEVEL,
+        'The highest permission level of unattended runs: "ask", "edit", "auto" (commands in the sandbox, without '
+        'network) or "all" (everything, without a sandbox).',
+    )
+    max_cost: float = declare(0.5, DOLLARS, "US dollars of one run that has no limit of its own.")
+    max_cost_day: float = declare(
+        5.0, DOLLARS, "US dollars of all unattended runs from midnight to midnight; then they wait for the next day."
+    )
+    max_wait: float = declare(
+        604_800.0,
+        SECONDS,
+        "Seconds that a run waits for a file, process, address, event or message without a limit of its own: a week.",
+    )
+    wait_provider: float = declare(
+        43_200.0,
+        SECONDS,
+        "Seconds that a run waits for a provider that is overloaded, limits requests or cannot be reached: 12 hours. "
+        "Retries follow after 1, 2, 5, 15 and 30 minutes, then every hour, or when the provider says.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class WorktreeSettings:
-    """`[worktree]`: ignored files that come along, and the preparation of a new worktree."""
+    """`[worktree]`: what a new worktree contains besides the commit."""
 
-    include: tuple[str, ...] = ()
-    """Patterns of ignored files, as in `.gitignore`, besides dependencies and `.env` files."""
-    include_mb: int = 1024
-    """Most megabytes copied into one worktree; 0 for none."""
-    setup: str = ""
-    """A command that runs in each new worktree, in the sandbox."""
-
-
-@dataclass(frozen=True, slots=True)
-class UndoSettings:
-    """`[undo]`: the copies of files that take back what calls changed."""
-
-    max_mb: int = 2000
-    """Most megabytes of all copies; those of the oldest steps are removed first."""
-    max_file_mb: int = 200
-    """Most megabytes of a file that is copied before a command; a larger one is linked."""
-    require: bool = False
-    """True to ask before a command that may change what undo does not cover."""
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerSettings:
-    """`[ledger]`, without `ledger.url`, which `config.ledger_place` reads."""
-
-    wait: float = 600.0
-    """Most seconds to wait for a ledger's server that is away."""
+    include: tuple[str, ...] = declare(
+        (),
+        TEXTS,
+        "Patterns, as in a .gitignore, of ignored files to copy into a worktree, besides node_modules, .venv, venv, "
+        '*.egg-info and .env files. "!node_modules/" excludes one. A project can list further patterns in '
+        ".worktreeinclude.",
+        in_projects="adds",
+    )
+    include_mb: int = declare(1024, MEGABYTES, "Most megabytes to copy into one worktree. 0: copy no ignored files.")
+    setup: str = declare(
+        "",
+        TEXT,
+        "A command to run once in each new worktree, in the sandbox without network, such as `make generate`.",
+        in_projects="either",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
     """`[jobs]`: background commands."""
 
-    forward: str = "ask"
-    """Whether the ports of jobs are forwarded to the person's loopback: `off`, `auto`, or `ask` where commands ask."""
+    forward: str = declare(
+        "ask",
+        one_of("ask", "auto", "off"),
+        "Forward the ports of background commands to 127.0.0.1, for your browser: "
+        '"ask" (where commands need approval), "auto" (always), "off" (`nexus docs jobs`).',
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class RunSettings:
-    """`[runs]`: caps of unattended runs: plans, services, agents of spaces."""
+class UndoSettings:
+    """`[undo]`: the copies of files that take back what calls changed."""
 
-    allow: str = AUTO
-    """Highest permission level."""
-    max_cost: float = 0.5
-    """Cap in US dollars of a run without its own."""
-    max_cost_day: float = 5.0
-    """Cap in US dollars of all unattended runs of one day."""
-    max_wait: float = 604_800.0
-    """Seconds after which a run ends a wait that has no other limit."""
-    wait_provider: float = 43_200.0
-    """Seconds after which a run whose provider is away has failed."""
+    max_mb: int = declare(
+        2000, MEGABYTES, "Most megabytes of all copies. Those of the oldest changes are removed first."
+    )
+    max_file_mb: int = declare(
+        200,
+        MEGABYTES,
+        "Megabytes of the largest file that is copied before a command. Of a larger file only a removal is undone.",
+    )
+    require: bool = declare(
+        False,
+        YES_OR_NO,
+        "Require approval of commands that may change files which undo does not cover, such as large ones.",
+        in_projects="either",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerSettings:
+    """`[ledger]`, without `ledger.url`, which `config.ledger_place` reads."""
+
+    wait: float = declare(600.0, SECONDS, "Seconds to wait for a server that cannot be reached.")
+
+
+def _encode_check(table: object) -> str | None:
+    from nexus_cli.config.checks import encode_check, parse_check  # noqa: PLC0415  (few settings have checks)
+
+    check = parse_check(table)
+    return encode_check(check) if check else None
+
+
+def _encode_hook(table: object) -> str | None:
+    from nexus_cli.config.hook_tables import encode_hook, parse_hook  # noqa: PLC0415  (few settings have hooks)
+
+    hook = parse_hook(table)
+    return encode_hook(hook) if hook else None
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All settings in force, without the options of the command line."""
 
-    model: str = ""
-    effort: str = ""
-    allow: str = ASK
+    model: str = declare(
+        "",
+        TEXT,
+        "The model if neither --model nor NEXUS_MODEL names one: a litellm model name or an alias. "
+        '"": the model in [default_models] for the only provider whose key is in the environment.',
+    )
+    effort: str = declare(
+        "",
+        one_of("", DEFAULT_EFFORT, *EFFORTS),
+        'Reasoning effort that the model supports, such as "low", "medium" or "high". "": its own default.',
+    )
+    allow: str = declare(
+        ASK,
+        LEVEL,
+        'What runs without asking: "ask" reading in the project and read-only commands, "edit" also edits in it, '
+        '"auto" also commands that the sandbox confines to the project, without network, "all" everything, unconfined.',
+        in_projects="stricter",
+    )
     limits: Limits = STEPS
     warn_cost: float = 0.5
     """US dollars from which a request that misses the cache is announced in words (`limits.warn_cost`)."""
@@ -205,16 +338,46 @@ class Settings:
     ui: UiSettings = UiSettings()
     sandbox: SandboxSettings = SandboxSettings()
     assess: AssessSettings = AssessSettings()
+    ledger: LedgerSettings = LedgerSettings()
     spaces: SpaceSettings = SpaceSettings()
     runs: RunSettings = RunSettings()
     worktree: WorktreeSettings = WorktreeSettings()
-    undo: UndoSettings = UndoSettings()
     jobs: JobSettings = JobSettings()
-    ledger: LedgerSettings = LedgerSettings()
-    check: tuple[EditCheck, ...] | None = None
-    """The tables `[[check]]`; () for no checks at all, None for those found in the project alone."""
-    hook: tuple[HookTable, ...] = ()
-    """The tables `[[hook]]` of the person's own file."""
+    undo: UndoSettings = UndoSettings()
+    check: tuple[EditCheck, ...] | None = declare(
+        None,
+        TablesRule(
+            tuple,
+            "tables [[check]], each with `glob`, `command` ({files} not between quotes) and perhaps `seconds`",
+            encode=_encode_check,
+        ),
+        "A command that checks the files which a step has edited; the model gets the new findings (`nexus docs "
+        "checks`). Without such a table ruff, tsc, go vet and cargo check run where a project uses them; `check = []` "
+        "at the top of the file turns all checks off.",
+        example=("[[check]]", {"glob": "*.py", "command": "ruff check --quiet {files}", "seconds": 20}),
+        in_projects="adds",
+    )
+    """() for no checks at all, None for those found in the project alone."""
+    hook: tuple[HookTable, ...] = declare(
+        (),
+        TablesRule(
+            tuple,
+            "tables [[hook]], each with `event`, `command` and perhaps `matcher`, `timeout`, `on_timeout`",
+            encode=_encode_hook,
+        ),
+        "A command at an event of a session, which can refuse, ask or add text (`nexus docs hooks`).",
+        example=(
+            "[[hook]]",
+            {
+                "event": "PreToolUse",
+                "matcher": "Edit|Write",
+                "command": "python3 ~/bin/guard.py",
+                "timeout": 60,
+                "on_timeout": "deny",
+            },
+        ),
+    )
+    """Those of the person's own file."""
     alias: Mapping[str, str] = field(default_factory=dict)
     bindings: Mapping[str, str] = field(default_factory=dict)
     """By key, as prompt-toolkit names it: an action of `KEYS_OF_ACTIONS`, or a slash command."""
@@ -223,7 +386,7 @@ class Settings:
     key_name: str = ""
     """The name in `folder_keys` for this project, "" for the usual keys; not a setting of its own."""
     models: Mapping[str, Mapping[str, float | int | bool]] = field(default_factory=dict)
-    """By model name: window, caps and prices (US dollars per million tokens), see `MODEL_RULES`."""
+    """By model name: window, caps and prices (US dollars per million tokens)."""
     agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By name of an agent in spaces: the options of its runs, and its `topics`."""
     services: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -236,245 +399,3 @@ class Settings:
     """Limits of a trusted project, see `nexus_cli.config.project_settings`."""
     notices: tuple[str, ...] = ()
     """Notices for the person: removed tables in the personal file, project files without effect."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedSettings:
-    """The settings, and the origin of every key that has a value."""
-
-    settings: Settings
-    origins: Mapping[str, str]
-    """`default`, the path of the personal file, or `environment NEXUS_MODEL`."""
-    values: Mapping[str, SettingValue]
-    """The same settings by dotted key, with parts quoted by `quote_part`."""
-
-
-def quote_part(part: str) -> str:
-    """Quote `part` of a dotted key unless it is a plain word."""
-    plain = part and part.isascii() and part.replace("_", "").replace("-", "").isalnum()
-    return part if plain else '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def split_key(key: str) -> list[str]:
-    """Split a dotted key into unquoted parts. Names that the person chose may contain dots."""
-    table, _, rest = key.partition(".")
-    of_folder = table == "rules" and rest.startswith('"')
-    if not rest or not (of_folder or table in (*NAMED_TABLES, *OPEN_TABLES)):
-        return [table, *key.split(".")[1:]]
-    if of_folder or table in NAMED_TABLES:
-        name, dot, last = rest.rpartition(".")
-        parts = [table, name, last] if dot else [table, rest]
-    else:
-        parts = [table, rest]
-    return [_unquote_part(part) for part in parts]
-
-
-def _unquote_part(part: str) -> str:
-    if len(part) < 2 or not part[0] == part[-1] == '"':
-        return part
-    return part[1:-1].replace('\\"', '"').replace("\\\\", "\\")
-
-
-def rule_for(parts: list[str]) -> Rule | None:
-    """Return the rule of a key, None for an unknown key."""
-    if len(parts) == 2 and parts[0] in OPEN_TABLES:
-        return OPEN_TABLES[parts[0]]
-    if len(parts) == 3 and parts[0] in NAMED_TABLES:
-        return NAMED_TABLES[parts[0]].get(parts[2])
-    if len(parts) == 3 and is_rule_folder(parts[:2]):
-        return RULES.get(f"rules.{parts[2]}")
-    return RULES.get(".".join(parts))
-
-
-def is_rule_folder(parts: Sequence[str]) -> bool:
-    """Return True for a table `[rules."/FOLDER"]` or `[rules."~/FOLDER"]`, with rules for projects in that folder."""
-    return len(parts) == 2 and parts[0] == "rules" and parts[1].startswith(("/", "~/"))
-
-
-def unknown_key_error(key: str, where: str = "") -> NexusError:
-    """Return the error for an unknown key, with the most similar known one."""
-    parts = split_key(key)
-    if parts[0] in REMOVED_TABLES:
-        return NexusError("config", where or "the settings", f"{key} has no effect any more", "Leave it out")
-    stem = f"{parts[0]}.{quote_part(parts[1])}." if len(parts) == 3 and parts[0] in NAMED_TABLES else ""
-    known = [stem + name for name in NAMED_TABLES[parts[0]]] if stem else [*RULES, *TABLES]
-    near = nearest_name(key, known, 0.6)
-    hint = f"The nearest is {near}" if near else "`nexus config show` lists the settings"
-    return NexusError("config", where or "the settings", f"there is no setting {key}", hint)
-
-
-def check_value(key: str, value: Any, where: str = "") -> SettingValue:
-    """Validate and convert `value` for `key`; raise `NexusError("config", ...)` if either is invalid."""
-    rule = rule_for(split_key(key))
-    if rule is None and key not in TABLES:
-        raise unknown_key_error(key, where)
-    folder = split_key(key)[-1] if key.startswith("folder_keys.") else "/"
-    if not folder.startswith(("/", "~/")):  # it would name another one in each folder that nexus is started in
-        raise NexusError("config", where or "the settings", f"{key} names no absolute path", "Correct it")
-    fit = rule.read(value) if rule else None
-    if fit is None:
-        shown = f'"{value}"' if isinstance(value, str) else str(value)
-        if len(shown) > LONGEST_SHOWN:
-            shown = f"a value of {len(shown)} characters"
-        expected = rule.expected if rule else f"a table [{key}]"
-        raise NexusError(
-            "config", where or "the settings", f"{key} is {shown}, expected {expected}", "Correct the value"
-        )
-    return fit
-
-
-def find_line(text: str, parts: list[str]) -> int:
-    """Return the line number of a dotted key in a TOML text, 0 if not found. A heuristic without a parser."""
-    table: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.strip()
-        if line.startswith("["):
-            table = [p.strip().strip("\"'") for p in _split_dotted(line.strip("[]").partition("#")[0].rstrip("] "))]
-            found = table
-        elif "=" in line:
-            found = table + [p.strip().strip("\"'") for p in _split_dotted(line.partition("=")[0])]
-        else:
-            continue
-        if found[: len(parts)] == parts:
-            return number
-    return 0
-
-
-def _split_dotted(text: str) -> list[str]:
-    parts = [""]
-    quote = ""
-    for char in text:
-        if quote or char in "\"'":
-            quote = "" if char == quote else quote or char
-            parts[-1] += char
-        elif char == ".":
-            parts.append("")
-        else:
-            parts[-1] += char
-    return parts
-
-
-def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> list[tuple[list[str], Any]]:
-    flat: list[tuple[list[str], Any]] = []
-    for key, value in table.items():
-        parts = (*prefix, key)
-        named = (parts[0] in NAMED_TABLES and len(parts) < 3) or is_rule_folder(parts)
-        if isinstance(value, Mapping) and (named or ".".join(parts) in TABLES):
-            flat += _flatten(value, parts)
-        else:
-            flat.append((list(parts), value))
-    return flat
-
-
-def read_values(path: Path, notices: list[str] | None = None) -> dict[str, SettingValue]:
-    """Return the settings of one file by dotted key, {} if the file does not exist.
-
-    Removed tables are accepted, with a line in `notices`. Raises `NexusError("config", ...)` with file and
-    line if the file is unreadable or no TOML, or a key or value is invalid.
-    """
-    try:
-        if not path.is_file() and path.exists():
-            raise NexusError("config", str(path), "is not a file", "Move it away; `nexus config set` makes a new one")
-        text = path.read_bytes().decode("utf-8-sig")
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except UnicodeDecodeError as error:
-        _raise_broken(path, error.object[: error.start].count(b"\n") + 1, "is not UTF-8")
-    except OSError as error:
-        raise NexusError("config", str(path), f"cannot be read ({error.strerror})", "Check its permissions") from error
-    return parse_values(text, path, notices)
-
-
-def parse_values(text: str, path: Path, notices: list[str] | None = None) -> dict[str, SettingValue]:
-    """Return the settings in `text` by dotted key; raise `NexusError("config", ...)` with `path` and line."""
-    import tomllib  # noqa: PLC0415  (a command that reads no settings does not pay for it)
-
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        why, _, place = str(error).partition(" (at ")
-        line = "".join(c for c in place.partition(",")[0] if c.isdigit())
-        _raise_broken(
-            path, int(line) if line else text.count("\n") + 1, f"is not valid TOML: {why[:1].lower()}{why[1:]}"
-        )
-    for removed in REMOVED_TABLES.keys() & table.keys():
-        del table[removed]
-        if notices is not None:
-            where = f"{path}, line {find_line(text, [removed])}"
-            notices.append(f"{where}: [{removed}] has no effect any more; {REMOVED_TABLES[removed]}")
-    values: dict[str, SettingValue] = {}
-    for parts, value in _flatten(table):
-        key = ".".join(quote_part(part) for part in parts)
-        try:
-            values[key] = check_value(key, value)
-        except NexusError:
-            line_number = find_line(text, parts)
-            check_value(key, value, f"{path}, line {line_number}" if line_number else str(path))
-            raise
-    return values
-
-
-def _raise_broken(path: Path, line: int, why: str) -> NoReturn:
-    raise NexusError("config", f"{path}, line {line}", why, "Correct that line, or move the file away") from None
-
-
-def build_settings(values: Mapping[str, SettingValue]) -> Settings:
-    """Build the settings from validated dotted keys; missing ones get the defaults of their class."""
-    tree: dict[str, Any] = {}
-    for key, value in values.items():
-        if key == LEDGER_URL:
-            continue  # of `config.ledger_place` alone: it may have a password
-        *tables, last = split_key(key)
-        level = tree
-        for name in tables:
-            level = level.setdefault(name, {})
-        level[last] = value
-    made: dict[str, Any] = {}
-    if "warn_cost" in tree.get("limits", {}):  # bounds nothing, unlike the other keys of its table
-        made["warn_cost"] = tree["limits"].pop("warn_cost")
-    for f in fields(Settings):
-        if f.name in tree:
-            maker: Any = type(f.default)
-            made[f.name] = maker(**tree[f.name]) if is_dataclass(f.default) else tree[f.name]
-    if "check" in made:
-        from nexus_cli.config.checks import decode_checks  # noqa: PLC0415  (few settings have checks)
-
-        made["check"] = decode_checks(made["check"])
-    if "hook" in made:
-        from nexus_cli.config.hook_tables import decode_hooks  # noqa: PLC0415  (few settings have hooks)
-
-        made["hook"] = decode_hooks(made["hook"])
-    return Settings(**made)
-
-
-def own_settings() -> Settings:
-    """Return the person's settings, without those of a project; raises as `load_settings` does."""
-    return load_settings(places(), defaults_dir(), os.environ).settings
-
-
-def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]) -> LoadedSettings:
-    """Merge defaults, the personal file, then `NEXUS_MODEL`; raise as `read_values` for an invalid file."""
-    values: dict[str, SettingValue] = read_values(defaults_dir / "config.toml")
-    origins = dict.fromkeys(values, "default")
-    notices: list[str] = []
-    personal = read_values(places.settings, notices)
-    if url := str(personal.get(LEDGER_URL, "")):
-        from nexus_cli.config.database_url import hide_password  # noqa: PLC0415  (few settings name a server)
-
-        personal[LEDGER_URL] = hide_password(url)
-    values |= personal
-    origins |= dict.fromkeys(personal, str(places.settings))
-    if environ.get("NEXUS_MODEL", "").strip():
-        values["model"] = environ["NEXUS_MODEL"].strip()
-        origins["model"] = "environment NEXUS_MODEL"
-    settings = check_consistency(build_settings(values), places.settings)
-    return LoadedSettings(replace(settings, notices=tuple(notices)), origins, values)
-
-
-def check_consistency(settings: Settings, path: Path) -> Settings:
-    """Return `settings`; raise `NexusError("config", ...)` if two of them contradict each other."""
-    low = max(settings.compact.to, settings.compact.overflow_to)
-    if settings.compact.at <= low:
-        why = f"compact.at ({settings.compact.at:g}) must be above compact.to and compact.overflow_to ({low:g})"
-        raise NexusError("config", str(path), why, "Change one of them")
-    return settings

@@ -13,10 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.file_lock import FileLock
-from nexus_cli.config.paths import Places
-from nexus_cli.config.private_file import named_write_errors, replace_private_file
-from nexus_cli.config.setting_rules import NAMED_TABLES, TEXTS, SettingValue
-from nexus_cli.config.settings import (
+from nexus_cli.config.load_settings import (
     build_settings,
     check_consistency,
     check_value,
@@ -26,6 +23,10 @@ from nexus_cli.config.settings import (
     split_key,
     unknown_key_error,
 )
+from nexus_cli.config.paths import Places
+from nexus_cli.config.private_file import named_write_errors, replace_private_file
+from nexus_cli.config.setting_rules import TEXTS, SettingValue
+from nexus_cli.config.setting_tables import DEFAULTS, NAMED_TABLES
 from nexus_cli.core.decode import decode
 from nexus_cli.core.errors import NexusError
 
@@ -66,7 +67,7 @@ def _parse_list(text: str, by_commas: bool) -> Any:
     return [part for one in text.split(",") if (part := one.strip())] if by_commas else [text]
 
 
-def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None) -> None:
+def write_setting(places: Places, key: str, text: str | None) -> None:
     """Set `key` to `text`, or remove it from the file if `text` is None. Creates a missing file.
 
     Raises `NexusError("config", ...)` if key, value or file is invalid, kind `internal` if the file cannot be written;
@@ -76,43 +77,29 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
     value = None if text is None else parse_value(key, text)
     if rule_for(split_key(key)) is None:
         raise unknown_key_error(key)
-    _change_settings(path, defaults_dir, lambda document: set_value(document, split_key(key), value))
+    _change_settings(path, lambda document: set_value(document, split_key(key), value))
 
 
-def write_server(places: Places, defaults_dir: Path, name: str, entry: Mapping[str, Any] | None) -> bool:
+def write_server(places: Places, name: str, entry: Mapping[str, Any] | None) -> bool:
     """Write the table `[mcp.NAME]`, or remove it for None; False if there was none. Raises as `write_setting`."""
     found = []
 
     def edit(document: Any) -> None:
         found.append(name in document.get("mcp", {}))
-        set_server(document, name, entry)
+        set_value(document, ["mcp", name], entry)
 
-    _change_settings(Path(os.path.realpath(places.settings)), defaults_dir, edit)
+    _change_settings(Path(os.path.realpath(places.settings)), edit)
     return found[-1] or entry is not None
 
 
-def set_server(document: Any, name: str, entry: Mapping[str, Any] | None) -> None:
-    """Set the table `[mcp.NAME]` of a parsed file, or remove it if `entry` is None."""
-    import tomlkit  # noqa: PLC0415
-
-    if entry is None:
-        document.get("mcp", {}).pop(name, None)
-        return
-    table = tomlkit.table()
-    table.update({key: list(one) if isinstance(one, tuple) else one for key, one in entry.items()})
-    if "mcp" not in document:
-        document["mcp"] = tomlkit.table(is_super_table=True)
-    document["mcp"][name] = table
-
-
-def change_list(places: Places, defaults_dir: Path, key: str, text: str, *, add: bool) -> bool:
+def change_list(places: Places, key: str, text: str, *, add: bool) -> bool:
     """Add `text` to the list `key`, or remove it; return False if nothing changed. Raises as `write_setting`."""
     changed = []
 
     def edit(document: Any) -> None:
         changed.append(set_listed(document, split_key(key), text, add=add))
 
-    _change_settings(Path(os.path.realpath(places.settings)), defaults_dir, edit)
+    _change_settings(Path(os.path.realpath(places.settings)), edit)
     return changed[-1]
 
 
@@ -135,7 +122,7 @@ def set_listed(document: Any, parts: list[str], text: str, *, add: bool) -> bool
     return True
 
 
-def _change_settings(path: Path, defaults_dir: Path, edit: Callable[[Any], None]) -> None:
+def _change_settings(path: Path, edit: Callable[[Any], None]) -> None:
     """Let `edit` change the parsed file, and write it."""
     import tomlkit  # noqa: PLC0415  (only for writing)
     import tomlkit.exceptions  # noqa: PLC0415
@@ -148,7 +135,7 @@ def _change_settings(path: Path, defaults_dir: Path, edit: Callable[[Any], None]
             read_values(path)
             raise
         edit(document)
-        replace_settings(path, tomlkit.dumps(document), before, defaults_dir)
+        replace_settings(path, tomlkit.dumps(document), before)
 
 
 def read_settings_text(path: Path) -> str:
@@ -177,15 +164,15 @@ def lock_settings(path: Path) -> Iterator[None]:
         lock.release(remove=True)
 
 
-def replace_settings(path: Path, text: str, before: str, defaults_dir: Path) -> None:
+def replace_settings(path: Path, text: str, before: str) -> None:
     """Replace the text `before` of the file by `text`; raise `NexusError` if `text` is invalid or `before` changed."""
-    check_consistency(build_settings(read_values(defaults_dir / "config.toml") | parse_values(text, path)), path)
+    check_consistency(build_settings({**DEFAULTS, **parse_values(text, path)}), path)
     with named_write_errors(path):
         replace_settings_text(path, text, before)
 
 
-def set_value(document: Any, parts: list[str], value: SettingValue | None) -> None:
-    """Set a value of a parsed file, or remove it if it is None."""
+def set_value(document: Any, parts: list[str], value: SettingValue | Mapping[str, Any] | None) -> None:
+    """Set a value or table of a parsed file, or remove it if it is None."""
     import tomlkit  # noqa: PLC0415
 
     table = document
@@ -193,7 +180,7 @@ def set_value(document: Any, parts: list[str], value: SettingValue | None) -> No
         if name not in table:
             if value is None:
                 return
-            table.add(name, tomlkit.table(is_super_table=name in NAMED_TABLES))
+            table.add(name, tomlkit.table(is_super_table=name in (*NAMED_TABLES, "mcp")))
         table = table[name]
     if value is not None:
         table[parts[-1]] = list(value) if isinstance(value, tuple) else value

@@ -11,9 +11,9 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from nexus_cli.config.paths import Places, defaults_dir, with_tilde
+from nexus_cli.config.load_settings import read_values, split_key
+from nexus_cli.config.paths import Places, with_tilde
 from nexus_cli.config.private_file import named_write_errors, replace_private_file
-from nexus_cli.config.settings import read_values, split_key
 from nexus_cli.config.settings_file import (
     lock_settings,
     parse_value,
@@ -21,7 +21,6 @@ from nexus_cli.config.settings_file import (
     replace_settings,
     require_unchanged,
     set_listed,
-    set_server,
     set_value,
 )
 from nexus_cli.core.errors import NexusError
@@ -52,7 +51,7 @@ class PersonalChange:
         path = Path(os.path.realpath(self.path))
         if self.is_settings:
             with lock_settings(path):
-                replace_settings(path, self.after, self.before, defaults_dir())
+                replace_settings(path, self.after, self.before)
             return
         with named_write_errors(path):
             replace_private_file(path, self.after.encode(), lambda: require_unchanged(path, self.before))
@@ -88,7 +87,7 @@ def plan_import(setup: ForeignSetup, places: Places, choose: Choose) -> ImportPl
     for name, entry in setup.servers.items():
         mine = _plain(document.get("mcp", {}).get(name))
         if mine is None or (mine != entry and asked.choose(f"server {name}", (MINE, THEIRS)) == THEIRS):
-            set_server(document, name, entry)
+            set_value(document, ["mcp", name], entry)
     plan.add(PersonalChange(path, before, tomlkit.dumps(document), is_settings=True))
     _plan_instructions(setup, places, asked)
     for name, text in setup.commands.items():

@@ -25,9 +25,11 @@ from nexus_cli import __version__
 from nexus_cli.config.checks import list_checks
 from nexus_cli.config.host_environment import host_environment, own_environment
 from nexus_cli.config.ledger_place import ledger_place, shown_place
+from nexus_cli.config.load_settings import build_settings, own_settings
 from nexus_cli.config.paths import defaults_dir, exists, places, project_root, with_tilde, working_folder
 from nexus_cli.config.programs import ProgramRefused, find_program, own_interpreter
-from nexus_cli.config.settings import Settings, build_settings, own_settings, read_values
+from nexus_cli.config.setting_tables import DEFAULTS
+from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import key_place
 from nexus_cli.conversation.tokens.counter import TiktokenCounter, table
 from nexus_cli.core.certificates import (
@@ -100,7 +102,7 @@ def _python(settings: Settings) -> Check:
 
 def _nexus(settings: Settings) -> Check:
     folder = defaults_dir()
-    if not (folder / "config.toml").is_file():
+    if not (folder / "NEXUS.md").is_file():
         return Check("nexus", "broken", f"{__version__}, but its defaults are missing at {folder}", "Reinstall nexus")
     return Check("nexus", "ok", f"{__version__}, defaults at {folder}")
 
@@ -378,7 +380,7 @@ PROGRAMS = {"git": "Ignore rules are then read by nexus itself", "rg": "Searchin
 def _load_defaults() -> Settings:
     """Return the packaged settings, for the other checks if the person's settings are invalid."""
     try:
-        return build_settings(read_values(defaults_dir() / "config.toml"))
+        return build_settings(DEFAULTS)
     except NexusError:
         return Settings()
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.reports.text.lines import Value, filled
 from nexus_cli.text.cells import cells
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -19,11 +18,3 @@ def settings_text(value: Value, width: int) -> str:
         lines += [line] if cells(line) <= width else filled(line, width, "    ", "")
     foot = ["", *filled(f"Your file: {path}. /config KEY VALUE changes a setting.", width)] if path else []
     return "\n".join([*lines, *foot])
-
-
-def toml_literal(value: str | bool | int | float | Sequence[str]) -> str:
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    if isinstance(value, Sequence):
-        return f"[{', '.join(map(toml_literal, value))}]"
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.foreign_items import COMMAND_TEXT, HOOKS
+from nexus_cli.config.load_settings import LoadedSettings
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
-from nexus_cli.config.settings import LoadedSettings
 from nexus_cli.config.trust import Configuration, part_text, trust_state, trusted_keys, trusted_texts
 from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.context.text_file import decode

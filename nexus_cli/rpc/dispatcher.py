@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.commands import discover as list_built_in
 from nexus_cli.commands.command import Command
-from nexus_cli.commands.verb import Authority
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.attachment import AttachedFile, Part, Trigger, image_type
 from nexus_cli.core.elide import plural
@@ -332,13 +331,12 @@ class AgentDispatcher:
 
     async def list_commands(self) -> CommandList:
         """List the commands of the person, the project and its MCP servers, which a message calls that is `typed`."""
-        from nexus_cli.commands.own_guides import own_commands  # noqa: PLC0415  (few clients ask)
+        from nexus_cli.commands.own_guides import message_commands  # noqa: PLC0415  (few clients ask)
 
         options = self.session.state.options
         servers = options.servers if options else ()
-        found = await asyncio.to_thread(own_commands, self.session.folder, list_built_in(), servers)
-        rows = [one for one in found.values() if one.authority is not Authority.PERMITS]
-        return {"commands": [{"name": one.name, "usage": one.usage, "help": one.help} for one in rows]}
+        found = await asyncio.to_thread(message_commands, self.session.folder, list_built_in(), servers)
+        return {"commands": [{"name": one.name, "usage": one.usage, "help": one.help} for one in found.values()]}
 
     async def choose(self, id: str, key: str | None = None) -> CommandResult:
         """Answer the choice of a command, and run that to its end or its next choice."""

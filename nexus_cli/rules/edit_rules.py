@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.paths import places
 from nexus_cli.config.settings_file import change_list
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.tool import Tool
@@ -28,7 +28,7 @@ def add_rule(typed: str, tools: Mapping[str, Tool], folder: str = "") -> bool:
         parse_rule(decision, text, tools)
     except ValueError as error:
         raise NexusError("usage", f"{decision} rule", str(error), LISTED) from None
-    return change_list(places(), defaults_dir(), rules_key(decision, folder), text, add=True)
+    return change_list(places(), rules_key(decision, folder), text, add=True)
 
 
 def remove_rule(typed: str, in_force: RuleSet) -> None:
@@ -41,7 +41,7 @@ def remove_rule(typed: str, in_force: RuleSet) -> None:
     known = DECISIONS if decision is None else (decision,)
     here = [one.key for one in in_force.rules if one.folder and one.text == text and one.decision in known]
     keys = dict.fromkeys([*map(rules_key, known), *here])
-    removed = [change_list(places(), defaults_dir(), key, text, add=False) for key in keys]
+    removed = [change_list(places(), key, text, add=False) for key in keys]
     if not any(removed):
         elsewhere = next((one for one in in_force.rules if one.text == text and one.decision in known), None)
         why = f"it comes from {elsewhere.origin}" if elsewhere else "there is no such rule"

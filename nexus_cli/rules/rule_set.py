@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nexus_cli.config import trust
+from nexus_cli.config.load_settings import find_line, join_key, read_values, split_key
 from nexus_cli.config.paths import Places, is_below, with_tilde
 from nexus_cli.config.project_settings import FILE, FOLDER, read_project
 from nexus_cli.config.protected_places import fold_name, fold_path
 from nexus_cli.config.setting_rules import SettingValue
-from nexus_cli.config.settings import find_line, quote_part, read_values, split_key
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import NexusError
@@ -469,7 +469,7 @@ def _overrides(one: PermissionRule, rule: PermissionRule) -> bool:
 
 def rules_key(decision: str, folder: str = "") -> str:
     """Return the setting that lists rules of a decision, for every project or for those in `folder`."""
-    return f"rules.{quote_part(folder)}.{decision}" if folder else f"rules.{decision}"
+    return join_key(["rules", *([folder] if folder else []), decision])
 
 
 def _folders_around(project: Path, values: Iterable[str]) -> list[str]:

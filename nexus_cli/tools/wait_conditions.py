@@ -256,7 +256,7 @@ def host_headers(url: str) -> dict[str, str]:
 
     A key is sent over TLS, or within this machine. Raises `NexusError` if it does not exist.
     """
-    from nexus_cli.config.settings import own_settings  # noqa: PLC0415  (few waits are for addresses)
+    from nexus_cli.config.load_settings import own_settings  # noqa: PLC0415  (few waits are for addresses)
 
     parts = urlsplit(url)
     hosts = own_settings().hosts

@@ -68,8 +68,8 @@ class Notes:
 
 async def two_turns(notes: Notes) -> None:
     """Run two turns of a new session; the model reads a file in each."""
-    from nexus_cli.config.paths import defaults_dir, places
-    from nexus_cli.config.settings import load_settings
+    from nexus_cli.config.load_settings import load_settings
+    from nexus_cli.config.paths import places
     from nexus_cli.core.request import CallDelta, FinishDelta, TextDelta, UsageDelta
     from nexus_cli.core.usage import Usage
     from nexus_cli.provider.litellm_backend import LitellmBackend
@@ -96,7 +96,7 @@ async def two_turns(notes: Notes) -> None:
 
     setattr(LitellmBackend, "stream", answer)  # noqa: B010  (a method)
     setattr(LitellmBackend, "prepare", lambda backend: None)  # noqa: B010
-    settings = load_settings(places(), defaults_dir(), dict(os.environ)).settings
+    settings = load_settings(places(), dict(os.environ)).settings
     session = open_session(Options(cwd=Path.cwd(), model="openai/scripted", allow="all"), settings, approver=None)
     for turn in range(2):
         if turn:

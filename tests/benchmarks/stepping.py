@@ -15,8 +15,8 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.config.settings import load_settings
+from nexus_cli.config.load_settings import load_settings
+from nexus_cli.config.paths import places
 from nexus_cli.core.event import Outcome, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
@@ -60,7 +60,7 @@ class Answers:
 async def step_through(session_id: str, answers: Answers) -> None:
     """One turn of the resumed session."""
     options = Options(cwd=Path.cwd(), model=MODEL, resume=session_id, allow="all", limits=Limits(max_steps=10_000))
-    settings = load_settings(places(), defaults_dir(), dict(os.environ)).settings
+    settings = load_settings(places(), dict(os.environ)).settings
     session = open_session(options, settings, approver=None)
     outcome: Outcome | None = None
     async for event in session.run("go on"):

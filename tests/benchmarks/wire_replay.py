@@ -17,7 +17,8 @@ from hashlib import sha256
 from typing import Any
 
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
-from nexus_cli.config.settings import Settings, own_settings
+from nexus_cli.config.load_settings import own_settings
+from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.render import Wire

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from server.play import ScriptedServer
 
+from nexus_cli.config.load_settings import load_settings
 from nexus_cli.config.paths import Places, defaults_dir
-from nexus_cli.config.settings import Settings, load_settings
+from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.choose_model import choose_model
@@ -24,7 +25,7 @@ from nexus_cli.provider.local_servers import LocalServer
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
-KEYS = load_settings(Places(*[defaults_dir() / "nowhere"] * 4), defaults_dir(), {}).settings.default_models
+KEYS = load_settings(Places(*[defaults_dir() / "nowhere"] * 4), {}).settings.default_models
 
 
 def none() -> list[LocalServer]:

@@ -20,8 +20,9 @@ from cli.conftest import Run
 from nexus_cli.cli import app
 from nexus_cli.cli.doc_pages import TOPICS, page_text, search_pages
 from nexus_cli.commands import discover
-from nexus_cli.config.paths import PACKAGE, defaults_dir
-from nexus_cli.config.setting_rules import RULES
+from nexus_cli.config.paths import PACKAGE
+from nexus_cli.config.setting_tables import SETTINGS
+from nexus_cli.config.settings_text import settings_text
 from nexus_cli.core.approval import Question
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import EXIT_STATUS
@@ -128,9 +129,9 @@ def test_every_command_option_and_setting_that_a_page_names_exists(topic: str) -
     text = page_text(topic)
     mend = f"nexus_cli/docs/{topic}.md names what is not there; write the right name, or take it out"
     assert [(words, bad) for words in commands_in(text) if (bad := unknown_words(list(words)))] == [], mend
-    settings = tomllib.loads((defaults_dir() / "config.toml").read_text())
+    settings = tomllib.loads(settings_text())
     named = re.findall(r"`([a-z]+\.[a-z_]+)`", text)
-    assert [key for key in named if key.partition(".")[0] in settings and key not in RULES] == [], mend
+    assert [key for key in named if key.partition(".")[0] in settings and key not in SETTINGS] == [], mend
     slashes = re.findall(r"`/([a-z]+)[ `]", text)
     known = {name for one in discover().values() for name in (one.name, *one.aliases)} | {"rpc", "openrpc"}
     assert [name for name in slashes if name not in known] == [], mend
@@ -145,7 +146,7 @@ def test_a_wrong_command_on_a_page_would_be_found() -> None:
 
 def test_the_page_of_settings_has_every_line_of_the_defaults() -> None:
     page = set(page_text("settings").splitlines())
-    for line in (defaults_dir() / "config.toml").read_text().splitlines():
+    for line in settings_text().splitlines():
         assert {line, line.removeprefix("# ")} & page, f"the page of settings lacks this line of config.toml: {line}"
     assert len(blocks("settings", "toml")) > 40
     for block in blocks("settings", "toml"):

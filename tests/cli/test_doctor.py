@@ -18,8 +18,9 @@ from programs import need
 from server.firm_proxy import FirmProxy, make_ca
 from server.play import ScriptedServer
 
-from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.config.settings import build_settings, read_values
+from nexus_cli.config.load_settings import build_settings
+from nexus_cli.config.paths import places
+from nexus_cli.config.setting_tables import DEFAULTS
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports import environment_checks as doctor
 from nexus_cli.sandbox import probe
@@ -60,7 +61,7 @@ def test_its_own_environment_on_the_path_is_a_note_and_none_of_it_is_none(nexus:
 
 
 def test_an_environment_in_the_project_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = build_settings(read_values(defaults_dir() / "config.toml"))
+    settings = build_settings(DEFAULTS)
     monkeypatch.chdir(tmp_path)
     assert doctor._python(settings).status == "ok"
     monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv/bin/python"))
@@ -69,7 +70,7 @@ def test_an_environment_in_the_project_is_a_note(tmp_path: Path, monkeypatch: py
 
 
 def test_a_token_table_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = build_settings(read_values(defaults_dir() / "config.toml"))
+    settings = build_settings(DEFAULTS)
     assert doctor._tiktoken(settings).status == "ok"
     monkeypatch.setattr(doctor, "table", lambda name: None if name == "o200k_base" else Path(name))
     found = doctor._tiktoken(settings)

@@ -16,8 +16,8 @@ import pytest
 
 from nexus_cli.cli.run import first_run as module
 from nexus_cli.cli.run.first_run import FirstRun, is_first_run
-from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.config.settings import load_settings
+from nexus_cli.config.load_settings import load_settings
+from nexus_cli.config.paths import places
 from nexus_cli.config.stored_keys import stored_key, stored_names
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.local_servers import LocalServer
@@ -69,7 +69,7 @@ class Person:
 
     def start(self, environ: Mapping[str, str]) -> None:
         """The first start."""
-        loaded = load_settings(places(), defaults_dir(), environ)
+        loaded = load_settings(places(), environ)
         FirstRun(loaded.settings, environ, self, self.read, self.read_key).run()
 
 
@@ -106,7 +106,7 @@ def serving(*names: str) -> Iterator[LocalServer]:
 
 
 def written() -> dict[str, object]:
-    values = load_settings(places(), defaults_dir(), {})
+    values = load_settings(places(), {})
     return {key: value for key, value in values.values.items() if values.origins[key] != "default"}
 
 

@@ -18,13 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from search import sample
 
-from nexus_cli.cli.setup.edit_config import edit_settings, settings_template
+from nexus_cli.cli.setup.edit_config import edit_settings
 from nexus_cli.config import settings_file
 from nexus_cli.config.file_lock import FileLock
-from nexus_cli.config.paths import Places, defaults_dir
-from nexus_cli.config.setting_rules import NAMED_TABLES, RULES
-from nexus_cli.config.settings import (
-    Settings,
+from nexus_cli.config.load_settings import (
     build_settings,
     load_settings,
     parse_values,
@@ -32,7 +29,11 @@ from nexus_cli.config.settings import (
     read_values,
     split_key,
 )
+from nexus_cli.config.paths import Places
+from nexus_cli.config.setting_tables import DEFAULTS, NAMED_TABLES, SETTINGS
+from nexus_cli.config.settings import Settings
 from nexus_cli.config.settings_file import parse_value, write_setting
+from nexus_cli.config.settings_text import settings_template, settings_text
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MAX_INT
 from nexus_cli.provider.model_table import model_info
@@ -48,13 +49,12 @@ def here(tmp_path: Path) -> Places:
 def load(places: Places, text: str = "", **environ: str) -> Settings:
     places.config.mkdir(exist_ok=True)
     places.settings.write_text(text)
-    return load_settings(places, defaults_dir(), environ).settings
+    return load_settings(places, environ).settings
 
 
-def test_the_packaged_file_and_the_classes_have_the_same_defaults() -> None:
-    packaged = build_settings(read_values(defaults_dir() / "config.toml"))
-    told = "defaults/config.toml and the classes of nexus_cli/config/settings.py differ: give both the same default"
-    assert dataclasses.replace(packaged, default_models={}) == Settings(), told
+def test_the_commented_file_and_the_classes_have_the_same_defaults() -> None:
+    assert parse_values(settings_text(), Path("config.toml")) == DEFAULTS
+    assert dataclasses.replace(build_settings(DEFAULTS), default_models={}) == Settings()
 
 
 @pytest.mark.parametrize("value", ['"auto"', "0", "10"])
@@ -67,19 +67,19 @@ def test_a_table_of_earlier_versions_is_accepted_with_one_notice(here: Places, v
 
 
 def test_every_key_has_a_comment_in_the_packaged_file() -> None:
-    lines = (defaults_dir() / "config.toml").read_text().splitlines()
+    lines = settings_text().splitlines()
     for number, line in enumerate(lines):
         if " = " in line and not line.startswith("#") and not line.split(" = ")[0].isupper():
             assert lines[number - 1].startswith("#"), line
     named = {line.lstrip("# ").split(" = ")[0] for line in lines if " = " in line}
-    in_tables = {key for rules in NAMED_TABLES.values() for key in rules}
-    left = ({key.rpartition(".")[2] for key in RULES if key not in ("hook", "mcp")} | in_tables) - named
-    assert not left, f"add to defaults/config.toml, each behind a comment that says what it does: {sorted(left)}"
+    in_tables = {key for rules in NAMED_TABLES.values() for key in rules.settings}
+    left = ({key.rpartition(".")[2] for key in SETTINGS if key not in ("check", "hook", "mcp")} | in_tables) - named
+    assert not left, f"the commented file lacks: {sorted(left)}"
     assert "# [mcp.files]" in lines
 
 
 def test_the_models_of_the_seven_keys_and_two_logins_are_known() -> None:
-    models = load_settings(Places(*[Path("/nowhere")] * 4), defaults_dir(), {}).settings.default_models
+    models = load_settings(Places(*[Path("/nowhere")] * 4), {}).settings.default_models
     assert len(models) == 9
     for name, model in models.items():
         info = model_info(model)
@@ -90,7 +90,7 @@ def test_the_models_of_the_seven_keys_and_two_logins_are_known() -> None:
 def test_personal_settings_win_over_defaults_and_the_environment_over_both(here: Places) -> None:
     settings = load(here, 'model = "mine"\n[limits]\nmax_steps = 7\n', NEXUS_MODEL="other")
     assert (settings.model, settings.limits.max_steps, settings.compact.at) == ("other", 7, 0.85)
-    origins = load_settings(here, defaults_dir(), {"NEXUS_MODEL": "other"}).origins
+    origins = load_settings(here, {"NEXUS_MODEL": "other"}).origins
     assert origins["model"] == "environment NEXUS_MODEL"
     assert origins["limits.max_steps"] == str(here.settings)
     assert origins["allow"] == "default"
@@ -177,8 +177,8 @@ def test_any_name_survives_quoting(name: str) -> None:
 def test_setting_one_keeps_comments_and_is_private(here: Places) -> None:
     here.config.mkdir()
     here.settings.write_text('# mine\nmodel = "a"  # why\n\n[limits]\n# steps\nmax_steps = 5\n')
-    write_setting(here, defaults_dir(), "limits.max_steps", "9")
-    write_setting(here, defaults_dir(), "limits.max_cost", "2")
+    write_setting(here, "limits.max_steps", "9")
+    write_setting(here, "limits.max_cost", "2")
     text = here.settings.read_text()
     assert '# mine\nmodel = "a"  # why\n' in text and "# steps\nmax_steps = 9\n" in text
     assert tomllib.loads(text)["limits"] == {"max_steps": 9, "max_cost": 2.0}
@@ -196,8 +196,8 @@ def test_setting_one_keeps_comments_and_is_private(here: Places) -> None:
 def test_setting_one_keeps_the_byte_order_mark_and_the_line_ends(here: Places, before: bytes, after: bytes) -> None:
     here.config.mkdir()
     here.settings.write_bytes(before)
-    write_setting(here, defaults_dir(), "model", "b")
-    write_setting(here, defaults_dir(), "limits.max_steps", "4")
+    write_setting(here, "model", "b")
+    write_setting(here, "limits.max_steps", "4")
     assert here.settings.read_bytes() == after
 
 
@@ -209,7 +209,7 @@ def test_what_another_program_wrote_meanwhile_stays(here: Places, monkeypatch: p
 
     monkeypatch.setattr(os, "fsync", synced)
     with pytest.raises(NexusError, match="changed it meanwhile"):
-        write_setting(here, defaults_dir(), "limits.max_steps", "4")
+        write_setting(here, "limits.max_steps", "4")
     assert here.settings.read_text() == 'model = "theirs"\n'
     assert os.listdir(here.config) == ["config.toml"]
 
@@ -218,9 +218,9 @@ def test_a_setting_waits_for_another_process_but_not_for_ever(here: Places, monk
     monkeypatch.setattr(settings_file, "WAIT", 0.02)
     load(here, 'model = "a"\n')
     with FileLock.wait(here.config / ".config.toml.lock"), pytest.raises(NexusError) as told:
-        write_setting(here, defaults_dir(), "model", "b")
+        write_setting(here, "model", "b")
     assert "another process" in str(told.value) and "Try again" in told.value.hint
-    write_setting(here, defaults_dir(), "model", "b")
+    write_setting(here, "model", "b")
     assert here.settings.read_text() == 'model = "b"\n'
 
 
@@ -241,41 +241,41 @@ def test_a_setting_waits_for_another_process_but_not_for_ever(here: Places, monk
     ],
 )
 def test_every_kind_of_key_can_be_set_and_unset(here: Places, key: str, value: str) -> None:
-    write_setting(here, defaults_dir(), key, value)
+    write_setting(here, key, value)
     parts = split_key(key)
     name = ".".join(quote_part(part) for part in parts)
     assert read_values(here.settings) == {name: parse_value(key, value)}
     assert stat.S_IMODE(here.config.stat().st_mode) == 0o700
-    write_setting(here, defaults_dir(), key, None)
+    write_setting(here, key, None)
     assert read_values(here.settings) == {}
 
 
 @pytest.mark.parametrize("typed", ["run", "auto", "AUTO"])
 def test_a_level_is_stored_by_its_present_name(here: Places, typed: str) -> None:
-    write_setting(here, defaults_dir(), "allow", typed)
+    write_setting(here, "allow", typed)
     assert 'allow = "auto"' in here.settings.read_text() and read_values(here.settings) == {"allow": "auto"}
 
 
 @pytest.mark.parametrize(("key", "value"), [("compact.at", "0.31"), ("nope", "1"), ("allow", "x"), ("limits", "3")])
 def test_a_wrong_value_leaves_the_file_alone(here: Places, key: str, value: str) -> None:
-    write_setting(here, defaults_dir(), "effort", "low")
+    write_setting(here, "effort", "low")
     before = here.settings.read_bytes()
     with pytest.raises(NexusError):
-        write_setting(here, defaults_dir(), key, value)
+        write_setting(here, key, value)
     assert here.settings.read_bytes() == before and os.listdir(here.config) == ["config.toml"]
 
 
 def test_settings_that_are_set_at_the_same_time_are_all_kept(here: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     written = settings_file.replace_settings
 
-    def slowly(path: Path, text: str, before: str, defaults_dir: Path) -> None:
+    def slowly(path: Path, text: str, before: str) -> None:
         time.sleep(0.05)
-        written(path, text, before, defaults_dir)
+        written(path, text, before)
 
     monkeypatch.setattr(settings_file, "replace_settings", slowly)
     keys = [f"models.m{number}.window" for number in range(4)]
     with ThreadPoolExecutor(len(keys)) as threads:
-        list(threads.map(lambda key: write_setting(here, defaults_dir(), key, "50000"), keys))
+        list(threads.map(lambda key: write_setting(here, key, "50000"), keys))
     assert read_values(here.settings) == dict.fromkeys(keys, 50_000) and os.listdir(here.config) == ["config.toml"]
 
 
@@ -286,16 +286,16 @@ def test_a_file_that_cannot_be_written_is_as_it_was_and_the_hint_says_what_helps
     def refuses(descriptor: int) -> None:
         raise OSError(number, os.strerror(number))
 
-    write_setting(here, defaults_dir(), "effort", "low")
+    write_setting(here, "effort", "low")
     monkeypatch.setattr(os, "fsync", refuses)
     with pytest.raises(NexusError) as caught:
-        write_setting(here, defaults_dir(), "effort", "high")
+        write_setting(here, "effort", "high")
     assert (caught.value.kind, hint in caught.value.hint) == ("internal", True)
     assert read_values(here.settings) == {"effort": "low"} and os.listdir(here.config) == ["config.toml"]
 
 
 def test_the_word_none_is_a_value_like_others(here: Places) -> None:
-    write_setting(here, defaults_dir(), "effort", "none")
+    write_setting(here, "effort", "none")
     assert read_values(here.settings) == {"effort": "none"}
 
 
@@ -330,7 +330,7 @@ def test_setting_writes_through_a_link(here: Places, tmp_path: Path) -> None:
     here.config.mkdir()
     (tmp_path / "dotfiles.toml").write_text("# kept\n")
     here.settings.symlink_to(tmp_path / "dotfiles.toml")
-    write_setting(here, defaults_dir(), "effort", "low")
+    write_setting(here, "effort", "low")
     assert here.settings.is_symlink() and "# kept" in (tmp_path / "dotfiles.toml").read_text()
 
 
@@ -372,43 +372,41 @@ def leaving(tmp_path: Path, *texts: str) -> dict[str, str]:
 
 
 def test_the_template_sets_nothing_and_names_every_key() -> None:
-    text = settings_template(defaults_dir())
+    text = settings_template()
     assert parse_values(text, Path("config.toml")) == {}
     named = {line.partition(" = ")[0].strip("# ") for line in text.splitlines() if " = " in line}
     assert {
-        key.rpartition(".")[2] for key in RULES if key not in ("hook", "mcp")
+        key.rpartition(".")[2] for key in SETTINGS if key not in ("check", "hook", "mcp")
     } <= named and "do not edit" not in text
 
 
 def test_edit_offers_a_commented_file_and_writes_what_can_be_read(here: Places, tmp_path: Path) -> None:
     environ = leaving(tmp_path, "[limits]\nmax_steps = 7  # mine\n\n\n")
-    assert edit_settings(here, defaults_dir(), environ, lambda error: False)
-    assert (tmp_path / "given0").read_text() == settings_template(defaults_dir())
+    assert edit_settings(here, environ, lambda error: False)
+    assert (tmp_path / "given0").read_text() == settings_template()
     assert here.settings.read_text() == "[limits]\nmax_steps = 7  # mine\n"
     assert stat.S_IMODE(here.settings.stat().st_mode) == 0o600
     (tmp_path / "leave1").write_text(here.settings.read_text())
-    assert not edit_settings(here, defaults_dir(), environ, lambda error: False)
+    assert not edit_settings(here, environ, lambda error: False)
 
 
 def test_edit_takes_nothing_away_that_was_set_meanwhile(
     here: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def edit(text: str, environ: Mapping[str, str], name: str) -> str:
-        write_setting(here, defaults_dir(), "effort", "low")
+        write_setting(here, "effort", "low")
         return 'model = "mine"'
 
     monkeypatch.setattr("nexus_cli.cli.setup.edit_config.edit_text", edit)
     with pytest.raises(NexusError, match="another process has changed it") as caught:
-        edit_settings(here, defaults_dir(), {}, lambda error: True)
+        edit_settings(here, {}, lambda error: True)
     kept = here.config / "config.toml.rejected"
     assert str(kept) in caught.value.hint and kept.read_text() == 'model = "mine"\n'
     assert read_values(here.settings) == {"effort": "low"}
 
 
 def test_edit_of_nothing_makes_no_file(here: Places, tmp_path: Path) -> None:
-    assert not edit_settings(
-        here, defaults_dir(), leaving(tmp_path, settings_template(defaults_dir())), lambda error: False
-    )
+    assert not edit_settings(here, leaving(tmp_path, settings_template()), lambda error: False)
     assert not here.settings.exists()
 
 
@@ -422,13 +420,13 @@ def test_a_broken_edit_is_offered_again_and_never_takes_the_files_place(
     told: list[NexusError] = []
     environ = leaving(tmp_path, broken, broken + "# ", 'model = "new"\n')
     with pytest.raises(NexusError) as caught:
-        edit_settings(here, defaults_dir(), environ, lambda error: told.append(error) or len(told) < 2)  # type: ignore[func-returns-value]
+        edit_settings(here, environ, lambda error: told.append(error) or len(told) < 2)  # type: ignore[func-returns-value]
     assert len(told) == 2 and str(here.settings) in caught.value.line and "unchanged" in caught.value.line
     assert here.settings.read_text() == 'model = "old"\n'
     kept = here.config / "config.toml.rejected"
     assert kept.read_text().strip() == (broken + "# ").strip() and str(kept) in caught.value.line
     assert (tmp_path / "given1").read_text().strip() == broken.strip(), "what was typed is not lost"
-    assert edit_settings(here, defaults_dir(), environ, lambda error: True)
+    assert edit_settings(here, environ, lambda error: True)
     assert here.settings.read_text() == 'model = "new"\n'
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from search import sample
 
+from nexus_cli.config.load_settings import read_values
 from nexus_cli.config.paths import places
-from nexus_cli.config.settings import read_values
 from nexus_cli.core.errors import NexusError
 from nexus_cli.imports.other_setups import SETUPS
 from nexus_cli.imports.personal_changes import BOTH, MINE, THEIRS, plan_import

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from laws.world import World, outcome, say, world
 
 from nexus_cli.config import trust
+from nexus_cli.config.load_settings import load_settings
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.project_settings import load_settings_in
-from nexus_cli.config.settings import Settings, load_settings
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import CATEGORIES, LEVELS, MODES, Limits, compose_limits
 from nexus_cli.sections.recipe import load_recipe
@@ -205,9 +206,9 @@ def test_the_files_of_a_project_change_neither_model_nor_limits_nor_permission(p
                 (around.folder / ".env").write_text("OPENAI_API_BASE=http://127.0.0.1:1/v1\nNEXUS_MODEL=openai/other\n")
             if name == "trusted":
                 trust.trust(around.folder)
-                said = load_settings_in(around.folder, places(), defaults_dir(), {})
+                said = load_settings_in(around.folder, places(), {})
                 assert "cannot set model, models, provider, alias" in said.settings.notices[0]
-                assert said.values == load_settings(places(), defaults_dir(), {}).values, "allow and max_steps are met"
+                assert said.values == load_settings(places(), {}).values, "allow and max_steps are met"
             body = asyncio.run(live(around))
             assert not (around.folder / "widened").exists()
             sent.append({key: body[key] for key in ("model", "tools")})
@@ -224,7 +225,7 @@ def test_what_a_trusted_project_limits_binds_below_what_the_command_line_says(pl
         with pytest.raises(NexusError, match=r"this project.* not trusted"):
             around.open(recipe="careful")
         trust.trust(around.folder)
-        settings = load_settings_in(around.folder, places(), defaults_dir(), {}).settings
+        settings = load_settings_in(around.folder, places(), {}).settings
         options = Options(around.folder, around.model, recipe="careful", allow="all", limits=Limits(max_steps=5))
         recipe, _ = recipe_for("careful", around.folder)
         bounds = {

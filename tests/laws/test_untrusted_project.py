@@ -19,10 +19,11 @@ from program.nursery import run_born
 from session.played import MODEL, Played, say
 
 from nexus_cli.config import trust
-from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.load_settings import LoadedSettings, load_settings
+from nexus_cli.config.paths import places
 from nexus_cli.config.project_settings import load_settings_in
-from nexus_cli.config.setting_rules import NAMED_TABLES, OPEN_TABLES, RULES, TABLES, Rule, SettingValue
-from nexus_cli.config.settings import LoadedSettings, load_settings
+from nexus_cli.config.setting_rules import Rule, SettingValue
+from nexus_cli.config.setting_tables import NAMED_TABLES, OPEN_TABLES, SETTINGS, TABLES
 from nexus_cli.config.trust import trust_state, trusted_configuration
 from nexus_cli.context.loader import ContextLoader
 from nexus_cli.core.limits import MODES, Limits
@@ -77,7 +78,7 @@ VALUES: tuple[Any, ...] = (
     {"stolen": {"command": ["touch", "stolen"]}},
 )
 """Of these every setting accepts one at least."""
-MAY_SET = frozenset({"allow"} | {key for key in RULES if key.partition(".")[0] in ("limits", "compact", "truncation")})
+MAY_SET = {key for key in SETTINGS if key.partition(".")[0] in ("allow", "limits", "compact", "truncation")}
 MAY_SET = MAY_SET - {"compact.model", "limits.warn_cost"} | {
     "undo.require",
     "rules.ask",
@@ -101,7 +102,7 @@ def write_settings(project: Path, key: str, value: SettingValue) -> None:
 
 
 def loaded_in(project: Path) -> LoadedSettings:
-    return load_settings_in(project, places(), defaults_dir(), {})
+    return load_settings_in(project, places(), {})
 
 
 def without_notices(loaded: LoadedSettings) -> LoadedSettings:
@@ -111,12 +112,12 @@ def without_notices(loaded: LoadedSettings) -> LoadedSettings:
 @pytest.fixture
 def own() -> LoadedSettings:
     """The settings of the person alone."""
-    return load_settings(places(), defaults_dir(), {})
+    return load_settings(places(), {})
 
 
-@pytest.mark.parametrize("key", RULES)
+@pytest.mark.parametrize("key", SETTINGS)
 def test_no_setting_of_an_untrusted_project_has_an_effect(tmp_path: Path, own: LoadedSettings, key: str) -> None:
-    values = accepted(RULES[key])
+    values = accepted(SETTINGS[key].rule)
     assert values, f"VALUES has none for {key}"
     for value in values:
         write_settings(tmp_path, key, value)
@@ -125,11 +126,11 @@ def test_no_setting_of_an_untrusted_project_has_an_effect(tmp_path: Path, own: L
         assert len(loaded.settings.notices) == len(own.settings.notices) + 1
 
 
-@pytest.mark.parametrize("key", RULES)
+@pytest.mark.parametrize("key", SETTINGS)
 def test_a_trusted_project_tightens_what_it_may_and_sets_nothing_else(
     tmp_path: Path, own: LoadedSettings, key: str
 ) -> None:
-    for value in accepted(RULES[key]):
+    for value in accepted(SETTINGS[key].rule):
         write_settings(tmp_path, key, value)
         trust.trust(tmp_path)
         loaded = loaded_in(tmp_path)
@@ -147,9 +148,9 @@ def test_a_trusted_project_tightens_what_it_may_and_sets_nothing_else(
 
 TABLES_OF_THE_PERSON: dict[str, str] = {
     **{
-        f"{table}.{key}": f'[{table}."openai/gpt-4o"]\n{key} = {json.dumps(accepted(rule)[0])}\n'
+        f"{table}.{key}": f'[{table}."openai/gpt-4o"]\n{key} = {json.dumps(accepted(rule.rule)[0])}\n'
         for table, rules in NAMED_TABLES.items()
-        for key, rule in rules.items()
+        for key, rule in rules.settings.items()
     },
     **{table: f'[{table}]\nopenai = "openai/theirs"\n' for table in OPEN_TABLES},
     "keys": '[keys]\nopenai = "openai/theirs"\n',
@@ -178,7 +179,7 @@ def test_what_belongs_to_the_person_is_set_by_no_project(
 
 def test_every_table_is_walked() -> None:
     """A new table has to be thought of here."""
-    assert {key.partition(".")[0] for key in (*RULES, *TABLES_OF_THE_PERSON)} >= set(TABLES)
+    assert {key.partition(".")[0] for key in (*SETTINGS, *TABLES_OF_THE_PERSON)} >= set(TABLES)
 
 
 MARK = "was-here"

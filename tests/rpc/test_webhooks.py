@@ -19,7 +19,7 @@ from rpc.serving import TOKEN, serving
 from runs.stage import AT, MODEL, Played, opened, put_clock, run_due, say, sent, stored
 
 from nexus_cli.config.paths import places
-from nexus_cli.config.setting_rules import SERVICE_RULES
+from nexus_cli.config.setting_tables import NAMED_TABLES
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.field_conditions import holds
 from nexus_cli.core.run import Wait
@@ -258,7 +258,7 @@ def test_a_token_may_stand_in_a_header_of_ones_choice(tmp_path: Path) -> None:
 
 
 def test_a_secret_is_named_and_never_written_into_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = SERVICE_RULES["secret"]
+    rule = NAMED_TABLES["services"].settings["secret"].rule
     assert rule.read("HOOK_SECRET") and rule.read(SECRET) is None and rule.read("") is None
     monkeypatch.delenv("HOOK_SECRET")
     services, problems = load_services(TABLES, tmp_path)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from nexus_cli.config.load_settings import load_settings
 from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.config.settings import load_settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.sections.contributor import contributor_names
@@ -71,7 +71,7 @@ def test_the_context_types_of_seed_d_are_data(name: str) -> None:
 
 
 def test_the_static_defaults_of_seed_d_are_a_decision_that_a_recipe_can_take_back(tmp_path: Path) -> None:
-    static = load_settings(places(), defaults_dir(), {}).settings.limits
+    static = load_settings(places(), {}).settings.limits
     assert (static.max_steps, static.max_iterations, static.sub_agents, static.sub_agent_budget) == (200,) + (None,) * 3
     assert AT_ONCE == 3
     numbers = {name: load_recipe(name, [PACKAGED]).limits.max_iterations for name in SEEDS}

@@ -12,7 +12,7 @@ from typing import Any
 
 from nexus_cli.cli.confirm import read_hidden_line
 from nexus_cli.cli.setup.login import ReadKey, ask_key
-from nexus_cli.config.paths import Places, defaults_dir, places, project_root
+from nexus_cli.config.paths import Places, places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.config.stored_keys import store_key
@@ -193,7 +193,7 @@ class FirstRun:
         found = places()
         try:
             for key, text in answers.items():
-                write_setting(found, defaults_dir(), key, text)
+                write_setting(found, key, text)
         except (NexusError, OSError) as error:
             why = error.message if isinstance(error, NexusError) else str(error)
             self._say(f"The settings could not be written: {why}. You will be asked again at the next start.")

@@ -29,7 +29,7 @@ from nexus_cli.cli.run.run_turn import format_resume_line, session_options
 from nexus_cli.cli.setup.login import offer_login
 from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
-from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.unsupported import new_unsupported_line
@@ -92,10 +92,10 @@ def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
 def _load_settings(shared: SharedOptions, folder: Path) -> Settings:
     found = places()
     here = project_root(folder)
-    loaded = load_settings_in(here, found, defaults_dir(), os.environ)
+    loaded = load_settings_in(here, found, os.environ)
     if is_first_run(found) and not (shared.model or shared.no_save or os.environ.get("NEXUS_MODEL", "").strip()):
         FirstRun(loaded.settings, os.environ, QuietStream(Stream(1)), read_line).run()
-        loaded = load_settings_in(here, found, defaults_dir(), os.environ)
+        loaded = load_settings_in(here, found, os.environ)
     return loaded.settings
 
 

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.config.settings import Settings, own_settings
+from nexus_cli.config.load_settings import own_settings
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.elide import cut_at_word
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.run import DONE, FAILED, RUNNING, Plan, Run

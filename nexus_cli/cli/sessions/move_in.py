@@ -10,8 +10,8 @@ from nexus_cli.cli.confirm import ask_terminal
 from nexus_cli.cli.print_report import print_text, text_width
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
+from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.paths import places, with_tilde
-from nexus_cli.config.settings import own_settings
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.imports.other_setups import SETUPS, program_folder

@@ -6,7 +6,7 @@ import os
 from functools import partial
 
 from nexus_cli.commands.verb import Authority, Source, Verb
-from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 
 
@@ -18,7 +18,7 @@ def edit(source: Source) -> None:
         raise NexusError("usage", "config edit", why, "nexus config set KEY VALUE changes one setting")
     from nexus_cli.cli.setup.edit_config import edit_settings  # noqa: PLC0415  (only for writing)
 
-    changed = edit_settings(places(), defaults_dir(), os.environ, partial(_again, source))
+    changed = edit_settings(places(), os.environ, partial(_again, source))
     source.say(f"{places().settings} was written." if changed else "nothing was changed.")
 
 

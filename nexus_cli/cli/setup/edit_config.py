@@ -15,13 +15,12 @@ from nexus_cli.config.settings_file import (
     replace_settings_text,
     require_unchanged,
 )
+from nexus_cli.config.settings_text import settings_template
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.input.editor import edit_text
 
 
-def edit_settings(
-    places: Places, defaults_dir: Path, environ: Mapping[str, str], again: Callable[[NexusError], bool]
-) -> bool:
+def edit_settings(places: Places, environ: Mapping[str, str], again: Callable[[NexusError], bool]) -> bool:
     """Open the whole file, or a template if there is none, in an editor; return False if nothing changed.
 
     `again` gets the error of an invalid text. If it returns True, the editor opens again. Else the error is raised, the
@@ -30,7 +29,7 @@ def edit_settings(
     """
     path = Path(os.path.realpath(places.settings))
     before = read_settings_text(path)
-    text = first = before if path.exists() else settings_template(defaults_dir)
+    text = first = before if path.exists() else settings_template()
     while True:
         left = asyncio.run(edit_text(text, environ, path.name)).rstrip() + "\n"
         if left.strip() == first.strip():
@@ -38,7 +37,7 @@ def edit_settings(
         try:
             with lock_settings(path):
                 require_unchanged(path, before)
-                replace_settings(path, left, before, defaults_dir)
+                replace_settings(path, left, before)
             return True
         except NexusError as error:
             if error.kind == "usage" or not again(error):
@@ -54,12 +53,3 @@ def _save_rejected(path: Path, text: str) -> str:
     except OSError as error:
         return f"The file is unchanged; your text could not be saved ({error.strerror})"
     return f"The file is unchanged; your text was saved in {beside}"
-
-
-def settings_template(defaults_dir: Path) -> str:
-    """Return the packaged settings with every value commented out, so that the defaults apply."""
-    lines = (defaults_dir / "config.toml").read_text(encoding="utf-8").splitlines()
-    start = next((number for number, line in enumerate(lines) if not line.strip()), 0)
-    settings = [f"# {line}" if line[:1] not in ("", "#", "[") else line for line in lines[start:]]
-    head = "# Your settings. Lines that begin with `#` are comments: remove the `#` to set a value of your own."
-    return "\n".join([head, *settings]) + "\n"

@@ -15,8 +15,8 @@ from typing import Annotated
 from nexus_cli.cli.confirm import read_hidden_line
 from nexus_cli.cli.print_report import print_text
 from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
+from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.setting_rules import is_key_name
-from nexus_cli.config.settings import own_settings
 from nexus_cli.config.stored_keys import store_key, stored_names
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.provider.available_models import unnamed_model

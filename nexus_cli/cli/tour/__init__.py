@@ -20,8 +20,10 @@ from nexus_cli.cli.tour.scripted_model import MODEL
 from nexus_cli.cli.tour.tour_session import LeftTour, TourSession
 from nexus_cli.commands.verb import Noun, Option, Source, Verb
 from nexus_cli.config.ledger_place import ledger_place, shown_place
+from nexus_cli.config.load_settings import build_settings, own_settings
 from nexus_cli.config.paths import defaults_dir
-from nexus_cli.config.settings import Settings, build_settings, own_settings, read_values
+from nexus_cli.config.setting_tables import DEFAULTS
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.models import list_models
 from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
@@ -105,7 +107,7 @@ def _personal_settings() -> Settings:
     try:
         return own_settings()
     except NexusError:
-        return build_settings(read_values(defaults_dir() / "config.toml"))
+        return build_settings(DEFAULTS)
 
 
 NOUN = Noun("tour", "run", (Verb(tour, opens="nothing", has_json=False),))

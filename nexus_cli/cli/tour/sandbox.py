@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.cli.tour.scripted_model import MODEL
+from nexus_cli.config.load_settings import build_settings
 from nexus_cli.config.paths import defaults_dir
 from nexus_cli.config.setting_rules import SettingValue
-from nexus_cli.config.settings import Settings, build_settings, read_values
+from nexus_cli.config.setting_tables import DEFAULTS
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 
 WINDOW = 16_000
@@ -56,7 +58,7 @@ class Sandbox:
 def sandbox_settings() -> Settings:
     """Return the packaged settings with the scripted model's window; the person's own are not read."""
     model = {f"models.{MODEL}.{name}": value for name, value in MODEL_VALUES.items()}
-    return build_settings(read_values(defaults_dir() / "config.toml") | model)
+    return build_settings({**DEFAULTS, **model})
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from nexus_cli.config.settings import own_settings
+from nexus_cli.config.load_settings import own_settings
 from nexus_cli.core.duration import format_duration, parse_duration
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import is_condition

@@ -239,7 +239,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
     # What the person does
 
     async def run_command(self, command: Command, rest: str) -> None:
-        if command.at_terminal:
+        if command.at_terminal or command.name in self._own_commands:
             await command.invoke(cast("CommandContext", self), rest)
         else:
             self._typed = rest

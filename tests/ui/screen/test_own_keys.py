@@ -10,8 +10,10 @@ from ui.put_clock import run_at_once
 from ui.screen.screen_stand import stand
 
 from nexus_cli.cli.terminal_view import TerminalView
-from nexus_cli.config.setting_rules import KEYS_OF_ACTIONS, RULES
-from nexus_cli.config.settings import Settings, check_value
+from nexus_cli.config.load_settings import check_value
+from nexus_cli.config.setting_rules import KEYS_OF_ACTIONS
+from nexus_cli.config.setting_tables import SETTINGS
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 
 
@@ -88,7 +90,7 @@ def test_an_unknown_action_is_an_error_with_those_that_there_are() -> None:
         NexusError, match=r"bindings.c-y is \"levle\", expected a command such as \"/compact\", or one of"
     ):
         check_value("bindings.c-y", "levle")
-    assert "bindings" not in RULES
+    assert "bindings" not in SETTINGS
 
 
 def test_the_list_of_keys_has_them_and_a_problem_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,289 @@
+"""Read the settings: files are checked key by key, and merged with defaults and environment.
+
+Precedence, lowest first: the defaults (`nexus_cli.config.settings`), the personal `config.toml`, `NEXUS_MODEL`
+(`nexus docs settings`). Options of the command line are applied in `nexus_cli.cli`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from nexus_cli.config.paths import Places, places
+from nexus_cli.config.setting_rules import Rule, SettingValue
+from nexus_cli.config.setting_tables import (
+    DEFAULTS,
+    LEDGER_URL,
+    NAMED_TABLES,
+    OPEN_TABLES,
+    REMOVED_TABLES,
+    SETTINGS,
+    TABLES,
+)
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.errors import NexusError, nearest_name
+
+LONGEST_SHOWN = 24
+"""Most characters of an invalid value in an error; a longer one may be a key, and is not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSettings:
+    """The settings, and the origin of every key that has a value."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    """`default`, the path of the personal file, or `environment NEXUS_MODEL`."""
+    values: Mapping[str, SettingValue]
+    """The same settings by dotted key, with parts quoted by `quote_part`."""
+
+
+def quote_part(part: str) -> str:
+    """Quote `part` of a dotted key unless it is a plain word."""
+    plain = part and part.isascii() and part.replace("_", "").replace("-", "").isalnum()
+    return part if plain else '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def join_key(parts: Sequence[str]) -> str:
+    """Return the dotted key of unquoted parts."""
+    return ".".join(map(quote_part, parts))
+
+
+def split_key(key: str) -> list[str]:
+    """Split a dotted key into unquoted parts. Names that the person chose may contain dots."""
+    table, _, rest = key.partition(".")
+    of_folder = table == "rules" and rest.startswith('"')
+    if not rest or not (of_folder or table in (*NAMED_TABLES, *OPEN_TABLES)):
+        return [table, *key.split(".")[1:]]
+    if of_folder or table in NAMED_TABLES:
+        name, dot, last = rest.rpartition(".")
+        parts = [table, name, last] if dot else [table, rest]
+    else:
+        parts = [table, rest]
+    return [_unquote_part(part) for part in parts]
+
+
+def _unquote_part(part: str) -> str:
+    if len(part) < 2 or not part[0] == part[-1] == '"':
+        return part
+    return part[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+
+
+def rule_for(parts: list[str]) -> Rule | None:
+    """Return the rule of a key, None for an unknown key."""
+    if len(parts) == 2 and parts[0] in OPEN_TABLES:
+        return OPEN_TABLES[parts[0]].rule
+    if len(parts) == 3 and parts[0] in NAMED_TABLES:
+        found = NAMED_TABLES[parts[0]].settings.get(parts[2])
+    elif len(parts) == 3 and is_rule_folder(parts[:2]):
+        found = SETTINGS.get(f"rules.{parts[2]}")
+    else:
+        found = SETTINGS.get(".".join(parts))
+    return found.rule if found else None
+
+
+def is_rule_folder(parts: Sequence[str]) -> bool:
+    """Return True for a table `[rules."/FOLDER"]` or `[rules."~/FOLDER"]`, with rules for projects in that folder."""
+    return len(parts) == 2 and parts[0] == "rules" and parts[1].startswith(("/", "~/"))
+
+
+def unknown_key_error(key: str, where: str = "") -> NexusError:
+    """Return the error for an unknown key, with the most similar known one."""
+    parts = split_key(key)
+    if parts[0] in REMOVED_TABLES:
+        return NexusError("config", where or "the settings", f"{key} has no effect any more", "Leave it out")
+    stem = f"{parts[0]}.{quote_part(parts[1])}." if len(parts) == 3 and parts[0] in NAMED_TABLES else ""
+    known = [stem + name for name in NAMED_TABLES[parts[0]].settings] if stem else [*SETTINGS, *TABLES]
+    near = nearest_name(key, known, 0.6)
+    hint = f"The nearest is {near}" if near else "`nexus config show` lists the settings"
+    return NexusError("config", where or "the settings", f"there is no setting {key}", hint)
+
+
+def check_value(key: str, value: Any, where: str = "") -> SettingValue:
+    """Validate and convert `value` for `key`; raise `NexusError("config", ...)` if either is invalid."""
+    rule = rule_for(split_key(key))
+    if rule is None and key not in TABLES:
+        raise unknown_key_error(key, where)
+    folder = split_key(key)[-1] if key.startswith("folder_keys.") else "/"
+    if not folder.startswith(("/", "~/")):  # it would name another one in each folder that nexus is started in
+        raise NexusError("config", where or "the settings", f"{key} names no absolute path", "Correct it")
+    fit = rule.read(value) if rule else None
+    if fit is None:
+        shown = f'"{value}"' if isinstance(value, str) else str(value)
+        if len(shown) > LONGEST_SHOWN:
+            shown = f"a value of {len(shown)} characters"
+        expected = rule.expected if rule else f"a table [{key}]"
+        raise NexusError(
+            "config", where or "the settings", f"{key} is {shown}, expected {expected}", "Correct the value"
+        )
+    return fit
+
+
+def find_line(text: str, parts: list[str]) -> int:
+    """Return the line number of a dotted key in a TOML text, 0 if not found. A heuristic without a parser."""
+    table: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if line.startswith("["):
+            table = [p.strip().strip("\"'") for p in _split_dotted(line.strip("[]").partition("#")[0].rstrip("] "))]
+            found = table
+        elif "=" in line:
+            found = table + [p.strip().strip("\"'") for p in _split_dotted(line.partition("=")[0])]
+        else:
+            continue
+        if found[: len(parts)] == parts:
+            return number
+    return 0
+
+
+def _split_dotted(text: str) -> list[str]:
+    parts = [""]
+    quote = ""
+    for char in text:
+        if quote or char in "\"'":
+            quote = "" if char == quote else quote or char
+            parts[-1] += char
+        elif char == ".":
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts
+
+
+def list_values(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> list[tuple[list[str], Any]]:
+    """Return the parts of each key in the tables of a settings file, with its value."""
+    flat: list[tuple[list[str], Any]] = []
+    for key, value in table.items():
+        parts = (*prefix, key)
+        named = (parts[0] in NAMED_TABLES and len(parts) < 3) or is_rule_folder(parts)
+        if isinstance(value, Mapping) and (named or ".".join(parts) in TABLES):
+            flat += list_values(value, parts)
+        else:
+            flat.append((list(parts), value))
+    return flat
+
+
+def read_values(path: Path, notices: list[str] | None = None) -> dict[str, SettingValue]:
+    """Return the settings of one file by dotted key, {} if the file does not exist.
+
+    Removed tables are accepted, with a line in `notices`. Raises `NexusError("config", ...)` with file and
+    line if the file is unreadable or no TOML, or a key or value is invalid.
+    """
+    try:
+        if not path.is_file() and path.exists():
+            raise NexusError("config", str(path), "is not a file", "Move it away; `nexus config set` makes a new one")
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise NexusError("config", str(path), f"cannot be read ({error.strerror})", "Check its permissions") from error
+    return parse_values(decode_settings(data, path), path, notices)
+
+
+def decode_settings(data: bytes, path: Path | str) -> str:
+    """Return the text of a settings file; raise `NexusError("config", ...)` with line if it is not UTF-8."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        _raise_broken(path, error.object[: error.start].count(b"\n") + 1, "is not UTF-8")
+
+
+def parse_tables(text: str, path: Path | str) -> dict[str, Any]:
+    """Return the tables of a settings file; raise `NexusError("config", ...)` with line if it is not TOML."""
+    import tomllib  # noqa: PLC0415  (a command that reads no settings does not pay for it)
+
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        why, _, place = str(error).partition(" (at ")
+        line = "".join(c for c in place.partition(",")[0] if c.isdigit())
+        _raise_broken(
+            path, int(line) if line else text.count("\n") + 1, f"is not valid TOML: {why[:1].lower()}{why[1:]}"
+        )
+
+
+def parse_values(text: str, path: Path, notices: list[str] | None = None) -> dict[str, SettingValue]:
+    """Return the settings in `text` by dotted key; raise `NexusError("config", ...)` with `path` and line."""
+    table = parse_tables(text, path)
+    for removed in REMOVED_TABLES.keys() & table.keys():
+        del table[removed]
+        if notices is not None:
+            where = f"{path}, line {find_line(text, [removed])}"
+            notices.append(f"{where}: [{removed}] has no effect any more; {REMOVED_TABLES[removed]}")
+    values: dict[str, SettingValue] = {}
+    for parts, value in list_values(table):
+        key = join_key(parts)
+        try:
+            values[key] = check_value(key, value)
+        except NexusError:
+            line_number = find_line(text, parts)
+            check_value(key, value, f"{path}, line {line_number}" if line_number else str(path))
+            raise
+    return values
+
+
+def _raise_broken(path: Path | str, line: int, why: str) -> NoReturn:
+    raise NexusError("config", f"{path}, line {line}", why, "Correct that line, or move the file away") from None
+
+
+def build_settings(values: Mapping[str, SettingValue]) -> Settings:
+    """Build the settings from validated dotted keys; missing ones get the defaults of their class, tables none."""
+    tree: dict[str, Any] = {}
+    for key, value in values.items():
+        if key == LEDGER_URL:
+            continue  # of `config.ledger_place` alone: it may have a password
+        *tables, last = split_key(key)
+        level = tree
+        for name in tables:
+            level = level.setdefault(name, {})
+        level[last] = value
+    made: dict[str, Any] = {}
+    if "warn_cost" in tree.get("limits", {}):  # bounds nothing, unlike the other keys of its table
+        made["warn_cost"] = tree["limits"].pop("warn_cost")
+    for f in fields(Settings):
+        if f.name in tree:
+            maker: Any = type(f.default)
+            made[f.name] = maker(**tree[f.name]) if is_dataclass(f.default) else tree[f.name]
+    if "check" in made:
+        from nexus_cli.config.checks import decode_checks  # noqa: PLC0415  (few settings have checks)
+
+        made["check"] = decode_checks(made["check"])
+    if "hook" in made:
+        from nexus_cli.config.hook_tables import decode_hooks  # noqa: PLC0415  (few settings have hooks)
+
+        made["hook"] = decode_hooks(made["hook"])
+    return Settings(**made)
+
+
+def own_settings() -> Settings:
+    """Return the person's settings, without those of a project; raises as `load_settings` does."""
+    return load_settings(places(), os.environ).settings
+
+
+def load_settings(places: Places, environ: Mapping[str, str]) -> LoadedSettings:
+    """Merge defaults, the personal file, then `NEXUS_MODEL`; raise as `read_values` for an invalid file."""
+    notices: list[str] = []
+    personal = read_values(places.settings, notices)
+    if url := str(personal.get(LEDGER_URL, "")):
+        from nexus_cli.config.database_url import hide_password  # noqa: PLC0415  (few settings name a server)
+
+        personal[LEDGER_URL] = hide_password(url)
+    values = {**DEFAULTS, **personal}
+    origins = {**dict.fromkeys(DEFAULTS, "default"), **dict.fromkeys(personal, str(places.settings))}
+    if environ.get("NEXUS_MODEL", "").strip():
+        values["model"] = environ["NEXUS_MODEL"].strip()
+        origins["model"] = "environment NEXUS_MODEL"
+    settings = check_consistency(build_settings(values), places.settings)
+    return LoadedSettings(replace(settings, notices=tuple(notices)), origins, values)
+
+
+def check_consistency(settings: Settings, path: Path) -> Settings:
+    """Return `settings`; raise `NexusError("config", ...)` if two of them contradict each other."""
+    low = max(settings.compact.to, settings.compact.overflow_to)
+    if settings.compact.at <= low:
+        why = f"compact.at ({settings.compact.at:g}) must be above compact.to and compact.overflow_to ({low:g})"
+        raise NexusError("config", str(path), why, "Change one of them")
+    return settings

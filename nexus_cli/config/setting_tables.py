@@ -1,0 +1,270 @@
+"""The settings in tables: those that are no field of a settings class, and the list of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from nexus_cli.config.setting_rules import (
+    ACTION,
+    CONDITIONS,
+    COUNT,
+    DOLLARS,
+    FOLDER,
+    HEADER,
+    KEY_NAME,
+    KEY_OF_FOLDER,
+    LEVEL,
+    NAME,
+    PRICE,
+    SECONDS,
+    TEXT,
+    TEXTS,
+    YES_OR_NO,
+    NamedTable,
+    Rule,
+    ServersRule,
+    Setting,
+    SettingValue,
+    is_database_url,
+    one_of,
+    whole_number,
+)
+from nexus_cli.config.settings import STEPS, Settings
+from nexus_cli.core.limits import MAX_INT, MODES
+
+LEDGER_URL = "ledger.url"
+"""Not part of `Settings`, which are shown and logged: the URL may contain a password."""
+
+
+def _limit(default: int | float | None, rule: Rule, text: str, example: Any = None) -> Setting:
+    return Setting(default, rule, text, example, "stricter")
+
+
+_TABLES: Mapping[str, Mapping[str, Setting]] = {
+    "rules": {
+        "allow": Setting(None, TEXTS, "Run without asking.", ["bash(npm test *)", "bash(make lint)"]),
+        "ask": Setting(None, TEXTS, "Ask always.", ["bash(git commit *)"], "adds"),
+        "deny": Setting(None, TEXTS, "Refuse always.", ["bash(git push *)", "read_file(secrets/**)"], "adds"),
+    },
+    "limits": {
+        "max_steps": _limit(STEPS.max_steps, COUNT, "Model requests in one turn."),
+        "max_total_tokens": _limit(None, COUNT, "Input and output tokens of one turn.", 2_000_000),
+        "max_cost": _limit(None, DOLLARS, "US dollars of one turn. It needs a known price, see [models].", 5.0),
+        "warn_cost": Setting(
+            Settings().warn_cost,
+            DOLLARS,
+            "US dollars of one request from which you are warned before it is sent, if it misses the provider's cache.",
+        ),
+        "timeout": _limit(None, SECONDS, "Seconds of one turn.", 1800.0),
+        "mode": _limit(
+            None,
+            one_of(*MODES),
+            'How a turn acts: "single_action" (one step of calls, then the answer), "react_loop", "plan_execute".',
+            "react_loop",
+        ),
+        "max_iterations": _limit(None, COUNT, "Steps of one turn that may call tools; then the answer is due.", 50),
+        "confirm": _limit(None, YES_OR_NO, "Ask about edits and commands even where `allow` covers them.", True),
+        "multi_tool": _limit(None, YES_OR_NO, "false: only one step of calls in a turn.", False),
+        "sub_agents": _limit(None, YES_OR_NO, "false: no workers.", False),
+        "sub_agent_budget": _limit(None, whole_number(1, 8), "Workers at the same time.", 3),
+    },
+    "ledger": {
+        "url": Setting(
+            "",
+            Rule(str, 'an address such as "postgresql://USER@HOST/NAME", or ""', is_database_url),
+            'A PostgreSQL database for your sessions, "postgresql://USER@HOST/NAME" (needs the extra `team`). Keep the '
+            'password in ~/.pgpass. "": a file. A project cannot set it.',
+        ),
+    },
+}
+"""Settings of these tables that are no field of a class of their own."""
+MCP = Setting(
+    None,
+    ServersRule(tuple, "tables [mcp.NAME], each with `command` or `url` (nexus docs mcp)"),
+    "Servers of the Model Context Protocol (`nexus docs mcp`). `nexus mcp add` writes such a table.",
+    ("[mcp.files]", {"command": ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."], "env": ["NPM_TOKEN"]}),
+)
+
+
+def _plain(rule: Rule, example: Any) -> Setting:
+    return Setting(None, rule, "", example)
+
+
+NAMED_TABLES: Mapping[str, NamedTable] = {
+    "models": NamedTable(
+        "Facts of a model that the packaged table lacks or has wrong. Prices are US dollars per million tokens.",
+        '"openai/my-model"',
+        {
+            "window": _plain(whole_number(1000, MAX_INT, "tokens, "), 128_000),
+            "max_output": _plain(COUNT, 8192),
+            "input_price": _plain(PRICE, 0.5),
+            "output_price": _plain(PRICE, 1.5),
+            "cache_read_price": _plain(PRICE, 0.05),
+            "cache_write_price": _plain(PRICE, 0.5),
+            "images": _plain(YES_OR_NO, False),
+            "tools": _plain(YES_OR_NO, True),
+        },
+    ),
+    "agents": NamedTable(
+        "Agents that take part in spaces: the options of their runs, and what the router looks for.",
+        "Ana",
+        {
+            "model": _plain(TEXT, "openai/gpt-5.4-mini"),
+            "recipe": _plain(TEXT, "tick_event"),
+            "allow": _plain(LEVEL, "ask"),
+            "max_cost": _plain(DOLLARS, 0.5),
+            "folder": _plain(FOLDER, "~/src/app"),
+            "topics": _plain(TEXTS, ["deploy", "release notes"]),
+            "goals": Setting(
+                None,
+                TEXTS,
+                "The goals of the agent when it first takes part; later `nexus space goal Ana` lists and changes them.",
+                ["Keep the daily report going"],
+            ),
+        },
+    ),
+    "services": NamedTable(
+        "Services: each `POST /trigger/NAME` to `nexus serve` starts a run, with the body of the request as payload.",
+        "ci-failed",
+        {
+            "instruction": _plain(
+                Rule(str, TEXT.expected, NAME.test),
+                "Find out why this build failed and write the cause to notes/ci.md.",
+            ),
+            "folder": _plain(FOLDER, "~/src/app"),
+            "model": _plain(TEXT, "openai/gpt-5.4-mini"),
+            "recipe": _plain(TEXT, "tick_event"),
+            "allow": _plain(LEVEL, "edit"),
+            "max_cost": _plain(DOLLARS, 0.5),
+            "max_cost_day": _plain(DOLLARS, 2.0),
+            "max_steps": _plain(COUNT, 50),
+            "agent": Setting(None, TEXT, "The agent that does the work, with its name, spaces and messages.", "Ana"),
+            "ask": Setting(
+                None,
+                YES_OR_NO,
+                "true: the run waits for you where `allow` does not cover a call. Otherwise the call is refused, and "
+                "the report says so.",
+                True,
+            ),
+            "rules": Setting(
+                None,
+                TEXTS,
+                "Commands that the run may use beyond `allow`; also with network or without the sandbox if the model "
+                "asks for that.",
+                ["bash(git push origin nightly)"],
+            ),
+            "sender": Setting(
+                None,
+                one_of("github", "gitlab", "slack"),
+                'Who sends the events, "github", "gitlab" or "slack": their signatures and delivery ids are checked.',
+                "github",
+            ),
+            "token_header": Setting(None, HEADER, "For another sender: the header with the token.", "X-Api-Key"),
+            "secret": Setting(
+                None,
+                KEY_NAME,
+                "The environment variable or stored key (`nexus login HOOK_SECRET`) with the secret. Without it nexus "
+                "creates a token.",
+                "HOOK_SECRET",
+            ),
+            "filter": Setting(
+                None,
+                CONDITIONS,
+                "What an event must have to start a run: the kind of `event`, or fields of its body. `|` means or, `*` "
+                "anything, `!=` not.",
+                ["event=check_run", "action=completed", "check_run.conclusion=failure|timed_out"],
+            ),
+            "key": Setting(
+                None,
+                TEXT,
+                "Events with the same key share a run while it is open: a field of the body, or a text with fields in "
+                'braces. Without `key` it is the commit or pull request of GitHub and GitLab. "": one run per event.',
+                "{repository.full_name} {check_run.head_sha}",
+            ),
+            "debounce": Setting(
+                None,
+                Rule(float, "a number of seconds from 0", PRICE.test),
+                "Seconds without a further event of the same key before a run begins.",
+                30,
+            ),
+        },
+    ),
+    "hosts": NamedTable(
+        "Keys that `wait_for` sends to a host, over TLS: an environment variable, or a key of `nexus login "
+        "GITHUB_TOKEN`.",
+        '"api.github.com"',
+        {
+            "key": _plain(KEY_NAME, "GITHUB_TOKEN"),
+            "header": _plain(HEADER, "Authorization"),
+            "prefix": _plain(TEXT, "Bearer "),
+        },
+    ),
+}
+"""Tables of tables with names that the person chooses."""
+OPEN_TABLES: Mapping[str, Setting] = {
+    "rule_examples": Setting(
+        {},
+        TEXTS,
+        "Commands that a rule must match, or with `!` must not match. Checked whenever the rules are read.",
+        '"bash(npm test *)" = ["npm test -- -u", "! npm run build"]',
+    ),
+    "alias": Setting({}, NAME, 'Short names of models: `nexus ask -m fast` with fast = "openai/gpt-5.4-mini".'),
+    "bindings": Setting({}, ACTION, 'Keys of your own: "c-y" = "level", "c-x m" = "/compact" (`nexus docs personal`).'),
+    "folder_keys": Setting(
+        {}, KEY_OF_FOLDER, 'By folder, the name of the keys for its projects (`nexus login --as`): "~/work" = "work"'
+    ),
+    "default_models": Setting(
+        {
+            "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5",
+            "OPENAI_API_KEY": "openai/gpt-5.6",
+            "GEMINI_API_KEY": "gemini/gemini-3.7-flash",
+            "MISTRAL_API_KEY": "mistral/mistral-medium-latest",
+            "DEEPSEEK_API_KEY": "deepseek/deepseek-v4-pro",
+            "XAI_API_KEY": "xai/grok-4.6",
+            "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-4.6",
+            "GITHUB_COPILOT_LOGIN": "github_copilot/gpt-5",
+            "CHATGPT_LOGIN": "chatgpt/gpt-5.4",
+        },
+        NAME,
+        "The model of each provider if its key is the only one in the environment and no model is named. The names "
+        "with _LOGIN stand for `nexus login github-copilot` and `nexus login chatgpt`.",
+    ),
+}
+"""Tables with keys that the person chooses; the value is of that rule."""
+REMOVED_TABLES: Mapping[str, str] = {"keys": "rename it to [default_models]", "warm": "remove it"}
+"""Tables of earlier versions, which are accepted and have no effect, and what to do with each."""
+
+TABLE_HELP: Mapping[str, str] = {
+    "rules": (
+        "What runs, asks or is refused whatever `allow` says; deny wins over ask, ask over allow. A rule is TOOL or "
+        "TOOL(PATTERN): for bash the beginning of a command, with `*` for further arguments; for files a path. "
+        '`nexus rules` lists, tests, adds and removes rules; a table such as [rules."~/src/app"] has those for the '
+        "projects in a folder."
+    ),
+}
+
+
+def _declared(owner: Any) -> dict[str, Setting]:
+    return {one.name: one.metadata["setting"] for one in fields(owner) if one.metadata}
+
+
+def _collect_tables() -> dict[str, dict[str, Setting]]:
+    """Return the settings of each table with fixed keys; "" is the top of the file."""
+    found = {"": {**_declared(Settings), "mcp": MCP}, "rules": {}}
+    found |= {one.name: _declared(one.default) for one in fields(Settings) if is_dataclass(one.default)}
+    return {name: made for name, own in found.items() if (made := {**_TABLES.get(name, {}), **own})}
+
+
+FIXED_TABLES: Mapping[str, Mapping[str, Setting]] = _collect_tables()
+TABLES = (*(name for name in FIXED_TABLES if name), *OPEN_TABLES, *NAMED_TABLES)
+SETTINGS: Mapping[str, Setting] = {
+    f"{table}.{name}".lstrip("."): one for table, settings in FIXED_TABLES.items() for name, one in settings.items()
+}
+"""Every fixed key, dotted."""
+DEFAULTS: Mapping[str, SettingValue] = {
+    **{key: one.default for key, one in SETTINGS.items() if one.default is not None and key != "hook"},
+    **{f"{table}.{name}": value for table, one in OPEN_TABLES.items() for name, value in one.default.items()},
+}
+"""The value of every key that has one unless a person sets it."""

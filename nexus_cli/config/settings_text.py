@@ -1,0 +1,62 @@
+"""The settings as a commented TOML file, made from their declarations."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nexus_cli.config.setting_rules import Setting
+from nexus_cli.config.setting_tables import FIXED_TABLES, NAMED_TABLES, OPEN_TABLES, TABLE_HELP
+
+WIDTH = 118
+HEAD = """\
+# The settings of nexus with their defaults. Put your own into config.toml in the folder that `nexus config path`
+# prints, or use `nexus config set KEY VALUE`. A key behind `#` has no value unless you set one."""
+TEMPLATE_HEAD = "# Your settings. Lines that begin with `#` are comments: remove the `#` to set a value of your own."
+
+
+def settings_text(head: str = HEAD, mark: str = "") -> str:
+    """Return every setting with its default behind `mark`, below a comment that says what it does."""
+    top = FIXED_TABLES[""]
+    plain = {name: one for name, one in top.items() if not isinstance(one.example, tuple)}
+    blocks = [[head], *([*_comment(one.help), _assign(name, one, mark)] for name, one in plain.items())]
+    for table, settings in FIXED_TABLES.items():
+        if table:
+            blocks.append([*_comment(TABLE_HELP.get(table, "")), f"[{table}]", *_list(settings, mark)])
+    for heading, shown, text in ((*one.example, one.help) for name, one in top.items() if name not in plain):
+        blocks.append([*_comment(text), f"# {heading}", *(f"# {key} = {toml_literal(shown[key])}" for key in shown)])
+    for table, one in OPEN_TABLES.items():
+        values = [f"{mark}{name} = {toml_literal(value)}" for name, value in one.default.items()]
+        blocks.append([*_comment(one.help), f"[{table}]", *values, *_comment(one.example or "")])
+    for table, named in NAMED_TABLES.items():
+        blocks.append([*_comment(named.help), f"# [{table}.{named.name}]", *_list(named.settings, mark)])
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def settings_template() -> str:
+    """Return the settings with every value commented out, so that the defaults apply."""
+    return settings_text(TEMPLATE_HEAD, "# ")
+
+
+def toml_literal(value: str | bool | int | float | Sequence[Any]) -> str:
+    """Return a value as TOML."""
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, Sequence):
+        return f"[{', '.join(map(toml_literal, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _list(settings: Mapping[str, Setting], mark: str) -> list[str]:
+    return [line for name, one in settings.items() for line in (*_comment(one.help), _assign(name, one, mark))]
+
+
+def _assign(name: str, one: Setting, mark: str) -> str:
+    if one.default is None:
+        return f"# {name} = {toml_literal(one.example)}"
+    return f"{mark}{name} = {toml_literal(one.default)}"
+
+
+def _comment(text: str) -> list[str]:
+    return [f"# {line}" for line in textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)]
