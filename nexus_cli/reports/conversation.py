@@ -20,7 +20,7 @@ from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, CUT_ANSWER, EVENT, RESULT
 from nexus_cli.core.message import ToolCall, restore_result
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.engine.calls.waiting import waiting_entry
-from nexus_cli.engine.requests.user_messages import read_backwards
+from nexus_cli.engine.requests.user_messages import NOT_DONE, WORK_ON, read_backwards
 from nexus_cli.ledger import LaneLog
 from nexus_cli.session.session import Session
 
@@ -29,7 +29,7 @@ LONGEST = 200
 NOT_SHOWN = ("report", "spawner", "untold", "failed")
 """Keys of a worker's record that its events do not have."""
 CONTINUED = "continued"
-"""Text shown to people for the request to continue an answer that broke off."""
+"""Text shown to people for a message of ours in a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Replay:
             case Kind.USER:
                 held.append(event.TurnStart(self.shown_text(entry)))
             case Kind.STEER if entry.actor == "nexus":
-                held.append(event.Notice(CONTINUED, warning=False))
+                held.append(event.Notice(_describe_own(entry.message.content), warning=False))
             case Kind.STEER | Kind.MESSAGE if entry.kind is Kind.STEER or self._is_whole:
                 held.append(event.SteeringMessage(self.shown_text(entry)))
             case Kind.ASSISTANT:
@@ -224,6 +224,12 @@ class Replay:
         """Return the main argument of a call on one line."""
         subject = " ".join(str(call.arguments.get(self._subjects.get(call.name, ""), "")).split())
         return subject if self._is_whole else subject[:200]
+
+
+def _describe_own(text: str) -> str:
+    """Return what people are shown for a message of ours in a turn: how the command of `--until` ended."""
+    first = text.partition("\n")[0]
+    return first.removeprefix(NOT_DONE).removesuffix(WORK_ON) if first.startswith(NOT_DONE) else CONTINUED
 
 
 def _restore(memo: Memo, answer: str) -> Event | None:
