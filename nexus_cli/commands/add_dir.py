@@ -9,6 +9,7 @@ from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.config.added_folders import check_folder
 from nexus_cli.core.memo_kinds import ADDED_FOLDERS
 
+
 async def add_folder(context: CommandContext, rest: str) -> None:
     """Work in a second folder too, or list these.
 

@@ -16,7 +16,7 @@ from nexus_cli.core import event
 from nexus_cli.core.elide import RECALL
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo
 from nexus_cli.core.event import Event
-from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, CUT_ANSWER, EVENT, RESULT, SHOWN_TEXT, WORKER
+from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, CUT_ANSWER, EVENT, RESULT, SHOWN_TEXT, UNDONE_FILES, WORKER
 from nexus_cli.core.message import ToolCall, restore_result
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.engine.calls.waiting import waiting_entry
@@ -173,6 +173,9 @@ class Replay:
             report = event.TurnEnd(event.Outcome(text=str(memo.value.get("report") or "")))
             states = (event.AgentEvent(row["id"], row["session"], one) for one in (report, event.WorkerState(row)))
             found += [PastEvent(one, memo.at) for one in states]
+        for memo in self._notes(UNDONE_FILES, entry):
+            if shown := memo.value.get("shown"):
+                found.append(PastEvent(event.Notice(str(shown), warning=False), memo.at))
         for memo in self._notes(EVENT, entry):
             if one := _restore(memo, answer):
                 found.append(PastEvent(one, memo.at))

@@ -111,6 +111,7 @@ def test_an_environment_that_git_does_not_ignore_is_in_nobodys_way(tmp_path: Pat
         with Repl(here, "-c", "--allow", "edit", columns=60, rows=40) as again:
             again.wait_for("exits 0 after 2 rounds")
             again.idle()
+            assert again.times("undid turn 3: README.md") == 1
             shown = again.lines()
             assert shown.index("Nothing left to do.") < shown.index("\N{MIDDLE DOT} `test -e passed.txt` exits 1")
             assert "edit" in [line for line in shown if line][-1].split(" \N{MIDDLE DOT} ")
