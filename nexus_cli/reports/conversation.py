@@ -18,9 +18,9 @@ from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo
 from nexus_cli.core.event import Event
 from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, CUT_ANSWER, EVENT, RESULT, SHOWN_TEXT, UNDONE_FILES, WORKER
 from nexus_cli.core.message import ToolCall, restore_result
-from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.core.typed_text import NOT_DONE, split_attachments
 from nexus_cli.engine.calls.waiting import waiting_entry
-from nexus_cli.engine.requests.user_messages import NOT_DONE, WORK_ON, read_backwards
+from nexus_cli.engine.requests.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog
 from nexus_cli.session.session import Session
 
@@ -232,7 +232,7 @@ class Replay:
 def _describe_own(text: str) -> str:
     """Return what people are shown for a message of ours in a turn: how the command of `--until` ended."""
     first = text.partition("\n")[0]
-    return first.removeprefix(NOT_DONE).removesuffix(WORK_ON) if first.startswith(NOT_DONE) else CONTINUED
+    return first.removeprefix(NOT_DONE).rpartition(". ")[0] if first.startswith(NOT_DONE) else CONTINUED
 
 
 def _restore(memo: Memo, answer: str) -> Event | None:

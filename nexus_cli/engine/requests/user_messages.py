@@ -25,8 +25,6 @@ FURTHEST = 4000
 """Most entries searched for messages."""
 WORDS = 120
 """Most characters shown of a message."""
-NOT_DONE, WORK_ON = "Not done yet: ", ". Work on until it exits 0."
-"""Beginning and end of the first line of a message of `--until`; between them it says how the command ended."""
 
 
 @dataclass(frozen=True, slots=True)
