@@ -11,16 +11,14 @@ from nexus_cli.commands.verb import Authority, Noun, Option, Verb
 from nexus_cli.config.added_folders import check_folder
 from nexus_cli.core.memo_kinds import ADDED_FOLDERS
 
-NOT_UNDONE = "/undo takes back edits there, not what commands change"
-
 
 async def add_folder(
     context: CommandContext, path: Annotated[str, Option("DIR", "The folder.", is_argument=True, is_text=True)] = ""
 ) -> None:
     """Work in a second folder too, or list these.
 
-    DIR is read, searched, edited and guarded like the project, in this session and when it is resumed. Its settings and
-    instructions do not apply, workers do not have it, and /undo takes back edits there, not what commands change.
+    DIR is read, searched, edited and guarded like the project, and /undo covers it, in this session and when it is
+    resumed. Its settings and instructions do not apply, and workers do not have it.
     """
     session = context.session
     permission, engine = session.dispatcher.permission, session.engine
@@ -33,7 +31,7 @@ async def add_folder(
     conversation, folders = engine.conversation, [str(one) for one in permission.added]
     conversation.memo(ADDED_FOLDERS, {"folders": folders})
     engine.tell_model(f"The person added the folder {found}: work in it like in the project.")
-    context.say(f"Added {found}; {NOT_UNDONE}")
+    context.say(f"Added {found}")
 
 
 NOUN = Noun("add-dir", "setup", (Verb(add_folder, authority=Authority.PERMITS),), is_idle=True)

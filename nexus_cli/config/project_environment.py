@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from nexus_cli.core.real_files import read_beginning
 
 _MOST = 64 * 1024
 """Most bytes read of a settings file."""
+SETTINGS = "pyvenv.cfg"
+"""File in a Python environment, by which it is known."""
 _IN_PROJECT = (".venv", "venv")
 _CONDA = (".pixi/envs/default", ".conda", "env", "conda")
 """Environments of pixi and conda: folders with packages recorded in `conda-meta`."""
@@ -66,6 +68,13 @@ def find_project_environment(project: Path, cwd: Path, environ: Mapping[str, str
         place = os.path.relpath(candidate, root) if candidate.is_relative_to(root) else str(candidate)
         return ProjectEnvironment(candidate, version, place, is_conda, found)
     return ProjectEnvironment(node=found)
+
+
+def split_environments(untracked: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Split untracked paths into the project's own files, and the folders of Python environments, each with a slash."""
+    paths = list(untracked)
+    folders = tuple(path.removesuffix(SETTINGS) for path in paths if path.endswith(f"/{SETTINGS}"))
+    return [path for path in paths if not path.startswith(folders)], list(folders)
 
 
 def use_project_environment(
@@ -160,7 +169,7 @@ def _named_by_conda(folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[
 
 def _read_version(folder: Path) -> tuple[str | None, bool]:
     """Return the version of the environment in `folder` ("" if unknown, None if it is none), and if conda made it."""
-    settings = _read_text(folder / "pyvenv.cfg")
+    settings = _read_text(folder / SETTINGS)
     if settings:
         found = _VERSION.search(settings)
         return found[1] if found else "", False

@@ -6,6 +6,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
+NOT_DONE = "Not done yet: "
+"""Beginning of a message of `--until`. Its first sentence says how the command ended."""
 LONGEST_TYPED = 4_000
 """Most characters of typed text: a longer one probably contains a paste (a log, a page)."""
 _BLOCKS = ("stdin", "file", "folder", "shell", "recalled", "skill", "command", "resource")

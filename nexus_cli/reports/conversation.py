@@ -16,9 +16,9 @@ from nexus_cli.core import event
 from nexus_cli.core.elide import RECALL
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo
 from nexus_cli.core.event import Event
-from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, CUT_ANSWER, EVENT, RESULT, SHOWN_TEXT, WORKER
+from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, CUT_ANSWER, EVENT, RESULT, SHOWN_TEXT, UNDONE_FILES, WORKER
 from nexus_cli.core.message import ToolCall, restore_result
-from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.core.typed_text import NOT_DONE, split_attachments
 from nexus_cli.engine.calls.waiting import waiting_entry
 from nexus_cli.engine.requests.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog
@@ -29,7 +29,7 @@ LONGEST = 200
 NOT_SHOWN = ("report", "spawner", "untold", "failed")
 """Keys of a worker's record that its events do not have."""
 CONTINUED = "continued"
-"""Text shown to people for the request to continue an answer that broke off."""
+"""Text shown to people for a message of ours in a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Replay:
             case Kind.USER:
                 held.append(event.TurnStart(self.shown_text(entry)))
             case Kind.STEER if entry.actor == "nexus":
-                held.append(event.Notice(CONTINUED, warning=False))
+                held.append(event.Notice(_describe_own(entry.message.content), warning=False))
             case Kind.STEER | Kind.MESSAGE if entry.kind is Kind.STEER or self._is_whole:
                 held.append(event.SteeringMessage(self.shown_text(entry)))
             case Kind.ASSISTANT:
@@ -173,6 +173,9 @@ class Replay:
             report = event.TurnEnd(event.Outcome(text=str(memo.value.get("report") or "")))
             states = (event.AgentEvent(row["id"], row["session"], one) for one in (report, event.WorkerState(row)))
             found += [PastEvent(one, memo.at) for one in states]
+        for memo in self._notes(UNDONE_FILES, entry):
+            if shown := memo.value.get("shown"):
+                found.append(PastEvent(event.Notice(str(shown), warning=False), memo.at))
         for memo in self._notes(EVENT, entry):
             if one := _restore(memo, answer):
                 found.append(PastEvent(one, memo.at))
@@ -224,6 +227,12 @@ class Replay:
         """Return the main argument of a call on one line."""
         subject = " ".join(str(call.arguments.get(self._subjects.get(call.name, ""), "")).split())
         return subject if self._is_whole else subject[:200]
+
+
+def _describe_own(text: str) -> str:
+    """Return what people are shown for a message of ours in a turn: how the command of `--until` ended."""
+    first = text.partition("\n")[0]
+    return first.removeprefix(NOT_DONE).rpartition(". ")[0] if first.startswith(NOT_DONE) else CONTINUED
 
 
 def _restore(memo: Memo, answer: str) -> Event | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.project_environment import split_environments
 from nexus_cli.ledger import Ledger
 from nexus_cli.sandbox.own_git import Git, GitError, find_git
 from nexus_cli.tools import process
@@ -63,7 +64,8 @@ def _by_git(folder: Path, stop: StopFlag) -> dict[str, Any]:
     if status:
         raise _Unable("git could not compare")
     listed, _ = _git(found, stop, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
-    names = [os.fsdecode(name) for name in listed.split(b"\0") if name]
+    files, environments = split_environments(os.fsdecode(name) for name in listed.split(b"\0") if name)
+    names = files + environments
     kept = text[:MOST].rpartition(b"\n")[0] if len(text) > MOST else text
     added, unread = _new_files(folder, names[:NAMES], MOST - len(kept))
     return {

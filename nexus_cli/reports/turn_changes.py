@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -54,7 +53,7 @@ def count_turns(data: Path, session: str, seconds: float) -> dict[int, TurnCount
         settle_killed(data, session)
     end, turns = time.monotonic() + seconds, changes_by_turn(data, session)
     with ContentReader(ByteStore(data)) as reader:
-        return {turn: _count(turns[turn], reader, end, data) for turn in sorted(turns, reverse=True)}
+        return {turn: _count(turns[turn], reader, end) for turn in sorted(turns, reverse=True)}
 
 
 def count_turn(data: Path, session: str, turn: int, seconds: float) -> TurnCount | None:
@@ -63,7 +62,7 @@ def count_turn(data: Path, session: str, turn: int, seconds: float) -> TurnCount
     if found is None or not found.in_force:
         return None
     with ContentReader(ByteStore(data)) as reader:
-        return _count(found, reader, time.monotonic() + seconds, data)
+        return _count(found, reader, time.monotonic() + seconds)
 
 
 def count_newest_turn(session: Session) -> str:
@@ -77,12 +76,9 @@ def count_newest_turn(session: Session) -> str:
     return count.text if count else ""
 
 
-def _count(turn: TurnChanges, reader: ContentReader, end: float, data: Path) -> TurnCount:
-    """Count a turn. What workers changed in worktrees of theirs counts only if nothing else was changed."""
-    worktrees = f"{os.path.realpath(data)}/worktrees/"
-    changes = [one for one in turn.changes if not one.root.startswith(worktrees)] or turn.changes
-    lines = _count_lines(changes, reader, end) if len(changes) <= MOST else None
-    return TurnCount(len(changes), lines, turn.in_force, turn.was_killed)
+def _count(turn: TurnChanges, reader: ContentReader, end: float) -> TurnCount:
+    lines = _count_lines(turn.changes, reader, end) if len(turn.changes) <= MOST else None
+    return TurnCount(len(turn.changes), lines, turn.in_force, turn.was_killed)
 
 
 def _count_lines(changes: Iterable[PathChange], reader: ContentReader, end: float) -> tuple[int, int] | None:

@@ -26,6 +26,8 @@ from nexus_cli.undo.undo_turn import UndoRequest, redo_turn, undo_turn
 
 NAMED = 20
 """Most paths that the model is told."""
+SHOWN = 5
+"""Most paths that a replay of the session shows."""
 READ_AGAIN = "Read a file again before editing it."
 
 
@@ -55,7 +57,9 @@ def restore_files(log: LaneLog | None, request: UndoRequest, *, redo: bool = Fal
             if (known := log.digest(path)) and read_real_file(Path(path)).digest == known:
                 log.note(path, "", "read")
     paths = sha256_hex(os.fsencode("\0".join(sorted([*report["restored"], *report["removed"]]))))
-    did = {} if report["kept"] else {"action": report["action"], "paths": paths}
+    names = name_first([*report["restored"], *report["removed"], *_list_moved(report)], SHOWN)
+    did = {"shown": f"{'undid' if report['action'] == 'undo' else 'redid'} turn {report['turn']}: {names or 'nothing'}"}
+    did |= {} if report["kept"] else {"action": report["action"], "paths": paths}
     _tell(log, _describe(report), report["turn"] or 0, did)
     return report
 

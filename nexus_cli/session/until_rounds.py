@@ -29,6 +29,7 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.real_files import stamp_content
 from nexus_cli.core.tool import Tool
+from nexus_cli.core.typed_text import NOT_DONE
 from nexus_cli.engine.requests.clip_results import clip_with_drop, leave_out_repeats
 from nexus_cli.permission.call_decision import CallDecision, CheckedCall
 from nexus_cli.permission.run_limits import OFF
@@ -221,7 +222,7 @@ class UntilRounds(Continuation):
         )
         engine.emit_drops(one for one in (states, drop) if one)
         block = f'<shell command="{escape(self._command)}">\n{clipped.text.rstrip()}\n</shell>'
-        return f"Not done yet: {self._named} {_describe_end(result)}. Work on until it exits 0.\n{block}"
+        return f"{NOT_DONE}{self._named} {_describe_end(result)}. Work on until it exits 0.\n{block}"
 
 
 def _failed_part(result: ToolResult) -> int:

@@ -1,4 +1,5 @@
-"""List the files below a folder: those that git would track, else those that no `.gitignore` ignores.
+"""List the files below a folder: those that git would track, else those that no `.gitignore` ignores; of Python
+environments none that is untracked.
 
 Symbolic links are listed, never followed, even if git's index still has files below a name that became a link.
 """
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.programs import find_program
+from nexus_cli.config.project_environment import SETTINGS, split_environments
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.core.real_files import open_folder, open_listable, stat_at, stat_real
 from nexus_cli.sandbox.own_git import Git
@@ -78,7 +80,7 @@ def _list_by_git(git: Git | None, root: int, stop: StopFlag, depth: int) -> list
         return []
     try:
         here = replace(git, cwd=_handle_path(root))
-        done = process.run_git(here, "ls-files", "-co", "--exclude-standard", "-z", stop=stop, seconds=_SECONDS)
+        done = process.run_git(here, "ls-files", "-cot", "--exclude-standard", "-z", stop=stop, seconds=_SECONDS)
     except OSError:
         return []
     stop.raise_if_pressed()
@@ -86,7 +88,9 @@ def _list_by_git(git: Git | None, root: int, stop: StopFlag, depth: int) -> list
         return []
     found = []
     folders: dict[str, list[str]] = {}
-    for name in {os.fsdecode(part).rstrip("/") for part in done.output.split(b"\0") if part}:
+    tagged = [os.fsdecode(part) for part in done.output.split(b"\0") if part]
+    others, _ = split_environments(one[2:] for one in tagged if one.startswith("?"))
+    for name in {one.rstrip("/") for one in (*others, *(one[2:] for one in tagged if not one.startswith("?")))}:
         parent, _, last = name.rpartition("/")
         folders.setdefault(parent, []).append(last)
     for parent, names in folders.items():
@@ -160,6 +164,8 @@ def _walk(root: int, inherited: Rules, stop: StopFlag) -> Iterator[str]:
             continue
         if own is not None:
             rules = [*rules, (f"\0{prefix}", own)]
+        if prefix and (SETTINGS, False) in found:
+            continue
         for name, is_folder in found:
             stop.raise_if_pressed()
             path = prefix + name

@@ -275,7 +275,9 @@ class LookedProject:
         if new:
             if find_program("git", self.root) is None:
                 self._repositories = set()
-            ignored = self.find_ignored(new)
+            # With a slash: an ignore file inside, as pytest and uv write it, counts for a folder with a tool's name.
+            asked = {f"{path}/" if is_named_by_tool(path) else path: path for path in new}
+            ignored = {asked[path] for path in self.find_ignored(asked)}
             ignored |= {path for path in new if self._find_repository(path) is None and is_named_by_tool(path)}
             filled = {path.rpartition("/")[0] for path in self._last.seen}
             self._tool_folders |= {(path, inode): path in ignored and path not in filled for path, inode in new.items()}

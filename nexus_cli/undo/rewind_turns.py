@@ -10,7 +10,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.undo.follow_changes import KILLED, KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import read_steps
 from nexus_cli.undo.plan_restore import PathChange, find_changes
-from nexus_cli.undo.undone_steps import group_by_turn, has_effect, steps_in_force
+from nexus_cli.undo.undone_steps import group_by_turn, has_effect, leave_worktrees, steps_in_force
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class TurnChanges:
 
 def changes_by_turn(data: Path, session: str) -> dict[int, TurnChanges]:
     """Return the changes of each turn that changed a file or a reference of git."""
-    every = read_steps(data, session)
+    every = leave_worktrees(read_steps(data, session), data)
     left = {turn for turn, steps in group_by_turn(steps_in_force(every)).items() if has_effect(steps)}
     found = {}
     for turn, steps in group_by_turn(every).items():
@@ -41,7 +41,7 @@ def changes_by_turn(data: Path, session: str) -> dict[int, TurnChanges]:
 def find_turns(data: Path, session: str, first: int) -> list[int]:
     """Return the turns from `first` in force, newest first; raise `NexusError` if nexus was killed in one."""
     settle_killed(data, session)
-    turns = group_by_turn(steps_in_force(read_steps(data, session)))
+    turns = group_by_turn(steps_in_force(leave_worktrees(read_steps(data, session), data)))
     found = sorted((turn for turn, steps in turns.items() if turn >= first and has_effect(steps)), reverse=True)
     for turn in found:
         if any(step.unfollowed == KILLED_SINCE and not step.is_unsure for step in turns[turn]):

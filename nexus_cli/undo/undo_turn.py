@@ -42,7 +42,7 @@ from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step, place_of
 from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back
 from nexus_cli.undo.restore import KeptPath, Restorer, RestoreResult
 from nexus_cli.undo.restore_references import bring_objects, read_present
-from nexus_cli.undo.undone_steps import has_effect, newest_turn, newest_undo, steps_in_force
+from nexus_cli.undo.undone_steps import has_effect, leave_worktrees, newest_turn, newest_undo, steps_in_force
 
 _SECONDS = 10.0
 """Seconds to wait for another undo of the same session."""
@@ -103,7 +103,7 @@ def _read_settled(request: UndoRequest) -> list[Step]:
         settle_killed(request.data, request.session)
     every = read_steps(request.data, request.session)
     _refuse_unknown(request, every)
-    return every
+    return every if request.paths else leave_worktrees(every, request.data)
 
 
 def _of_paths(steps: Sequence[Step], request: UndoRequest) -> list[Step]:
@@ -132,7 +132,9 @@ def _restore(request: UndoRequest, *, redo: bool) -> UndoReport:
             with Restorer(data, {step.root for step in begun}) as restorer:
                 restorer.resume(begun)
             return _report(request, begun[0].turn, [], restorer.result, redo=begun[0].what.startswith("redo "))
-        return _restore_steps(request, read_steps(data, session), redo=redo)
+        every = read_steps(data, session)
+        every = every if redo or request.paths else leave_worktrees(every, data)
+        return _restore_steps(request, every, redo=redo)
 
 
 def _choose(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> tuple[int | None, list[Step], list[str]]:

@@ -6,13 +6,28 @@ step is in force unless a later step that is in force took it back.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from nexus_cli.tree.file_state import ABSENT, FOLDER
 from nexus_cli.undo.plan_references import merge_references
 from nexus_cli.undo.plan_restore import folders_above, is_inside, merge_changes
 from nexus_cli.undo.records import GIT_FOLDER, MODE, ReferenceChange, Step, place_of
+
+_OF_WORKER = re.compile(r"w\d[\d.]*: ")
+"""Beginning of the name of a worker's step (`workers.py`)."""
+
+
+def leave_worktrees(steps: Sequence[Step], data: Path) -> list[Step]:
+    """Return the steps without those of workers in their worktrees, in turns that changed anything else: what is in a
+    worktree is applied again or removed as a whole, and an undo of its apply leaves it."""
+    worktrees = f"{os.path.realpath(data)}/worktrees/"
+    beside = {step.id for step in steps if step.root.startswith(worktrees) and _OF_WORKER.match(step.what)}
+    turns = {step.turn for step in steps if step.id not in beside and not step.undoes and has_effect([step])}
+    return [step for step in steps if step.id not in beside or step.turn not in turns]
 
 
 def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Step]:

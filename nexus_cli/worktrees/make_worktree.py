@@ -10,13 +10,14 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
 from nexus_cli.config.paths import places, private_dir
+from nexus_cli.config.project_environment import split_environments
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.protected_places import INSTRUCTION_FILES
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
@@ -142,6 +143,8 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
     Raises `GitError` and `OSError` with the worktree half made.
     """
     files = list_files(source.git)
+    others, environments = split_environments(map(os.fsdecode, files.others))
+    files = replace(files, others=tuple(map(os.fsencode, others)))
     main = repository_git(record)
     record = create_branch(record, main)
     record.folder.mkdir()
@@ -159,7 +162,7 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
     store = SnapshotStore.create(source.git.program, record.store, record.folder, objects, source.object_format)
     base = store.save_base(copied)
     store.hold(base, record.start)
-    notices = _carry_ignored(record, source)
+    notices = _carry_ignored(record, source, environments)
     record = replace(record, base=base, applied=base, created=format_utc(local_now()))
     record.save()
     return record, [*notices, *_describe_left_out(source, files)]
@@ -227,14 +230,14 @@ def _copy_file(folder: int, name: str, target: int) -> None:
         copy_regular(folder, name, target)
 
 
-def _carry_ignored(record: WorktreeRecord, source: SourceProject) -> tuple[str, ...]:
-    """Copy the ignored files that the settings name; return lines for the person and the model."""
+def _carry_ignored(record: WorktreeRecord, source: SourceProject, environments: Sequence[str]) -> tuple[str, ...]:
+    """Copy `environments` and the ignored files that the settings name; return lines for the person and the model."""
     settings = settings_in(source.root).worktree
     if not settings.include_mb:
         return ()
     found = find_needed(source.git, source.root, record.home / "include", settings.include)
     own = _own_folders(source.root)
-    paths = [path for path in found if not os.fsencode(path).startswith(own)]
+    paths = [path for path in (*environments, *found) if not os.fsencode(path).startswith(own)]
     carried = carry_files(source.root, record.folder, paths, settings.include_mb * 1_000_000)
     (record.home / CARRIED).write_text(json.dumps(carried.stamps))
     return carried.notices

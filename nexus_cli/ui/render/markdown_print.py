@@ -6,11 +6,13 @@ code and tables.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from io import StringIO
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from rich.console import Console, RenderableType
 from rich.markdown import Markdown as RichMarkdown
@@ -27,6 +29,20 @@ DEEPEST = 40
 _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST + 10})
 """Without HTML, images and link definitions, so that `Vec<String>` and addresses stay visible."""
 _PARSER.enable(["strikethrough", "table"]).disable(["image", "reference"])
+_PYTHON_NAME = re.compile(r"__[A-Za-z]\w*__")
+
+
+def _keep_python_name(state: StateInline, silent: bool) -> bool:
+    """Keep the underscores of names such as `pkg/__init__.py`, which CommonMark takes for strong emphasis."""
+    found = _PYTHON_NAME.match(state.src, state.pos)
+    if found is None:
+        return False
+    state.pending += "" if silent else found[0]
+    state.pos = found.end()
+    return True
+
+
+_PARSER.inline.ruler.before("emphasis", "python_name", _keep_python_name)
 
 
 @cache

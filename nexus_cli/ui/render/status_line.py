@@ -32,7 +32,7 @@ class _Part:
 
 _LEAVES = tuple(
     """
-    savings server effort path recipe cache branch folder level why addresses ids cost drops uncached cold until workers
+    savings server effort path recipe cache branch folder why addresses ids cost drops uncached cold level until workers
     jobs sandbox waits asking model unsaved
     """.split()
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.clock import format_age, local_now
-from nexus_cli.core.event import Event, Outcome, TurnStart
+from nexus_cli.core.event import Event, Notice, Outcome, StepStart, TurnStart
 from nexus_cli.reports.text.lines import cut_line, plural
 from nexus_cli.text.cells import one_line
 from nexus_cli.ui.render.rich_renderer import RichRenderer
@@ -67,6 +67,8 @@ def _draw(events: Sequence[Event], renderer: RichRenderer, pieces: Sequence[str]
         if isinstance(one, TurnStart) and one.text:
             renderer.show_user_message(one.text)
             said = said or len(pieces)
+        if isinstance(one, Notice):
+            renderer.feed(StepStart(0))  # a text of the past has ended
         renderer.feed(one)
     parts = ["".join(part).strip("\n").split("\n") for part in (pieces[:said], pieces[said:])]
     words, rest = ([] if part == [""] else part for part in parts)

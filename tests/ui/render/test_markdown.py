@@ -357,3 +357,10 @@ def test_an_address_is_a_link_where_the_terminal_takes_links_also_where_it_is_br
     assert all(line.count("\x1b]8;") % 2 == 0 for line in shown.split("\n")), "closed on each line"
     without = Markdown(60, colour=True, theme=Theme())
     assert "\x1b]8" not in without.feed(text) + without.flush()
+
+
+def test_names_of_python_keep_their_underscores() -> None:
+    one = Markdown(80, colour=False)
+    assert one.feed("pkg/__init__.py, obj.__dict__ and __main__, __in bold__\n\n").strip() == (
+        "pkg/__init__.py, obj.__dict__ and __main__, in bold"
+    )

@@ -63,7 +63,7 @@ def test_missing_walls_are_told_and_existing_ones_are_not() -> None:
     [
         (160, "(main) · 12k of 112k · 2 jobs j1 j3 · 3 left out · last 92% cached · $0.0123 · not saved"),
         (100, "nexus (main) · 12k of 112k · 2 jobs j1 j3 · 3 left out · $0.0123 · not saved"),
-        (60, "gpt-5 · 12k of 112k · 2 jobs · 3 left out · not saved"),
+        (60, "gpt-5 · edit · 12k of 112k · 2 jobs · not saved"),
     ],
 )
 def test_jobs_are_named_where_there_is_room_and_counted_where_there_is_little(width: int, shown: str) -> None:
@@ -75,8 +75,8 @@ def test_jobs_are_named_where_there_is_room_and_counted_where_there_is_little(wi
     ("width", "shown"),
     [
         (85, "gpt-5 · edit · nexus (main) · 12k of 112k · 3 left out · $0.0123 · not saved"),
-        (60, "gpt-5 · 12k of 112k · 3 left out · $0.0123 · not saved"),
-        (40, "gpt-5 · 12k of 112k · not saved"),
+        (60, "gpt-5 · edit · 12k of 112k · 3 left out · not saved"),
+        (40, "gpt-5 · edit · 12k of 112k · not saved"),
         (20, "12k of 112k"),
         (8, "11%"),
         (1, ""),
