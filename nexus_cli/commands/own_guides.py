@@ -39,8 +39,8 @@ def own_commands(cwd: Path, built_in: Collection[str]) -> dict[str, Command]:
 
 
 def message_commands(cwd: Path, built_in: Collection[str], servers: Iterable[ServerEntry] = ()) -> dict[str, Command]:
-    """Return a command, which sends a message, for each guide that the person may call in `cwd` and whose name is not
-    built in (that of a plugin is `PLUGIN:NAME` then), and for each prompt that an MCP server has listed, `servers` of an
+    """Return a command that sends a message for each guide that the person may call in `cwd` whose name is not built
+    in (that of a plugin is `PLUGIN:NAME` then), and for each prompt that an MCP server has listed, `servers` of an
     editor too. Blocks; starts no server."""
     prompts = Catalogue.read(cwd, servers).prompts() if servers or may_have_servers(cwd) else {}
     found = find_callable(cwd)

@@ -112,8 +112,8 @@ class AgentDispatcher:
         self._works: set[asyncio.Task[Any]] = set()
         self._queued: dict[asyncio.Task[Any], str] = {}
         """The turns that have not begun, in order, with their content."""
-        self._commands: dict[asyncio.Task[None], tuple[Command, ServedContext]] = {}
-        """Slash commands that run, wait until no turn runs, or wait for a choice."""
+        self._commands: dict[asyncio.Task[None], tuple[bool, ServedContext]] = {}
+        """Slash commands that run, wait for a choice, or (True) wait until no turn runs."""
         self._changes = ""
         """The files and lines that the newest turn changed."""
         self._sleep: asyncio.Task[None] | None = None
@@ -322,10 +322,11 @@ class AgentDispatcher:
             raise RpcError(BUSY, STOPPING)
         context = ServedContext(lambda: self.session, self.publish, self._reopen, asks=asks)
         command = find_served(name, arguments.strip(), context)
-        if command.idle:
+        waits = command.idle and not command.at_once(arguments.strip())
+        if waits:
             self._check_room()
-        task = asyncio.create_task(self._invoke(command, context, arguments.strip()))
-        self._commands[task] = command, context
+        task = asyncio.create_task(self._invoke(command, context, arguments.strip(), waits))
+        self._commands[task] = waits, context
         task.add_done_callback(lambda task: self._commands.pop(task)[1].paused.set())
         return await self._follow_command(task, context)
 
@@ -340,9 +341,9 @@ class AgentDispatcher:
 
     async def choose(self, id: str, key: str | None = None) -> CommandResult:
         """Answer the choice of a command, and run that to its end or its next choice."""
-        for task, (command, context) in list(self._commands.items()):
+        for task, (waits, context) in list(self._commands.items()):
             if context.choice_id == id:
-                await self._wait_for_turns(command)
+                await self._wait_for_turns(waits)
                 if context.answer(id, key):
                     return await self._follow_command(task, context)
         raise RpcError(REFUSED, f"no choice {id[:80]} is waiting for an answer")
@@ -360,12 +361,12 @@ class AgentDispatcher:
             raise RpcError(REFUSED, ENDED) from None
         return {"calls": context.take_calls(), "error": problem}
 
-    async def _wait_for_turns(self, command: Command) -> None:
-        while command.idle and self._works:
+    async def _wait_for_turns(self, waits: bool) -> None:
+        while waits and self._works:
             await asyncio.wait(list(self._works))
 
-    async def _invoke(self, command: Command, context: ServedContext, arguments: str) -> None:
-        await self._wait_for_turns(command)
+    async def _invoke(self, command: Command, context: ServedContext, arguments: str, waits: bool) -> None:
+        await self._wait_for_turns(waits)
         if self._ending:
             raise RpcError(REFUSED, ENDED)
         await command.invoke(context, arguments)
