@@ -52,7 +52,7 @@ GROUPS = {
         "ask": "Run one turn and exit. Without PROMPT, the prompt is read from stdin.",
         "map": "Run one turn for each file or line of a list, several at once, resumable.",
         "undo": "Take back what a turn did to files, by edits and commands.",
-        "redo": "Bring back what an undo took back.",
+        "redo": "Redo an undone change.",
         "diff": "Show what a turn changed in files.",
         "worktree": "Work that was done beside yours: list, diff, apply and remove worktrees.",
         "schedule": "Work at a time, or again and again: add, list, remove, pause, resume and run it.",
@@ -241,16 +241,17 @@ def root(
     verbose: Verbose = False,
     quiet: Quiet = False,
     connect: Annotated[
-        str, typer.Option(metavar="URL", help="Talk to an agent of nexus serve; -r names one of them.")
+        str, typer.Option(metavar="URL", help="Connect to an agent of nexus serve; -r ID selects the agent.")
     ] = "",
     token_file: Annotated[
-        str, typer.Option(metavar="PATH", help="The token for --connect; default: that of a server of yours.")
+        str,
+        typer.Option(metavar="PATH", help="File with the token for --connect; default: the token of your own server."),
     ] = "",
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> int | None:
     """A coding agent for the terminal whose context you can see, trust and afford.
 
-    Without a command it begins a session in the terminal; with piped stdin it is nexus ask.
+    Without a command it starts a session in the terminal; with piped stdin it runs nexus ask.
     """
     if version:
         from nexus_cli.cli.version import version_line  # noqa: PLC0415  (nothing else needs it)

@@ -86,13 +86,16 @@ Effort = Annotated[
 Continue = Annotated[
     bool,
     typer.Option(
-        "--continue", "-c", help="Resume the newest session of this folder; nexus ask also resumes runs of its own."
+        "--continue", "-c", help="Resume the newest session of this folder; with nexus ask also earlier nexus ask runs."
     ),
 ]
 Resume = Annotated[
     str,
     text_option(
-        "--resume", "-r", metavar="ID", help="Resume a session: id, its start or end, name; plain nexus -r lists them."
+        "--resume",
+        "-r",
+        metavar="ID",
+        help="Resume a session by id, start or end of the id, or name; without ID, list sessions.",
     ),
 ]
 PICK = "?"
@@ -100,12 +103,15 @@ PICK = "?"
 Directory = Annotated[str, text_option("--cd", "-C", metavar="DIR", help="Work in DIR.")]
 RecipeName = Annotated[
     str,
-    text_option("--recipe", metavar="NAME", help="The recipe of the run: what it may do, and what its context holds."),
+    text_option("--recipe", metavar="NAME", help="The recipe of the run: its limits and the sections of its context."),
 ]
 NoTools = Annotated[bool, typer.Option("--no-tools", help="Refuse every tool call.")]
 Allow = Annotated[
     str,
-    level_option("What runs without asking: reading in the project; also edits; also confined commands; everything."),
+    level_option(
+        "What runs without asking: reads in the project (ask), also edits (edit), also sandboxed commands (auto), "
+        "everything (all)."
+    ),
 ]
 WorktreeName = Annotated[
     str,
@@ -113,12 +119,12 @@ WorktreeName = Annotated[
         "--worktree",
         "-w",
         metavar="NAME",
-        help="Work in a git worktree of this name, made of the project as it is now; nexus worktree lists them.",
+        help="Work in a git worktree of this name, created from the project's current state (see nexus worktree).",
     ),
 ]
 AddDir = Annotated[
     list[str] | None,
-    typer.Option("--add-dir", metavar="DIR", help="Work in DIR too, like in the project. Repeatable."),
+    typer.Option("--add-dir", metavar="DIR", help="Also work in DIR, as in the project. Repeatable."),
 ]
 NoSave = Annotated[bool, typer.Option("--no-save", help="Do not save the session.")]
 NoPlugins = Annotated[
@@ -128,7 +134,9 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print more on st
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
 SessionKey = Annotated[
     str,
-    text_option("--session", metavar="ID", help="Id, its start or end, or name; default: the newest of this folder."),
+    text_option(
+        "--session", metavar="ID", help="Id, start or end of the id, or name; default: this folder's newest session."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 _LONG_NAMES = {"newest": "--continue", "directory": "--cd", "add_dirs": "--add-dir"}

@@ -24,10 +24,10 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def docs(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TOPIC | WORDS]...", help=f"One of {', '.join(TOPICS)}; or words to search for."),
+        typer.Argument(metavar="[TOPIC | WORDS]...", help=f"One of {', '.join(TOPICS)}, or words to search for."),
     ] = None,
 ) -> int:
-    """Print a page of the documentation, or search all pages for words. Without either the pages are listed."""
+    """Print a page of the documentation, or search all pages for words. Without arguments, list the pages."""
     topic = " ".join(words or ())
     if not topic:
         size = max(map(len, TOPICS)) + 2

@@ -13,10 +13,11 @@ NOT_UNDONE = "/undo takes back edits there, not what commands change"
 
 
 async def add_folder(context: CommandContext, rest: str) -> None:
-    """Work in a second folder too, or list these.
+    """Work in a second folder, or list added folders.
 
-    DIR is read, searched, edited and guarded like the project, in this session and when it is resumed. Its settings and
-    instructions do not apply, workers do not have it, and /undo takes back edits there, not what commands change.
+    DIR gets the same permissions and protection as the project, in this session and when it is resumed. Settings and
+    instructions in DIR do not apply, workers have no access to DIR, and /undo reverts edits there, but not changes by
+    commands.
     """
     session = context.session
     permission, engine = session.dispatcher.permission, session.engine

@@ -24,7 +24,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.settings import toml_literal
 
 Key = Annotated[str, Option("KEY", "A dotted key such as limits.max_steps.", is_argument=True)]
-Name = Annotated[str, Option("[NAME]", "Only settings whose key contains this.", is_argument=True)]
+Name = Annotated[str, Option("[NAME]", "Show only settings whose key contains this text.", is_argument=True)]
 
 
 def _load(source: Source) -> LoadedSettings:
@@ -39,7 +39,7 @@ def show_settings(
     name: Name = "",
     origin: Annotated[bool, Option(None, "Also print where each value comes from.")] = False,
 ) -> Report[Any]:
-    """Print every setting that has a value; in a session with its origin, unless that is the package."""
+    """Print all settings that have a value; in a session with their origin if they are not defaults."""
     loaded = _load(source)
     found = {
         key: {"value": value, "origin": loaded.origins[key]}
@@ -79,7 +79,7 @@ def set_setting(
     value: Annotated[str | None, Option("[VALUE]", "The new value.", is_argument=True, is_text=True)] = None,
     unset: Annotated[bool, Option(None, "Remove the setting, so that its default applies again.")] = False,
 ) -> None:
-    """Write one setting into the personal config.toml; its comments stay. In a session it applies at once."""
+    """Write one setting to the personal config.toml and keep comments. In a session the change applies at once."""
     if unset == (value is not None):
         why = "a value and --unset cannot be combined" if unset else "the value is missing"
         raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to remove the setting")
@@ -105,7 +105,7 @@ def unset_setting(source: Source, key: Key) -> None:
 
 
 def print_path(source: Source) -> str:
-    """Print where the personal config.toml lies, whether it is there or not."""
+    """Print the path of the personal config.toml, even if the file does not exist."""
     return f"{places().settings}\n"
 
 
@@ -114,7 +114,7 @@ async def configure(
     name: Name = "",
     value: Annotated[str, Option("[VALUE]", "The new value.", is_argument=True, is_text=True, permits=True)] = "",
 ) -> None:
-    """Show the settings, those whose key contains NAME, or write one: KEY VALUE."""
+    """Show settings, only those whose key contains NAME, or write one: KEY VALUE."""
     source = read_source(context)
     if not value:
         show_report(context, show_settings(source, name))

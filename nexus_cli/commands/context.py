@@ -25,13 +25,13 @@ def build_context(
     model: Model = "",
     recipe: Recipe = "",
     difference: Annotated[
-        bool, Option(None, "Compare request N (default: the newest) with the one before.", "--diff")
+        bool, Option(None, "Compare request N (default: the newest) with the previous request.", "--diff")
     ] = False,
-    whole: Annotated[bool, Option(None, "In a session: every section, tool, drop and limit.", "--all")] = False,
+    whole: Annotated[bool, Option(None, "In a session: show every section, tool, drop and limit.", "--all")] = False,
 ) -> Report[Any]:
-    """Show what the next request would hold, to the token, without sending it; with --step what request N held.
+    """Show the content and exact token counts of the next request, without sending it; with --step, of request N.
 
-    In a session a bar of its parts, the largest items, the drops, and the next rewrite of the window.
+    In a session, show a bar of its parts, the largest items, the drops and the next rewrite of the window.
     """
     is_sent = step is not None or difference
     if is_sent and recipe:
@@ -78,7 +78,7 @@ NOUN = Noun(
     "context",
     "context",
     (Verb(build_context, of_session=True),),
-    "Show the window: what the next request holds.",
+    "Show the content of the next request.",
     aliases=("tokens",),
     is_first=True,
 )

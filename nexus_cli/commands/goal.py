@@ -32,11 +32,11 @@ CLEAR = "clear"
 async def set_goal(context: CommandContext, rest: str) -> None:
     """Set a goal, or list the goals.
 
-    The model breaks a goal down into steps, in a separate request, and sees it as long as it is open. /goal done ID and
-    /goal drop ID, with one or more ids, remove goals or steps; /goal alone lists them.
+    In a separate request the model breaks the goal down into steps. Open goals are part of each request. /goal done ID
+    and /goal drop ID, with one or more ids, remove goals or steps; /goal alone lists them.
 
-    With --until the model works on until the command exits 0, within the limits of a turn; it stops when two rounds
-    bring nothing new. /goal clear ends that.
+    With --until the model continues until the command exits 0, within the limits of a turn; it stops after two rounds
+    without progress. /goal clear cancels --until.
     """
     if parts := _split_until(rest):
         text, command = parts

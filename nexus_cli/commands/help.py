@@ -17,8 +17,8 @@ ALL = "all"
 async def show_help(context: CommandContext, rest: str) -> None:
     """List the commands and keys, or explain a command.
 
-    Without an argument the ten that one needs are explained, the others named; `all` explains every one, and the keys.
-    A verb behind the name is explained with its options.
+    Without an argument, explain the ten most used commands and name the others; `all` explains all commands and keys.
+    NAME VERB explains a verb with its options.
     """
     commands = list(context.commands.values())
     if rest.casefold() == ALL:
@@ -71,8 +71,8 @@ def _complete_help(context: CommandContext) -> Sequence[str]:
 async def reload(context: CommandContext, rest: str) -> None:
     """Read settings and instructions again.
 
-    Reads config.toml and NEXUS.md (or AGENTS.md), which apply from the next request on. Model and effort of the session
-    stay the same.
+    Reads config.toml and NEXUS.md (or AGENTS.md) again; changes apply from the next request on. Model and effort of the
+    session stay the same.
     """
     if await apply_settings(context):
         context.say("Settings reloaded.")

@@ -12,7 +12,7 @@ from nexus_cli.reports.hooks import hooks_report
 async def show_hooks(context: CommandContext, rest: str) -> None:
     """List hooks with their source and state.
 
-    Yours are in config.toml; those of a project run once it is trusted (`nexus docs hooks`).
+    Your hooks are in config.toml; hooks of a project run once the project is trusted (`nexus docs hooks`).
     """
     hooks = await asyncio.to_thread(hooks_report, context.session.folder, context.settings.hook)
     context.show("hooks", {"version": 1, "hooks": hooks})

@@ -15,8 +15,8 @@ STOP, OPEN = "stop", "open"
 async def show_jobs(context: CommandContext, rest: str) -> None:
     """List background commands; read or stop one.
 
-    ID shows its last lines, `open ID` lets your browser reach its server at 127.0.0.1, `stop ID` ends it. All of them
-    end with the session.
+    ID shows the last lines of a command, `open ID` forwards its server's port to 127.0.0.1 for your browser, `stop ID`
+    ends it. All commands end with the session.
     """
     jobs, state = context.session.jobs, context.session.state
     if jobs is None and state.engine.conversation.memos(JOB):

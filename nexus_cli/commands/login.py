@@ -17,7 +17,7 @@ from nexus_cli.provider.model_table import provider_of
 async def log_in(context: CommandContext, rest: str) -> None:
     """Store an API key, and use it from now on.
 
-    Without PROVIDER, choose one from a list. The key is not shown; Esc cancels. It is stored as by `nexus login`: in
+    Without PROVIDER, choose one from a list. The key is not shown; Esc cancels. As `nexus login`, it stores the key in
     the system's keyring, else in a file that only you can read.
     """
     provider = _named_provider(rest) if rest else await _choose_provider(context)

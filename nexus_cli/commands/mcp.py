@@ -1,4 +1,4 @@
-"""MCP servers, whose tools the model may use. `session/session_servers.py` runs them."""
+"""Manage MCP servers, whose tools the model can call. `session/session_servers.py` runs them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Name = Annotated[str, Option("NAME", "The name of the server.", is_argument=True
 
 
 def build_list(source: Source, directory: Directory = "") -> Report[Any]:
-    """List the servers in effect here, with their tools and what the schemas cost. Starts none."""
+    """List the active servers with their tools and the tokens of their schemas. It starts no server."""
     failed: dict[str, str] = {}
     catalogue = _read_catalogue(source, directory)
     if source.live and (running := source.live.state.services.made(ServerTools)):
@@ -48,12 +48,12 @@ def remove(source: Source, name: Name) -> None:
 
 
 def test_server(source: Source, name: Name, directory: Directory = "") -> Report[Any]:
-    """Start a server, print its tools and how long that took, and end it. Exit status 1 if it does not answer."""
+    """Start a server, print its tools and startup time, and stop it. Exit status 1 if it does not answer."""
     return list_tools(_find(source, name, directory))
 
 
 def log_in(source: Source, name: Name, directory: Directory = "") -> None:
-    """Log in to a server that asks for it (OAuth): prints an address to open in a browser."""
+    """Log in to a server with OAuth: prints a URL to open in a browser."""
     entry = _find(source, name, directory)
     _with_host(name, lambda host: host.login(entry, lambda url: source.say(f"open {url}")))
     source.say(f"logged in to {name}.")
@@ -120,6 +120,6 @@ NOUN = Noun(
         Verb(log_in, "login", Authority.PERMITS, "nothing", False, complete=_complete_servers),
     ),
     "List, test or remove MCP servers, or log in.",
-    "nexus mcp add in a shell adds one. A change is in effect from the next message on.",
+    "To add a server, use nexus mcp add in a shell. Changes apply from the next message on.",
     ("add",),
 )

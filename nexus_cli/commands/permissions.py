@@ -18,9 +18,9 @@ EDITS = ("allow", "ask", "deny", "remove")
 async def set_permissions(context: CommandContext, rest: str) -> None:
     """Show or set what runs without asking.
 
-    Also lists the rules and the permissions you granted for the session. ask: reading inside the project, and read-only
-    commands. edit: also editing inside it. auto: also commands confined to the project, without network. all:
-    everything, unconfined. plan: read-only; the model proposes a plan (see /plan).
+    It also lists the rules and the permissions granted for the session. ask: reading inside the project, and read-only
+    commands. edit: also editing inside it. auto: also commands, sandboxed to the project without network. all:
+    everything, without a sandbox. plan: read-only; the model proposes a plan (see /plan).
 
     allow RULE, ask RULE and deny RULE add a rule to your settings and remove RULE removes it, with immediate effect:
     allow bash(npm test *). remove also revokes a permission granted for the session, by its listed name.

@@ -20,9 +20,9 @@ MESSAGES = 10
 async def pin_text(context: CommandContext, rest: str) -> None:
     """Keep a text or a message through every compaction.
 
-    A number means that message, anything else is the text itself. Pins are kept word for word below the summary,
-    together in at most 5 % of the budget. Without an argument, lists the pins, and your newest messages with their
-    numbers. remove ID removes a pin; the number of its message or a part of its text works too.
+    A number selects a message, anything else is text to pin. Pins are kept verbatim below the summary, in at most 5 %
+    of the budget. Without an argument, lists the pins, and your newest messages with their numbers. remove ID removes a
+    pin; the number of its message or a part of its text works too.
     """
     word, _, named = rest.partition(" ")
     if word.casefold() == REMOVE and (" " not in named.strip() or has_pin(context.session.context.conversation, named)):

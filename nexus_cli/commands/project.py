@@ -17,12 +17,12 @@ MOST_TOKENS = 400
 
 
 async def write_instructions(context: CommandContext, rest: str) -> None:
-    """Write NEXUS.md: tried commands, and traps.
+    """Write NEXUS.md: tested commands and pitfalls.
 
-    It has at most 400 tokens, or TOKENS. The model explores the project, tries the commands for building and testing,
-    and writes the file; your permission level applies to each step. Then the file is checked: its tokens are counted,
-    commands in it that did not run with exit status 0 are named, and the model corrects both once. WORDS are further
-    instructions. An existing NEXUS.md is revised.
+    The file has at most 400 tokens, or TOKENS. The model explores the project, tries the commands for building and
+    testing, and writes the file; your permission level applies to each step. Then nexus counts the tokens and lists
+    commands that did not exit with status 0; the model may correct the file once. WORDS are additional instructions. An
+    existing NEXUS.md is revised.
     """
     first, _, words = rest.partition(" ")
     is_bound = first.isascii() and first.isdecimal()

@@ -46,12 +46,12 @@ class _Turn:
 
 
 async def rewind(context: CommandContext, rest: str) -> None:
-    """Go back to before one of your messages.
+    """Return to before one of your messages.
 
-    Files, conversation, or both; without N choose from a list of the turns with what each changed. Each of these turns
-    is undone, as by /undo; the conversation continues in a copy of the session that ends before message N,
-    with todo list, goals and notices as they were then; the message is in the input box. The previous session keeps
-    everything: /resume it, then /redo.
+    Restores files, the conversation, or both; without N, choose a turn from a list that shows its changes. Files are
+    restored as by /undo. The conversation continues in a copy of the session that ends before message N, with the todo
+    list, goals and notices of that time; the message is put into the input box. To go forward again, /resume the
+    previous session and use /redo.
     """
     number, part = _parse(rest)
     record = require_record(context)

@@ -33,19 +33,23 @@ LONGEST_NAME = 100
 LIST = "list"
 """The argument that lets the person choose the message to edit."""
 KEPT = "Completed steps are kept."
-Key = Annotated[str, Option("ID", "Id, its start or end, or name.", is_argument=True, least=0)]
+Key = Annotated[str, Option("ID", "Id, start or end of the id, or name.", is_argument=True, least=0)]
 TITLE = 100
 """Most characters of a title."""
 
 
 def build_list(
     source: Source,
-    everywhere: Annotated[bool, Option(None, "Those of every folder, and runs of nexus ask.", "--all")] = False,
+    everywhere: Annotated[
+        bool, Option(None, "Include sessions of all folders and runs of nexus ask.", "--all")
+    ] = False,
     limit: Annotated[int, Option("N", "Show at most this many, newest first.")] = LISTED,
-    worktree: Annotated[str, Option("NAME", "Those of this project in the worktree of this name.")] = "",
-    running: Annotated[bool, Option(None, "All that runs, waits or asks now, in any terminal and folder.")] = False,
+    worktree: Annotated[str, Option("NAME", "Show only sessions of this project in the named worktree.")] = "",
+    running: Annotated[
+        bool, Option(None, "Show active and waiting sessions and runs of all terminals and folders.")
+    ] = False,
 ) -> Report[Any]:
-    """List the sessions of this folder, the newest first. Runs of nexus ask are kept apart."""
+    """List the sessions of this folder, newest first. --all includes runs of nexus ask."""
     ledger = source.ledger
     if running:
         from nexus_cli.reports.running import running_report  # noqa: PLC0415  (few ask for it)
@@ -60,7 +64,7 @@ def build_list(
 
 
 def build_session(source: Source, key: Key) -> Report[Any]:
-    """Print what happened in a session."""
+    """Print the conversation of a session."""
     info = source.ledger.session(source.find(key))
     value = reports.show_session(source.ledger, info.id)
     if source.is_json:
@@ -73,10 +77,10 @@ def build_session(source: Source, key: Key) -> Report[Any]:
 def build_search(
     source: Source,
     text: Annotated[str, Option("TEXT", "Plain text to search for; case is ignored.", is_argument=True, least=0)],
-    everywhere: Annotated[bool, Option(None, "Sessions of every folder.", "--all")] = False,
+    everywhere: Annotated[bool, Option(None, "Search sessions of all folders.", "--all")] = False,
     limit: Annotated[int, Option("N", "Show at most this many matches.")] = 20,
 ) -> Report[Any]:
-    """Search what was said and done in the sessions of this folder, newest first."""
+    """Search messages and tool calls in the sessions of this folder, newest first."""
     folder = None if everywhere else str(source.folder())
     return Report("search", reports.search_sessions(source.ledger, replace_surrogates(text), folder, limit))
 
@@ -113,7 +117,7 @@ def stop_session(
 def fork(
     source: Source, key: Key, name: Annotated[str, Option("NAME", "Name of the new session.", least=0)] = ""
 ) -> Report[Any]:
-    """Copy a session as it is now into a new one, and print its id."""
+    """Copy a session and print the id of the copy."""
     from nexus_cli.session import undo_files  # noqa: PLC0415  (imports the undo)
 
     made = undo_files.fork_session(source.ledger, source.find(key), name=name)
@@ -123,14 +127,14 @@ def fork(
 def rename(
     source: Source, key: Key, name: Annotated[str, Option("NAME", "The new name.", is_argument=True, least=0)]
 ) -> None:
-    """Name a session; --resume finds it by that name."""
+    """Rename a session; --resume accepts the name."""
     source.ledger.rename_session(source.find(key), name)
 
 
 def delete_session(
     source: Source, key: Key, yes: Annotated[bool, Option(None, "Do not ask in a terminal.", "--yes -y")] = False
 ) -> None:
-    """Delete a session and everything that no other session uses. This cannot be undone."""
+    """Delete a session and all stored data that no other session uses. This cannot be undone."""
     from nexus_cli.undo.retention import forget_session  # noqa: PLC0415  (imports the undo)
 
     ledger = source.ledger
@@ -157,7 +161,8 @@ def _refuse_open(source: Source, session: str) -> None:
 def export(
     source: Source, key: Key, form: Form = "", html: Page = False, raw: Raw = False, output: Output = ""
 ) -> Iterator[str] | None:
-    """Write a whole session as Markdown, as JSON Lines, as a page, or as Claude Code keeps it. See nexus export."""
+    """Export a whole session as Markdown, JSON Lines, an HTML page, or a session file for Claude Code. See nexus
+    export."""
     given = output or ("." if source.live else "")
     return write_export(source, key, HTML if html and not form else form, given, raw=raw)
 
@@ -171,9 +176,10 @@ async def resume_session(
 ) -> None:
     """Resume another session.
 
-    ID is an id, its start or end, or a name; WORDS are searched in titles, then in messages. Without an argument choose
-    from the sessions of this folder, with --all from all, including runs of `nexus ask`. The conversation is shown
-    again. --running lists all that runs, waits or asks now, in any terminal; --stop ID ends one of these sessions.
+    ID is an id, its start or end, or a name; WORDS are searched in titles, then in messages. Without an argument,
+    choose from the sessions of this folder, with --all from all sessions, including runs of `nexus ask`. The
+    conversation is shown again. --running lists active and waiting sessions of all terminals; --stop ID stops one of
+    them.
     """
     source = read_source(context)
     if running:
@@ -285,7 +291,7 @@ def _complete_sessions(source: Source) -> Sequence[str]:
 async def clear_session(context: CommandContext, rest: str) -> None:
     """Start a new session; this one is kept.
 
-    Model, effort and permission level stay the same. /resume goes back.
+    Model, effort and permission level stay the same. /resume returns to it.
     """
     before = context.session
     said = require_ledger(context).session(before.id).entries > 0
@@ -334,8 +340,8 @@ async def reopen_fork(context: CommandContext, made: str) -> None:
 async def edit_message(context: CommandContext, rest: str) -> None:
     """Edit your last message and ask again.
 
-    With `list`, choose the message. The session continues in a copy that ends before it, with the message in the input
-    box. Files stay as they are; /rewind takes them back too.
+    With `list`, choose the message. The session continues in a copy that ends before the message, which is put into the
+    input box. Files stay as they are; /rewind also reverts files.
     """
     if rest not in ("", LIST):
         raise usage_error("edit", rest, f"expected nothing, or {LIST}")
@@ -368,9 +374,9 @@ def _messages(record: LaneLog, most: int) -> list[tuple[int, str, str]]:
 
 
 async def rename_session(context: CommandContext, rest: str) -> None:
-    """Name this session.
+    """Rename this session.
 
-    /resume and --resume find it by that name.
+    /resume and --resume accept the name.
     """
     if not rest:
         raise usage_error("rename", rest, "the name is missing")

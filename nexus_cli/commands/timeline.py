@@ -11,14 +11,15 @@ from nexus_cli.reports.timeline import LAST, session_timeline
 
 def build_timeline(
     source: Source,
-    space: Annotated[str, Option("NAME", "The messages of a space, and their runs.")] = "",
-    run: Annotated[str, Option("ID", "The states of a run, and its session.")] = "",
-    reader: Annotated[str, Option("NAME", "With --space: what is new to this member.", "--as")] = "",
+    space: Annotated[str, Option("NAME", "List the messages of a space and their runs.")] = "",
+    run: Annotated[str, Option("ID", "List the states of a run and its session.")] = "",
+    reader: Annotated[str, Option("NAME", "With --space: list unread messages of this member.", "--as")] = "",
     last: Annotated[int, Option("N", "List the newest N rows.", is_positional=True)] = LAST,
 ) -> Report[Any]:
-    """List what happened in a session: when, by whom and why, what the model has seen, costs, compactions and drops.
+    """List the events of a session with time, actor and reason, content that the model saw, costs, compactions and
+    drops.
 
-    With --space the messages of a space, with --run the states of a run.
+    With --space list the messages of a space, with --run the states of a run.
     """
     form = "told_timeline" if source.live else "timeline"
     if sum((bool(source.named), bool(space), bool(run))) > 1:

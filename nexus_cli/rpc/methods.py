@@ -316,7 +316,7 @@ METHODS: Mapping[str, Method] = {
         ),
         Method(
             "worktree_apply",
-            "Bring what was done in a worktree to the project, by a three-way merge of each file.",
+            "Apply the changes of a worktree to the project, with a three-way merge of each file.",
             (_WORKTREE, _FOLDER),
             AppliedWorktree,
             (REFUSED,),

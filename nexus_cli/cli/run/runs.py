@@ -59,20 +59,23 @@ def list_runs(context: typer.Context) -> int:
 def resume_run(
     run: Annotated[str, typer.Argument(metavar="[ID]", help="The run's id, such as run-12.")] = "",
     answer: Annotated[
-        str, typer.Option(metavar="yes|session|no", help="The answer to what it asks; session: for the whole run.")
+        str,
+        typer.Option(
+            metavar="yes|session|no", help="The answer to the run's question; session: yes for the rest of the run."
+        ),
     ] = "",
     every: Annotated[bool, typer.Option("--all", help="End the pause of all runs.")] = False,
-    plan: Annotated[str, typer.Option(metavar="ID", help="End the pause of those of scheduled work.")] = "",
-    space: Annotated[str, typer.Option(metavar="NAME", help="End the pause of those of a space.")] = "",
-    agent: Annotated[str, typer.Option(metavar="NAME", help="End the pause of those of an agent.")] = "",
+    plan: Annotated[str, typer.Option(metavar="ID", help="End the pause of all runs of a schedule.")] = "",
+    space: Annotated[str, typer.Option(metavar="NAME", help="End the pause of all runs in a space.")] = "",
+    agent: Annotated[str, typer.Option(metavar="NAME", help="End the pause of all runs of an agent.")] = "",
     json: Json = False,
 ) -> int:
-    """Continue a run here and now, without waiting on; where it waits for an approval, you are asked.
+    """Continue a run here, without waiting any longer; if the run waits for an approval, nexus asks you.
 
-    A failed run continues in its session, with its level, rules and model; its limits count from here on.
-    Without a terminal --answer says yes or no. Exit status 0 when it has ended well, 3 when it waits again or a limit
-    stopped it, 130 after Ctrl+C: it can be resumed again. With --all, --plan, --space or --agent only pauses end: the
-    runs go on with nexus serve.
+    A failed run continues in its session with its level, rules and model; its limits start again from zero. Without a
+    terminal, answer with --answer. Exit status: 0 success, 3 if the run waits again or a limit stopped it, 130 after
+    Ctrl+C (resume it again). --all, --plan, --space and --agent only end the pause of runs; nexus serve continues the
+    runs.
     """
     if answer and answer not in ANSWERS:
         raise NexusError("usage", f"--answer {answer}", f"expected one of {', '.join(ANSWERS)}")

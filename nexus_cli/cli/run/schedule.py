@@ -17,10 +17,11 @@ app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None), "sched
 @app.command("run")
 def run(
     name: Annotated[
-        str, typer.Argument(metavar="ID", help="Its id, such as plan-2, or its name.", callback=refuse_empty)
+        str,
+        typer.Argument(metavar="ID", help="Id of the schedule, such as plan-2, or its name.", callback=refuse_empty),
     ],
     json: Json = False,
 ) -> int:
-    """Run scheduled work now, and print how that ended. Exit status 1 if it failed, 3 if a limit stopped it."""
+    """Run a schedule now and print the result. Exit status 1 if it failed, 3 if a limit stopped it."""
     ledger = open_ledger(writes=True)
     return run_plan(ledger, ledger.plans.find(name), json=json)

@@ -22,7 +22,7 @@ def open_command(
         str, typer.Option("--as", metavar="NAME", help="Act as this member; default: you.", callback=refuse_empty)
     ] = "",
 ) -> int:
-    """Take part in a space from this terminal: messages of all sides as they come. Ctrl-D leaves."""
+    """Chat in a space from this terminal. Ctrl-D leaves."""
     from nexus_cli.cli.run.open_space import open_space  # noqa: PLC0415  (loads the screen)
 
     ledger = open_ledger(writes=True)

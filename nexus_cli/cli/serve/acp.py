@@ -26,9 +26,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command("acp")
 def acp(model: Model = "", effort: Effort = "", allow: Allow = "") -> int:
-    """Serve an editor by the Agent Client Protocol on stdin and stdout. Editors start it: `nexus docs editors`.
+    """Serve an editor by the Agent Client Protocol on stdin and stdout.
 
-    Sessions are ordinary ones: `nexus -r ID` continues them in a terminal.
+    Editors start this command (`nexus docs editors`). `nexus -r ID` continues its sessions in a terminal.
     """
     SharedOptions(model=model, effort=effort, allow=allow).check()
     if importlib.util.find_spec("acp") is None:

@@ -22,23 +22,27 @@ from nexus_cli.ui.print.progress_bar import progress_bar
 from nexus_cli.ui.print.stream import write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Copy the ledger, and share projects on a server.")
-Project = Annotated[str, typer.Argument(metavar="PROJECT", help="A folder, or the project as sessions name it.")]
-Role = Annotated[str, typer.Argument(metavar="ROLE", help="A role of the server: a person or a group.")]
+Project = Annotated[str, typer.Argument(metavar="PROJECT", help="A folder, or the project's name in sessions.")]
+Role = Annotated[str, typer.Argument(metavar="ROLE", help="A role of the PostgreSQL server: a person or a group.")]
 
 
 @app.command("show")
 def show() -> int:
-    """Print the place of the ledger: a file, or a server without its password."""
+    """Print the location of the ledger: a file, or a server URL without the password."""
     print_text(shown_place(ledger_place()))
     return 0
 
 
 @app.command("copy")
 def copy(
-    source: Annotated[str, typer.Argument(metavar="FROM", help="A file, or postgresql://USER@HOST/NAME.")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The same; it has to be empty.")],
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The source: a file, or postgresql://USER@HOST/NAME.")],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="TO", help="The target, which must be empty: a file, or postgresql://USER@HOST/NAME."),
+    ],
 ) -> int:
-    """Copy a whole ledger into an empty one, and rebuild the requests of every session there. All of it or nothing."""
+    """Copy a whole ledger into an empty one and verify every session by rebuilding its requests. On an error nothing is
+    copied."""
     begun = time.monotonic()
     from_place, to_place = _place(source), _place(target)
     if isinstance(from_place, Path) and not from_place.is_file():
@@ -100,8 +104,8 @@ def _place(text: str) -> LedgerPlace:
 
 @app.command("share")
 def share(project: Project, role: Role) -> int:
-    """Let a role see your sessions, facts and runs in a project on a server, go on with them and delete them. Theirs
-    you see once they share it with you. Run by the administrator it is both ways, for all who worked there so far."""
+    """Let a database role read, continue and delete your sessions, facts and runs in a project. You see theirs once
+    they share them with you. An administrator shares in both directions, for all who have worked in the project."""
     with closing(_open_server()) as ledger:
         if not ledger.db.one("SELECT 1 FROM pg_roles WHERE rolname = ?", role):
             raise NexusError("usage", f"the role {role}", "the server has no such role", "createuser makes one")
@@ -165,8 +169,7 @@ def _insert_share(ledger: Ledger, project: str, role: str, owner: str) -> None:
 
 @app.command("unshare")
 def unshare(project: Project, role: Role) -> int:
-    """End the sharing of a project with a role, in both directions, whoever began it; by the administrator, with
-    everybody."""
+    """Stop sharing a project with a role, in both directions. An administrator stops sharing with everybody."""
     with closing(_open_server()) as ledger:
         named = _identity(project, ledger, must_exist=False)
         own = "" if ledger.db.is_administrator() else ledger.spaces.own_role()

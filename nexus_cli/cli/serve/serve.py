@@ -38,22 +38,21 @@ def serve(
     once: Annotated[
         bool,
         typer.Option(
-            "--once", help="Do what is due and end: for cron and timers. Status 1 if a run failed, 3 at a limit."
+            "--once",
+            help="Run due work and exit, for cron and timers. Exit status 1 if a run failed, 3 if a limit stopped it.",
         ),
     ] = False,
     until_eof: Annotated[
-        bool, typer.Option("--until-eof", help="End when stdin ends, with the program that started it.")
+        bool, typer.Option("--until-eof", help="Exit when stdin ends, with the program that started nexus.")
     ] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Print what it does on stderr; at a terminal it always does.")
-    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log to stderr; always on at a terminal.")] = False,
     json: Json = False,
 ) -> int:
-    """Agents for other programs: JSON-RPC 2.0 over HTTP, on this machine unless --host names another address.
+    """Serve agents to other programs: JSON-RPC 2.0 over HTTP, on this machine unless --host names another address.
 
-    It also runs plans, agents of spaces, runs whose wait is over, and services: POST /trigger/NAME, with a token each.
-    A program sends the token of the printed file with each request. SIGTERM ends it: running turns finish their step
-    and can be resumed.
+    The server also starts scheduled runs, agents of spaces, waiting runs whose event occurred, and services (POST
+    /trigger/NAME, each with its own token). Clients send the token from the printed file with each request. SIGTERM
+    stops the server: running turns finish their step and can be resumed.
     """
     SharedOptions(allow=allow).check()
     if once:

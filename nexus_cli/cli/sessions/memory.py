@@ -14,7 +14,7 @@ add_verbs(app, "memory")
 
 @app.command("consolidate")
 def consolidate(model: Model = "", json: Json = False) -> int:
-    """Have the model merge and clean up the facts of this project and of the agent, and show what changed."""
+    """Have the model merge and clean up the facts about this project and the agent, and show the changes."""
     from nexus_cli.cli.sessions import consolidate as work  # noqa: PLC0415  (loads the engine)
 
     value = work.consolidate(model)

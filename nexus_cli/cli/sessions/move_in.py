@@ -26,23 +26,27 @@ from nexus_cli.ui.print.progress_bar import progress_bar
 from nexus_cli.ui.print.stream import write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing; show what would be done.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; what differs in your files stays.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes without writing anything.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; keep different values in your files.")]
 MOST_LEFT_OUT = 40
 """Most lines about what could not be taken over of sessions."""
 
 
 @app.command("import")
 def import_program(
-    program: Annotated[str, typer.Argument(metavar="|".join(SETUPS), help="The other program.", show_default=False)],
+    program: Annotated[
+        str, typer.Argument(metavar="|".join(SETUPS), help="The program to import from.", show_default=False)
+    ],
     dry_run: DryRun = False,
-    sessions: Annotated[bool, typer.Option("--sessions", help="Import its sessions instead of its settings.")] = False,
+    sessions: Annotated[
+        bool, typer.Option("--sessions", help="Import the program's sessions instead of its settings.")
+    ] = False,
     yes: Yes = False,
 ) -> int:
-    """Take over settings, rules, instructions, commands and MCP servers of another program, or its sessions.
+    """Import settings, rules, instructions, commands and MCP servers, or sessions, of another agent.
 
-    Each file's change is shown and asked about; a second import changes nothing. What has no counterpart here is named,
-    rules that denied or asked first. Keys are never copied. Nothing is executed.
+    It shows each changed file and asks before writing; a second import changes nothing. Entries that nexus cannot
+    import are listed, deny and ask rules first. Keys are never copied. Nothing is executed.
     """
     if program not in SETUPS:
         raise NexusError("usage", f"cannot import from {program}", f"it is one of {', '.join(SETUPS)}", "Name one")

@@ -17,7 +17,7 @@ app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None), "confi
 
 @app.command("edit")
 def edit() -> int:
-    """Edit the personal config.toml with $VISUAL or $EDITOR. A file that cannot be read is not saved."""
+    """Edit the personal config.toml with $VISUAL or $EDITOR. An invalid file is not saved."""
     named = any(os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR"))
     if not named and not (os.isatty(0) and os.isatty(1)):
         why = "there is no terminal, and neither VISUAL nor EDITOR names an editor"

@@ -58,14 +58,14 @@ def login(
         str, typer.Argument(metavar="PROVIDER", help=f"One of {', '.join(LOGIN_NAMES)}.", show_default=False)
     ] = "",
     key_name: Annotated[
-        str, typer.Option("--as", metavar="NAME", help="Name of one of several keys, as in -m NAME:PROVIDER/MODEL.")
+        str, typer.Option("--as", metavar="NAME", help="Name of this key, to select it with -m NAME:PROVIDER/MODEL.")
     ] = "",
 ) -> int:
-    """Store the key of PROVIDER: pasted at a prompt that does not show it, or from stdin.
+    """Store the key of PROVIDER, from a hidden prompt or from stdin.
 
-    It goes into the system's keyring where there is one, else into a file that only you can read. A key in the
-    environment wins over it. PROVIDER may be a name such as HOOK_SECRET that settings of services and hosts use.
-    For a subscription (github-copilot, chatgpt) you sign in on a web page, with a code that is shown here.
+    Nexus uses the system's keyring if available, else a file that only you can read. A key in the environment takes
+    precedence. PROVIDER may also be the name of a secret, such as HOOK_SECRET, for settings of services and hosts. For
+    a subscription (github-copilot, chatgpt) sign in on a web page with the printed code.
     """
     if context.args:
         why = "a key must not be an argument: it would stay in the shell's history and show in the process list"

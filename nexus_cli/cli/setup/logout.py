@@ -21,9 +21,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command("logout")
 def logout(
     provider: Annotated[str, typer.Argument(metavar="PROVIDER", help=f"One of {', '.join(LOGIN_NAMES)}.")],
-    key_name: Annotated[str, typer.Option("--as", metavar="NAME", help="Name of one of several keys.")] = "",
+    key_name: Annotated[str, typer.Option("--as", metavar="NAME", help="Name of the key, if you stored several.")] = "",
 ) -> int:
-    """Remove the stored key of PROVIDER. One in the environment is not touched."""
+    """Remove the stored key of PROVIDER. A key in the environment stays."""
     check_key_name(key_name)
     subscription = find_subscription(provider)
     if not subscription and is_key_name(provider) and not is_provider_key(provider) and not key_name:

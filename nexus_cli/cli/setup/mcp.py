@@ -19,7 +19,7 @@ from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.reports.mcp_servers import server_tools_text
 from nexus_cli.ui.print.stream import write_stderr_line
 
-HELP = "MCP servers, whose tools the model may use."
+HELP = "Manage MCP servers, whose tools the model can call."
 app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP), "mcp")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the server.", show_default=False)]
 
@@ -28,18 +28,22 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the serve
 def add(
     name: Name,
     target: Annotated[
-        list[str], typer.Argument(metavar="URL | COMMAND...", help="Its address, or its program with arguments.")
+        list[str], typer.Argument(metavar="URL | COMMAND...", help="The server's URL, or its command with arguments.")
     ],
     env: Annotated[
         list[str] | None,
-        typer.Option("--env", metavar="NAME[=VALUE]", help="A variable that the server gets; repeatable."),
+        typer.Option("--env", metavar="NAME[=VALUE]", help="An environment variable for the server; repeatable."),
     ] = None,
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", metavar="'NAME: VALUE'", help="Sent with each request; ${NAME} is a variable."),
+        typer.Option(
+            "--header",
+            metavar="'NAME: VALUE'",
+            help="A header for each request; ${NAME} inserts an environment variable.",
+        ),
     ] = None,
 ) -> int:
-    """Add a server to the personal config.toml, and ask it for its tools. Options stand before NAME.
+    """Add a server to the personal config.toml and list its tools. Put options before NAME.
 
     nexus mcp add git uvx mcp-server-git
 

@@ -25,28 +25,29 @@ from nexus_cli.reports.plugins import compare_files, installed_object, plugin_ob
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 
-HELP = "Skills, commands, hooks and servers that others made."
+HELP = "Manage plugins: skills, commands, hooks and MCP servers of other people."
 app = add_verbs(typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP), "plugin")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The plugin's name.", show_default=False)]
 All = Annotated[bool, typer.Option("--all", help="Accept every item without a question.")]
 Yes = Annotated[
     list[str] | None,
-    typer.Option("--yes", metavar="ITEM", help="Accept items whose kind and name begin so; repeatable."),
+    typer.Option("--yes", metavar="ITEM", help="Accept items whose kind and name start with ITEM; repeatable."),
 ]
 
 
 @app.command("add")
 def add(
     source: Annotated[
-        str, typer.Argument(metavar="PATH | REPOSITORY@COMMIT[:FOLDER]", help="A folder, or a commit of a repository.")
+        str,
+        typer.Argument(metavar="PATH | REPOSITORY@COMMIT[:FOLDER]", help="A folder, or a commit of a git repository."),
     ],
     accept_all: All = False,
     yes: Yes = None,
     json: Json = False,
 ) -> int:
-    """Copy a plugin folder and accept its items one by one. Runs nothing of it.
+    """Copy a plugin folder and accept its items one by one. Adding runs no code of the plugin.
 
-    What you accepted is pinned: an item that changes afterwards is not in effect.
+    Accepted items are pinned: an item that changes later is inactive.
 
     nexus plugin add ~/src/hookify
 
@@ -64,14 +65,12 @@ def add(
 @app.command("update")
 def update(
     name: Name,
-    source: Annotated[
-        str, typer.Argument(metavar="[SOURCE]", help="The new source; of a repository, or its new COMMIT.")
-    ] = "",
+    source: Annotated[str, typer.Argument(metavar="[SOURCE]", help="The new folder, repository or COMMIT.")] = "",
     accept_all: All = False,
     yes: Yes = None,
     json: Json = False,
 ) -> int:
-    """Copy a plugin's folder again: show the differences, and ask for each item that is not in effect."""
+    """Update a plugin: copy its folder again, show the differences, and ask about each inactive item."""
     installed = find_plugin(name)
     known = installed.source
     if source and known.commit and "@" not in source and not os.path.isdir(source):
