@@ -367,7 +367,7 @@ def _print_failure(error: NexusError, arguments: list[str]) -> int:
     """Print `error` on stderr, with --json also the result object on stdout; return the exit status."""
     error = _without_keys(error)
     if error.what == "no model":
-        hint = f"{error.hint}; `nexus tour` works without one"
+        hint = f"{error.hint}; `nexus tour` works without a key"
         error = NexusError(error.kind, error.what, error.why, hint)
     if option := json_form(arguments):
         from nexus_cli.session.event_json import failure_result  # noqa: PLC0415  (only with --json)

@@ -31,7 +31,7 @@ def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: str
     given = str(context.get_parameter_source(option.name or "")).endswith("COMMANDLINE")
     if given and not value.strip():
         name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name
-        raise NexusError("usage", name, "its value is empty", "Give one, or omit the option")
+        raise NexusError("usage", name, "its value is empty", "Give a value, or omit the option")
     return value
 
 

@@ -9,7 +9,7 @@ from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.config.added_folders import check_folder
 from nexus_cli.core.memo_kinds import ADDED_FOLDERS
 
-NOT_UNDONE = "/undo takes back edits there, not what commands change"
+NOT_UNDONE = "/undo reverts edits there, but not changes by commands"
 
 
 async def add_folder(context: CommandContext, rest: str) -> None:

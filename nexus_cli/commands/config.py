@@ -48,7 +48,7 @@ def show_settings(
     }
     if not found:
         raise NexusError(
-            "usage", f"config {name}", "no matching setting has a value", f"{source.prefix}config lists all"
+            "usage", f"config {name}", "no matching setting has a value", f"{source.prefix}config lists all settings"
         )
     value = {"version": 1, "settings": found}
     if source.is_json:
@@ -64,7 +64,7 @@ def get_setting(source: Source, key: Key) -> str:
     parts = split_key(key)
     if len(parts) == 1 and parts[0] in TABLES:
         keys = [name for name in RULES if name.startswith(f"{parts[0]}.")] or [f"{parts[0]}.NAME"]
-        raise NexusError("config", key, "it is a table, not a single setting", f"Name one: {', '.join(keys)}")
+        raise NexusError("config", key, "it is a table of settings", f"Name one of them: {', '.join(keys)}")
     if rule_for(parts) is None:
         raise unknown_key_error(key)
     value = _load(source).values.get(".".join(map(quote_part, parts)))
@@ -126,7 +126,7 @@ async def configure(
 async def _apply(context: CommandContext) -> None:
     """Apply a changed setting to the open session."""
     if context.session.engine.control.running:
-        context.say("/reload applies it once the turn has ended.")
+        context.say("Run /reload after the turn to apply the change.")
     else:
         await apply_settings(context)
 

@@ -35,8 +35,8 @@ def build_context(
     """
     is_sent = step is not None or difference
     if is_sent and recipe:
-        why = "a sent request keeps the recipe it was sent with"
-        raise NexusError("usage", f"--recipe {recipe}", why, "Omit it, or --step and --diff")
+        why = "the recipe of a sent request cannot change"
+        raise NexusError("usage", f"--recipe {recipe}", why, "Omit --recipe, or omit --step and --diff")
     if difference:
         return Report("between", request_difference(source.ledger, source.session(), source.settings(), step))
     if step is not None:

@@ -33,7 +33,9 @@ async def show_diff(context: CommandContext, path: Paths = None, turn: Turn = No
         return
     report = await asyncio.to_thread(build_diff, read_source(context), path, turn)
     if report.note:
-        raise usage_error("diff", str(turn or ""), "no turn changed that", "/diff N [PATH] shows what turn N changed")
+        raise usage_error(
+            "diff", str(turn or ""), "no turn changed this path", "/diff N [PATH] shows the changes of turn N"
+        )
     show_report(context, report)
 
 

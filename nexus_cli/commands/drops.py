@@ -79,7 +79,7 @@ def _read_range(source: Source, drop: str, span: str) -> tuple[str, int, int]:
         raise NexusError("usage", f"wrong value for --range: '{span}'", "expected A:B, in characters", example)
     start, end, _ = slice(*(int(part) if part else None for part in match.groups())).indices(len(text))
     if span and text and start >= end:
-        why = f"nothing is there: {drop} has {len(text):,} characters"
+        why = f"the range is beyond the end: {drop} has {len(text):,} characters"
         raise NexusError("usage", f"--range {span}", why, example)
     return text, start, end
 
@@ -88,7 +88,9 @@ async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") ->
     """Send a drop, or a range of its characters, with your next message."""
     text, start, end = _read_range(read_source(context), drop, span)
     if start == end:
-        raise NexusError("usage", f"drops recall {drop}", "nothing is there to recall", "/drops lists others")
+        raise NexusError(
+            "usage", f"drops recall {drop}", "this drop has no content to recall", "/drops lists all drops"
+        )
     session = context.session
     shared = await session.share(text[start:end], f"part of {drop}, recalled by the person")
     block = f'<recalled id="{drop}" characters="{start}:{end} of {len(text)}">\n{shared}\n</recalled>'

@@ -85,7 +85,7 @@ async def export_open_session(
     first, _, more = words.partition(" ")
     form, name = (first.casefold(), more.strip()) if first.casefold() in FORMATS else ("", words)
     if not form and _bare(name) and not os.path.isdir(context.session.folder / name):
-        hint = f"For a file of this name: /export md {name}"
+        hint = f"To write a file with this name: /export md {name}"
         raise usage_error("export", words, f"formats are {', '.join(FORMATS)}", hint)
     form, source = form or format_of_file(name), read_source(context)
     _check_raw(form, raw)
@@ -95,7 +95,7 @@ async def export_open_session(
 
 def _check_raw(form: str, raw: bool) -> None:
     if raw and form != HTML:
-        raise NexusError("usage", "wrong usage: --raw", "only a page redacts secrets", "Add --html")
+        raise NexusError("usage", "wrong usage: --raw", "it applies only to HTML pages", "Add --html")
 
 
 def export_pieces(
@@ -133,7 +133,7 @@ def write_export(source: Source, key: str, form: str, output: str, *, raw: bool 
         path /= default_file_name(info, form)
     source.say(f"written to {save_export(pieces, path, beside=source.live is not None)}")
     if form == CLAUDE and not source.live:
-        source.say("`nexus docs moving` says where Claude Code looks for it.")
+        source.say("See `nexus docs moving` for the folder where Claude Code expects the file.")
     return None
 
 

@@ -46,9 +46,9 @@ async def set_goal(context: CommandContext, rest: str) -> None:
         return
     if rest == CLEAR:
         if not (command := end_until(context.session.state)):
-            raise usage_error("goal", rest, "no goal has a command that must pass", "/goal drop ID drops a goal")
-        running = " The running round goes on to its end; Esc stops it." if context.session.busy else ""
-        context.say(f"No longer works until `{one_line(command)}` exits 0.{running}")
+            raise usage_error("goal", rest, "no goal has an --until command", "/goal drop ID drops a goal")
+        running = " The current round continues to its end; Esc stops it." if context.session.busy else ""
+        context.say(f"Stopped working until `{one_line(command)}` exits 0.{running}")
         return
     first, *names = list(filter(None, SEPARATORS.split(rest.casefold()))) or [rest or LISTS[0]]
     if names or first not in LISTS:
@@ -89,7 +89,7 @@ def _verb(rest: str, first: str, names: Sequence[str]) -> str:
         if not names:
             raise usage_error("goal", rest, f"the goal is missing: /goal {first} ID")
         if len(ids) < len(names):
-            hint = f"/goal lists them; put another word before {first} if it begins the text of a goal"
+            hint = f"/goal lists them; to begin a goal with the word {first}, put another word before it"
             raise usage_error("goal", rest, f"{first} takes only ids, such as /goal {first} g1 g2", hint)
         return first
     near = MEANT.get(first) or next(iter(difflib.get_close_matches(first, VERBS, 1, NEAR)), "")

@@ -23,7 +23,7 @@ async def show_jobs(context: CommandContext, rest: str) -> None:
         state.services.find(Jobs)  # those of earlier processes, before the first message
         jobs = context.session.jobs
     if jobs is None:
-        context.say("No jobs. The model starts one with `background`.")
+        context.say("No jobs. The model starts jobs with the option `background` of bash.")
         return
     if not rest:
         context.show("jobs", {"version": 1, "jobs": jobs.describe_all()})

@@ -43,7 +43,7 @@ def remove(source: Source, name: Name) -> None:
     """Remove a server from the personal config.toml."""
     if not write_server(places(), defaults_dir(), name, None):
         entry = _find(source, name, "")
-        raise NexusError("usage", f"server {name}", f"it is named in {entry.file}", "Remove it there")
+        raise NexusError("usage", f"server {name}", f"it is configured in {entry.file}", "Remove it from that file")
     source.say(f"server {name} was removed.")
 
 
@@ -103,7 +103,7 @@ def _find(source: Source, name: str, directory: str) -> ServerEntry:
     broken = next((line for line in catalogue.files.problems if line.startswith(f"MCP server {name} ")), "")
     near = nearest_name(name, catalogue.entries)
     hint = f"The nearest is {near}" if near else f"{source.prefix}mcp list lists them"
-    raise NexusError("usage", f"server {one_line(name)[:64]}", broken or "there is none of this name", hint)
+    raise NexusError("usage", f"server {one_line(name)[:64]}", broken or "no server has this name", hint)
 
 
 def _complete_servers(source: Source) -> Sequence[str]:

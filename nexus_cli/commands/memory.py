@@ -51,7 +51,7 @@ def add_fact(
         slot, words = _split_slot(words)
     (chosen,) = _slots(slot) or (MemorySlot.PROJECT,)
     if words.strip().casefold() in SLOTS:
-        why = "the fact itself is missing"
+        why = "the text of the fact is missing"
         raise NexusError(
             "usage", f"{source.prefix}memory add {words.strip()}", why, f"--slot {words.strip()} and a TEXT"
         )

@@ -49,7 +49,7 @@ def use_model(source: Source, name: Name) -> str:
     if not value["known"]:
         source.say(describe_unknown_window(model_info(value["name"]), value["window"]))
     if named := os.environ.get("NEXUS_MODEL", "").strip():
-        source.say(f"NEXUS_MODEL is set and wins over it: {named}.")
+        source.say(f"NEXUS_MODEL is set and takes precedence: {named}.")
     return f"{value['name']} is used when no model is named ({places().settings}).\n"
 
 

@@ -31,7 +31,9 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
         context.show("permissions", await asyncio.to_thread(permissions_report, session.state))
     elif _edits_rules(rest):
         if not rule.strip():
-            raise usage_error("permissions", rest, "which rule", "For instance: /permissions allow bash(npm test *)")
+            raise usage_error(
+                "permissions", rest, "the rule is missing", "For instance: /permissions allow bash(npm test *)"
+            )
         await context.commands["rules"].run(context, f"remove {rule.strip()}" if verb == "remove" else f"add {rest}")
     else:
         level = parse_choice("permissions", parse_level(rest), (PLAN, *LEVELS))

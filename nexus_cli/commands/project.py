@@ -28,7 +28,7 @@ async def write_instructions(context: CommandContext, rest: str) -> None:
     is_bound = first.isascii() and first.isdecimal()
     most = int(first[:9]) if is_bound else MOST_TOKENS
     if not most:
-        raise usage_error("init", rest, "0 tokens leave no room", "/init 800 permits 800")
+        raise usage_error("init", rest, "0 tokens are not enough", "/init 800 permits 800")
 
     def start(text: str, *, is_last: bool) -> None:
         async def check() -> None:
@@ -57,7 +57,7 @@ async def review_change(context: CommandContext, rest: str) -> None:
     revision, _, words = rest.partition(" ")
     change = await changes_to_review(context.session.folder, revision)
     if change.problem:
-        raise usage_error("review", rest, change.problem, "Without a range it reviews uncommitted changes")
+        raise usage_error("review", rest, change.problem, "Without a range, /review reviews uncommitted changes")
     what = f"the change `{revision}`" if revision else "the uncommitted change of this folder"
     shared = await context.session.share(change.text, f"output of {change.command}")
     block = f'<shell command="{escape(change.command)}">\n{shared.rstrip()}\n</shell>'

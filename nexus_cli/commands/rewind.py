@@ -61,7 +61,7 @@ async def rewind(context: CommandContext, rest: str) -> None:
     if number is None:
         chosen = await context.choose("Go back to before which message?", _choices(turns))
         if chosen is None:
-            context.say(f"Nothing was changed. /rewind {USAGE} goes back without a list.")
+            context.say(f"Nothing was changed. /rewind {USAGE} works without a list.")
             return
         number = int(chosen)
     turn = next((one for one in turns if one.number == number), None)
@@ -143,7 +143,7 @@ async def _go_back(context: CommandContext, turn: _Turn, part: str) -> None:
         done = await _undo_turns(context, turn.number, stop)
         context.show("undo", _merge(done, turn.number))
         if stop.is_set():
-            context.say(f"Stopped. /rewind {turn.number} {part} goes on.")
+            context.say(f"Stopped. /rewind {turn.number} {part} continues.")
             return
     if part == FILES:
         return

@@ -90,7 +90,7 @@ def add_rule(
     typed = f"{decision} {_unquote(text)}".rstrip()
     folder = os.path.realpath(project_identity(source.folder())) if here else ""
     added = find_permission(source).add_rule(typed, folder)
-    source.say(f"added {typed} to your settings." if added else f"in your settings already: {typed}.")
+    source.say(f"added {typed} to your settings." if added else f"already in your settings: {typed}.")
 
 
 def remove_rule(source: Source, rule: RuleText) -> None:

@@ -47,7 +47,7 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
     """Return the run `key`, or the open ones of a selection, oldest first; raise `NexusError` unless one is given."""
     ledger, runs = source.ledger, source.ledger.runs
     if sum(map(bool, (run, every, plan, space, agent))) != 1:
-        why = "name one run, or one of --all, --plan, --space and --agent"
+        why = "name a run, or give one of --all, --plan, --space and --agent"
         raise NexusError("usage", "which runs", why, f"{source.prefix}runs list shows them")
     if run:
         return [runs.find(run)]

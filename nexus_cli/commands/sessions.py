@@ -106,12 +106,16 @@ def stop_session(
     owner = stop_running(ledger, session)
     named = " ".join(filter(None, (f"nexus {owner.command}".rstrip(), owner.terminal)))
     if not yes and source.confirm is None:
-        raise NexusError("usage", f"session {session}", f"it would end {named}, process {owner.pid}", "Add --yes")
-    if source.confirm and not yes and not source.confirm(f"It is open in {named}, process {owner.pid}. {KEPT} End it?"):
+        raise NexusError("usage", f"session {session}", f"it would stop {named}, process {owner.pid}", "Add --yes")
+    if (
+        source.confirm
+        and not yes
+        and not source.confirm(f"It is open in {named}, process {owner.pid}. {KEPT} Stop it?")
+    ):
         return
     if not ledger.end_owner(session, owner):
-        raise NexusError("usage", f"session {session}", "it has just been closed", "nexus sessions list --running")
-    source.say(f"process {owner.pid} was told to end. {KEPT}")
+        raise NexusError("usage", f"session {session}", "the session was just closed", "nexus sessions list --running")
+    source.say(f"process {owner.pid} was asked to stop. {KEPT}")
 
 
 def fork(
@@ -146,7 +150,7 @@ def delete_session(
         source.say("nothing was deleted.")
         return
     if not ledger.lock(info.id):
-        raise NexusError("usage", f"session {info.id}", "it is open in another process", "End that one first")
+        raise NexusError("usage", f"session {info.id}", "it is open in another process", "Stop that process first")
     freed = ledger.delete_session(info.id)
     forget_session(places().data, info.id)
     source.say(f"deleted session {info.id}, {freed:,} bytes freed.")
@@ -155,7 +159,7 @@ def delete_session(
 def _refuse_open(source: Source, session: str) -> None:
     """Raise `NexusError("usage", ...)` if the session is the one in which the command was typed."""
     if source.live and session == source.session():
-        raise NexusError("usage", "This session is open here", "you type in it", "/exit leaves it")
+        raise NexusError("usage", "This session is open here", "it is the current session", "/exit leaves it")
 
 
 def export(
@@ -193,7 +197,9 @@ async def resume_session(
     else:
         others, _ = _others(source, everywhere=everywhere)
         if not others:
-            context.say("There is no other session in this folder; /resume --all lists all, also runs of `nexus ask`.")
+            context.say(
+                "This folder has no other session; /resume --all also lists other folders and runs of `nexus ask`."
+            )
             return
         chosen = await _choose_session(context, source, "Which session?", others, everywhere=everywhere)
     if not chosen:
@@ -308,7 +314,7 @@ async def continue_in_copy(context: CommandContext, rest: str) -> None:
     """
     ledger, before = require_ledger(context), context.session.id
     if not ledger.session(before).entries:
-        raise usage_error("fork", rest, "this session has no messages yet", "Send one first")
+        raise usage_error("fork", rest, "this session has no messages yet", "Send a message first")
     context.session.refuse_to_leave()
     made = fork(read_source(context), before, _check_name("fork", rest))
     await reopen_fork(context, made.value["id"])
@@ -348,7 +354,7 @@ async def edit_message(context: CommandContext, rest: str) -> None:
     ledger, record, before = require_ledger(context), require_record(context), context.session.id
     found = await asyncio.to_thread(_messages, record, MOST if rest else 1)
     if not found:
-        raise usage_error("edit", rest, "this session has no messages yet", "Type your first one")
+        raise usage_error("edit", rest, "this session has no messages yet", "Type your first message")
     place = 0
     if rest:
         choices = [Choice(str(place), one_line_title(words), age) for place, (_, words, age) in enumerate(found)]

@@ -242,7 +242,7 @@ def _take_words(
         chosen = flag or (text if text and text.name not in given else None)
         if chosen is None:
             hint = f"/{name} {verb.usage}" if verb.usage else ""
-            raise usage_error(name, word.rest, "it takes no such argument", hint)
+            raise usage_error(name, word.rest, "unexpected argument", hint)
         _take(name, verb, given, chosen, "" if flag else word.text)
 
 

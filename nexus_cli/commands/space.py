@@ -62,7 +62,7 @@ def create(
     given = {key: value for key, value in said.items() if value}
     agents = [*(agent or ()), *(one for one in member or () if is_agent_name(ledger, settings, one))]
     if given and not agents:
-        raise NexusError("usage", f"--{next(iter(given))}", "it is an option of agents", "Name one: --agent NAME")
+        raise NexusError("usage", f"--{next(iter(given))}", "it applies only to agents", "Name an agent: --agent NAME")
     for one in (*(member or ()), *agents):
         check_name(one, "the name")
     ledger.spaces.check_free(name)
@@ -85,7 +85,7 @@ def join(
     ledger, settings = source.ledger, read_settings(source)
     found = ledger.spaces.find(space)
     if agent and not name:
-        raise NexusError("usage", "--agent", "it says that NAME is an agent", "Name it: --as NAME")
+        raise NexusError("usage", "--agent", "it needs the name of the agent", "Add --as NAME")
     if name:
         who = make_member(ledger, settings, name, source.folder(), {}, agent=agent)
     else:
@@ -112,7 +112,7 @@ def mute(
     found, who = find_member(source, read_settings(source), space, name)
     if who.kind != AGENT:
         raise NexusError(
-            "usage", f"mute {who.name}", "it is no agent", f"nexus space list shows who is in {found.name}"
+            "usage", f"mute {who.name}", "it is not an agent", f"nexus space list shows who is in {found.name}"
         )
     source.ledger.spaces.mute(found, who, muted=not off)
     source.say(f"agent {who.name} is {'no longer muted' if off else 'muted'} in {found.name}.")
@@ -209,7 +209,7 @@ async def enter(context: CommandContext, space: SpaceName) -> None:
     """Make a space the default for this session's messages; nexus must be a member."""
     service = context.session.dispatcher.services.find(Spaces)
     if service is None:
-        why = "the agent of this session is a member of no space, or was not when the session began"
+        why = "the agent of this session was not a member of a space when the session started"
         hint = f"nexus space join {shlex.quote(space)} --as nexus, then /resume this session"
         raise usage_error("space", f"enter {space}", why, hint)
     result = service.enter(space)

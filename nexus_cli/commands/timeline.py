@@ -25,7 +25,7 @@ def build_timeline(
     if sum((bool(source.named), bool(space), bool(run))) > 1:
         raise NexusError("usage", "--session, --space and --run", "they are different timelines", "Give one of them")
     if reader and not space:
-        raise NexusError("usage", f"--as {reader}", "it says who reads a space", "Give --space NAME too")
+        raise NexusError("usage", f"--as {reader}", "it needs --space", "Add --space NAME")
     if space:
         from nexus_cli.reports.space_timeline import find_reader, space_timeline  # noqa: PLC0415
 

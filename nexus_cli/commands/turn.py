@@ -14,7 +14,7 @@ async def continue_turn(context: CommandContext, rest: str) -> None:
     had started when nexus ended is never repeated automatically.
     """
     if not context.session.is_open() and last_exchange(context.session)["finished"]:
-        raise usage_error("continue", rest, "no turn was cut short", "Type what to do next")
+        raise usage_error("continue", rest, "no turn was interrupted", "Type a message")
     context.start()
 
 

@@ -51,7 +51,9 @@ def undo_files(
     if not (dry_run or everything) and source.confirm and (unsure := find_unsure(request)):
         everything = source.confirm(f"{describe_unsure(unsure, request.project)} {UNSURE_QUESTION}")
         if find_unsure(request) != unsure:
-            raise NexusError("usage", "undo", "files were changed while you were asked", "Begin again")
+            raise NexusError(
+                "usage", "undo", "files changed while nexus waited for your answer", "Run the command again"
+            )
     return restore(log, replace(request, takes_unsure=everything))
 
 

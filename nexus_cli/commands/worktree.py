@@ -71,9 +71,9 @@ def apply_changes(source: Source, name: Name) -> Report[Any]:
 
     record = find_record(source, name)
     if is_in_use(record):
-        source.say(f"a session is working in worktree {name}: what it does from now on is not applied.")
+        source.say(f"a session is working in worktree {name}: its later changes are not applied.")
     if here := find_worktree(record.source):
-        source.say(f"worktree {name} was made of worktree {here.name}: its changes go there.")
+        source.say(f"worktree {name} was created from worktree {here.name} and is applied to it.")
     result = follow_apply(places().data, name, record.source, lambda: apply_worktree(record))
     names = ", ".join(one.path for one in result.conflicts)
     left = f"worktree {name}: {plural(len(result.conflicts), 'conflict')}: {names}. Nothing of yours was overwritten."
@@ -102,7 +102,9 @@ async def follow_apply_in(context: CommandContext, record: WorktreeRecord, of: s
     conflicts = f"; conflicts are left in {names}" if names else ""
     context.session.engine.tell_model(f"the person applied the changes of {of} to the project{conflicts}")
     if names:
-        context.say(f"{plural(len(result.conflicts), 'conflict')} left to you. Nothing of yours was overwritten.")
+        context.say(
+            f"{plural(len(result.conflicts), 'conflict')} left for you to resolve. None of your files were overwritten."
+        )
     return result
 
 
@@ -116,7 +118,7 @@ def remove(
     record = find_record(source, name)
     clean_killed_apply(record)
     more = remove_worktree(record, force=force)
-    source.say(f"worktree {name} is removed{f'; {more}' if more else ''}.")
+    source.say(f"worktree {name} was removed{f'; {more}' if more else ''}.")
 
 
 def find_record(source: Source, name: str) -> WorktreeRecord:

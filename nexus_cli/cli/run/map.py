@@ -92,10 +92,10 @@ def map_items(
     if not prompt.strip():
         raise NexusError("usage", "nothing to ask", "the prompt is empty", "See nexus map --help")
     if files and null:
-        raise NexusError("usage", "--null", "it is for items on stdin, and files are given", "Give one of them")
+        raise NexusError("usage", "--null", "it applies to items on stdin, but files are given", "Give one of them")
     if not files and os.isatty(0):
         why = "no files are given, and stdin is a terminal"
-        raise NexusError("usage", "no items", why, "Name files, or pipe a list in")
+        raise NexusError("usage", "no items", why, "Name files, or pipe a list to nexus")
     block_imports_from(str(shared.folder))
     text = ""
     if schema:

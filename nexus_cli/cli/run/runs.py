@@ -83,7 +83,7 @@ def resume_run(
     if not run:
         if answer:
             raise NexusError(
-                "usage", f"--answer {answer}", "it answers one run", f"nexus runs resume ID --answer {answer}"
+                "usage", f"--answer {answer}", "it needs the id of a run", f"nexus runs resume ID --answer {answer}"
             )
         report = end_pause(make_source(ledger), every, plan, space, agent)
         return print_report(report.value, runs_text, json=json)
@@ -112,7 +112,9 @@ def _signal(ledger: Ledger, run: Run, answer: str) -> None:
     """Signal that a person resumes or answers the run. Raises `NexusError("usage", ...)` if it needs an answer."""
     asks = asks_approval(run)
     if answer and not asks:
-        raise NexusError("usage", f"--answer {answer}", f"{run.id} asks nothing", f"nexus runs resume {run.id}")
+        raise NexusError(
+            "usage", f"--answer {answer}", f"{run.id} is not waiting for an answer", f"nexus runs resume {run.id}"
+        )
     if run.state != WAITING or run.waits is None:
         return
     at = format_utc(local_now())
@@ -122,7 +124,7 @@ def _signal(ledger: Ledger, run: Run, answer: str) -> None:
         for one in questions:
             write_stderr_line(f"nexus: {answer}: {one_line(one['what'])[:200]}")
     elif asks and not (os.isatty(0) and Stream(2).terminal):
-        why = f"it asks: {run.waits.why.removeprefix('approval: ')}, and this is no terminal"
+        why = f"it asks: {run.waits.why.removeprefix('approval: ')}, and stdin is not a terminal"
         raise NexusError("usage", run.id, why, f"nexus runs resume {run.id} --answer yes")
     else:
         ledger.runs.signal(run.key, "person", {}, at)

@@ -32,7 +32,7 @@ def acp(model: Model = "", effort: Effort = "", allow: Allow = "") -> int:
     """
     SharedOptions(model=model, effort=effort, allow=allow).check()
     if importlib.util.find_spec("acp") is None:
-        raise NexusError("usage", "nexus acp", "the package for it is missing", install_hint("acp"))
+        raise NexusError("usage", "nexus acp", "a required package is missing", install_hint("acp"))
     if not all(_is_stream(descriptor) for descriptor in (0, 1)):
         raise NexusError(
             "usage", "nexus acp", "stdin and stdout have to be pipes", "Editors start it: nexus docs editors"

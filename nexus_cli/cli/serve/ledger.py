@@ -49,8 +49,8 @@ def copy(
         raise NexusError("usage", f"the ledger {source}", "there is no such file", "Give an existing file as FROM")
     with closing(Ledger.open_for_reading(from_place)) as old:
         if busy := old.locked_sessions():
-            why = f"a process works in session {name_first(busy, 5)}"
-            raise NexusError("usage", "the ledger cannot be copied", why, "End it first")
+            why = f"another process is using session {name_first(busy, 5)}"
+            raise NexusError("usage", "the ledger cannot be copied", why, "Stop that process first")
         with closing(Ledger.open(to_place)) as new:
             checked = _Checked(old)
             with progress_bar("checking the copy"):
@@ -98,7 +98,9 @@ def _figures(result: CopyResult, checked: _Checked) -> str:
 
 def _place(text: str) -> LedgerPlace:
     if not text:
-        raise NexusError("usage", "nexus ledger copy", "a place is empty", "Name a file or postgresql://USER@HOST/NAME")
+        raise NexusError(
+            "usage", "nexus ledger copy", "an argument is empty", "Give a file or postgresql://USER@HOST/NAME"
+        )
     return text if is_server(text) else Path(os.path.abspath(os.path.expanduser(text)))
 
 
@@ -108,7 +110,9 @@ def share(project: Project, role: Role) -> int:
     they share them with you. An administrator shares in both directions, for all who have worked in the project."""
     with closing(_open_server()) as ledger:
         if not ledger.db.one("SELECT 1 FROM pg_roles WHERE rolname = ?", role):
-            raise NexusError("usage", f"the role {role}", "the server has no such role", "createuser makes one")
+            raise NexusError(
+                "usage", f"the role {role}", "the server has no such role", "Create the role with createuser"
+            )
         named = _identity(project, ledger)
         if ledger.db.is_administrator():
             line = _share_all(ledger, named, role)
@@ -122,7 +126,7 @@ def _share_own(ledger: Ledger, project: str, role: str) -> str:
     """Share a project's own rows of this role with another one, and return the line that says so."""
     own = ledger.spaces.own_role()
     if role == own:
-        raise NexusError("usage", f"the role {role}", "this is your own role", "Name a colleague's")
+        raise NexusError("usage", f"the role {role}", "this is your own role", "Name the role of another person")
     with ledger.db.write():
         _insert_share(ledger, project, role, own)
     if ledger.db.one("SELECT 1 FROM project_members WHERE (project, owner, role) = (?, ?, ?)", project, role, own):
@@ -201,6 +205,6 @@ def _identity(project: str, ledger: Ledger, *, must_exist: bool = True) -> str:
     if folder.is_dir():
         return ledger.project_of(folder.absolute())
     if must_exist and not ledger.db.one("SELECT 1 FROM sessions WHERE project = ? LIMIT 1", project):
-        why = "there is no such folder, and no session in it"
-        raise NexusError("usage", f"the project {project}", why, "Name a folder, or the project as sessions name it")
+        why = "no such folder exists, and no session uses this project"
+        raise NexusError("usage", f"the project {project}", why, "Give a folder, or a project name that sessions show")
     return project

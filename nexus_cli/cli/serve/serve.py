@@ -58,12 +58,12 @@ def serve(
     if once:
         given = (socket_path, port is not None, host != "127.0.0.1", model, directory, allow, until_eof, verbose)
         if any(given):
-            why = "with --once nothing listens; schedules and services have their own model, folder and level"
+            why = "it opens no server, and schedules and services have their own model, folder and level"
             raise NexusError("usage", "--once", why, "Omit the other options but --json")
         block_imports_from(str(working_folder()))
         return serve_once(lambda: open_ledger(writes=True), json=json)
     if socket_path and (port is not None or host != "127.0.0.1"):
-        raise NexusError("usage", "--socket and --host or --port", "it listens in one place", "Give one of them")
+        raise NexusError("usage", "--socket and --host or --port", "they name different addresses", "Give one of them")
     folder = working_folder(directory)
     block_imports_from(str(folder))
     settings = settings_in(folder)

@@ -57,7 +57,7 @@ def import_program(
     count = len(READERS[program][0](home)) if program in READERS else 0
     there = f"Its {plural(count, 'session')}: nexus import {program} --sessions" if count else ""
     if not (setup.files or setup.lost or setup.in_place):
-        why = f"{home} has no settings of it" if count else f"{home} has no file of it"
+        why = f"{home} has no settings to import" if count else f"{home} has no files to import"
         raise NexusError("usage", f"nothing to import from {program}", why, there or "See nexus docs moving")
     asks = can_confirm()
     plan = plan_import(setup, places(), _choose if asks and not dry_run and not yes else lambda what, answers: MINE)
@@ -84,7 +84,7 @@ def import_program(
 
 def _import_sessions(program: str, dry_run: bool) -> int:
     if program not in READERS:
-        why = f"only those of {' and '.join(READERS)} can be"
+        why = f"only sessions of {' and '.join(READERS)} can be imported"
         raise NexusError("usage", f"sessions of {program} cannot be imported", why, "Omit --sessions")
     home = program_folder(program)
     ledger = open_ledger() if dry_run else Ledger.open(ledger_place())

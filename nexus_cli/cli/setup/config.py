@@ -34,4 +34,4 @@ def _again(error: NexusError) -> bool:
     if not can_confirm():
         return False
     write_stderr_line(error.line)
-    return confirm("Edit it again? (no keeps the file as it was)", "y")
+    return confirm("Edit the file again? (no: keep the previous version)", "y")

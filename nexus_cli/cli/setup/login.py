@@ -68,7 +68,7 @@ def login(
     a subscription (github-copilot, chatgpt) sign in on a web page with the printed code.
     """
     if context.args:
-        why = "a key must not be an argument: it would stay in the shell's history and show in the process list"
+        why = "a key must not be an argument: the shell's history and the process list would show it"
         hint = "Run `nexus login PROVIDER` and paste it, or pipe it in. Make a new key if others use this machine"
         raise NexusError("usage", "wrong usage", why, hint)
     if not provider:
@@ -100,8 +100,8 @@ def _sign_in(provider: str, key_name: str) -> int:
     title, stream = SUBSCRIPTIONS[provider], QuietStream(Stream(2))
 
     def show(address: str, code: str) -> None:
-        _say(stream, f"Open {address} and enter the code {code} to sign in to {title}. Share the code with nobody.")
-        _say(stream, "Waiting for you to do so (Ctrl+C to cancel).")
+        _say(stream, f"Open {address} and enter the code {code} to sign in to {title}. Do not share the code.")
+        _say(stream, "Waiting for the sign-in (Ctrl+C to cancel).")
 
     place = store_key(stored_name(provider, key_name), log_in(provider, authenticator(provider), show))
     model = f"{key_name}:{provider}/" if key_name else f"{provider}/"
@@ -162,7 +162,7 @@ def offer_login(model: str, environ: Mapping[str, str], stream: Writable, read_k
     provider = provider_of(model)
     if provider not in SHAPES or not lacks_key(model, environ):
         return
-    _say(stream, f"{model} needs a key for {SHAPES[provider].title}, and there is none yet.")
+    _say(stream, f"{model} needs a key for {SHAPES[provider].title}, and no key is stored.")
     if key := ask_key(provider, environ, stream, read_key):
         key_name = split_key_name(model)[0]
         logout = f"nexus logout {provider}{f' --as {key_name}' if key_name else ''}"

@@ -60,7 +60,9 @@ def add(
     assert parsed is not None
     known = Catalogue.read(working_folder()).entries.get(name)
     if known is not None and known.source == "personal":
-        raise NexusError("usage", f"server {name}", "there is one of this name", f"nexus mcp remove {name}")
+        raise NexusError(
+            "usage", f"server {name}", "a server with this name already exists", f"nexus mcp remove {name}"
+        )
     write_server(places(), defaults_dir(), name, entry)
     write_stderr_line(f"nexus: {name} was added to {with_tilde(places().settings)}.")
     try:

@@ -58,7 +58,7 @@ def add(
         plugin = read_plugin(folder)
         if any(one.name == plugin.name for one in installed_plugins()):
             hint = f"nexus plugin update {plugin.name}, or nexus plugin remove {plugin.name}"
-            raise NexusError("usage", f"plugin {plugin.name}", "there is one of this name", hint)
+            raise NexusError("usage", f"plugin {plugin.name}", "a plugin with this name is already installed", hint)
         return _accept(plugin, chosen, None, accept_all, yes or (), json)
 
 
@@ -148,12 +148,12 @@ def _choose(
         for text in yes:
             if not text.strip() or not any(key.startswith(text) for key in states):
                 raise NexusError(
-                    "usage", f"--yes {one_line(text)}", "no item begins so", f"There are: {_names(states)}"
+                    "usage", f"--yes {one_line(text)}", "no item starts with this text", f"There are: {_names(states)}"
                 )
         return [key for key in asking if any(key.startswith(text) for text in yes)]
     if asking and not can_confirm():
-        why = "its items have to be accepted one by one, and there is no terminal to ask in"
-        hint = f"Accept them by --yes ITEM or --all; items: {_names(asking)}"
+        why = "its items need your approval, and stdin is not a terminal"
+        hint = f"Accept items with --yes ITEM or --all; items: {_names(asking)}"
         failed = "was not updated" if diff or "new" not in states.values() else "was not installed"
         raise NexusError("usage", f"plugin {plugin.name} {failed}", why, hint)
     return [key for key in asking if confirm(f"Accept {one_line(key)[:200]}?")]
