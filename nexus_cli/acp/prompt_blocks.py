@@ -72,5 +72,5 @@ def _read_image(data: str, name: str) -> Part:
     except (binascii.Error, ValueError):
         raise NexusError("usage", "the image", "it is not base64", "Send it again") from None
     if why := describe_bad_image(raw):
-        raise NexusError("usage", "the image", why, "Attach another one, or a smaller copy")
+        raise NexusError("usage", "the image", why, "Attach another image, or a smaller copy")
     return Part(image_type(raw), raw, name)

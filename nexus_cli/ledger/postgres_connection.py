@@ -191,7 +191,9 @@ def _set_up(connection: psycopg.Connection[Any], what: str) -> tuple[bool, tuple
         why = f"the server is PostgreSQL {info.server_version // 10_000}, {OLDEST} or newer is needed"
         raise NexusError("ledger", what, why, "Upgrade the server")
     if encoding != "UTF8":
-        raise NexusError("ledger", what, f"its encoding is {encoding}", "Make it with: createdb -E UTF8 NAME")
+        raise NexusError(
+            "ledger", what, f"its encoding is {encoding}", "Create the database with: createdb -E UTF8 NAME"
+        )
     for kind, loader in (("text", _TextLoader), ("numeric", _NumberLoader)):
         connection.adapters.register_loader(kind, loader)
     connection.adapters.register_dumper(str, _TextDumper)

@@ -161,7 +161,7 @@ class ServerJournal(SessionJournal):
                         return True
                     if time.monotonic() >= deadline:
                         self._take_back_starts(log)
-                        hint = "Resume the session when it answers"
+                        hint = "Resume the session when the server answers"
                         raise NexusError("ledger", away.what, f"{away.why}, for {self.wait:,.0f} s", hint) from away
                 has_waited = True
                 await asyncio.sleep(RETRY_SECONDS)

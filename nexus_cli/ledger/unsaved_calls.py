@@ -87,7 +87,7 @@ class UnsavedCalls:
         except OSError as error:
             self.close(removes=True)
             why = error.strerror or error
-            self.warn(f"what is not saved yet cannot be kept on this machine ({why}): it is lost if nexus ends")
+            self.warn(f"unsaved entries cannot be kept on this machine ({why}): they are lost if nexus exits")
 
     def _create(self) -> None:
         self._path = private_dir(unsaved_folder()) / f"{self.session}-{os.urandom(4).hex()}.jsonl"

@@ -414,7 +414,9 @@ def to_provider_error(error: BaseException, *, model: str, started: bool = False
         )
     if package:
         why = f"{provider_of(model) or model} needs the package {package}, which is not installed"
-        return ProviderError("config", why, f"Install {package} where nexus is installed, or choose another model")
+        return ProviderError(
+            "config", why, f"Install {package} into nexus's Python environment, or choose another model"
+        )
     f = read_facts(error)
     kind, transient = _classify(f)
     spent = f.status == 402 or any(words.search(f.text) for words in PLAN)

@@ -99,7 +99,7 @@ def show_session(ledger: Ledger, session: str) -> SessionReport:
 def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> SearchReport:
     """Return the newest entries that contain `text`; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():
-        raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")
+        raise NexusError("usage", "nothing to search for", "the text is empty", "Give words to search for")
     found = ledger.search(text, folder, limit)
     hits = cast("list[SearchHit]", [asdict(hit) for hit in found.hits])
     return {

@@ -137,7 +137,7 @@ def _writes(folder: Path) -> Iterator[None]:
     except OSError as error:
         otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of that folder"
         why = f"nexus cannot write {folder}: {error.strerror or error}. {write_failure_hint(error, otherwise)}"
-        raise UncheckedError(f"{why}: without it no command that may write is started") from error
+        raise UncheckedError(f"{why}: until then commands that may write are not started") from error
 
 
 def _look(

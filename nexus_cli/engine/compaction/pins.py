@@ -23,8 +23,8 @@ NUMBERED = re.compile(
     r"#?\s*[-+]?\d[\d\s.,:#-]*|#\s*[-+]?\w*\d\S*|(?:message|entry|no\.?|nr\.?)\s*#?\s*\d+", re.IGNORECASE
 )
 """Matches the ways in which people type a message number."""
-FIND = "/pin alone lists your newest messages with their numbers; any other words are pinned as words"
-SHORTER = "Pin only the part that matters, as words: /pin WORDS"
+FIND = "/pin alone lists your newest messages with their numbers; any other text is pinned as it is"
+SHORTER = "Pin only the important part as text: /pin TEXT"
 SHORT = 40
 """Most characters of the input that an error message repeats."""
 RESULT_CAP = 1000

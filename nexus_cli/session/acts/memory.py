@@ -114,7 +114,7 @@ async def extract_facts(dispatcher: Dispatcher, engine: Engine) -> None:
     try:
         await run_in_fork(engine, dispatcher, own_recipe("pre_compaction"))
     except NexusError as error:
-        engine.emit(Notice(f"no facts were kept before the compaction: {error.message}", warning=False))
+        engine.emit(Notice(f"no facts were saved before the compaction: {error.message}", warning=False))
 
 
 def reflection(tell: Callable[[str], None], *, goes_on: bool = False, most: int | None = None) -> Act:
@@ -127,7 +127,7 @@ def reflection(tell: Callable[[str], None], *, goes_on: bool = False, most: int 
     async def act(state: SessionState) -> None:
         engine = state.engine
         if not newest_words(engine.conversation):
-            raise NexusError("usage", "/reflect", "this session has no turn yet", "Ask something first")
+            raise NexusError("usage", "/reflect", "this session has no turn yet", "Send a message first")
         if not isinstance(engine.conversation.next_step(), Done):
             raise NexusError("usage", "/reflect", "the last turn is not finished", "Finish it with /continue first")
         await begin_pending_epoch(engine)
