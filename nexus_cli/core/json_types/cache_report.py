@@ -76,7 +76,7 @@ class RewriteRow(TypedDict):
     uncached: int | None
     """Tokens of the first of them that were not read from the cache."""
     net_usd: float | None
-    """How it came out so far: dollars saved in these requests minus its cost."""
+    """The balance so far: dollars saved in these requests minus the cost."""
 
 
 class CacheReport(ReportOfSession):
