@@ -59,18 +59,18 @@ GROUPS = {
         "runs": "Work that waits, is queued, or was done unattended: list, show, cancel, resume.",
         "space": "Conversations of several people and agents: create, list, join, leave, post, read, open.",
     },
-    "What a request holds, and what it costs": {
-        "context": "Show what the next request holds, to the token, or what request N held.",
+    "Content and cost of requests": {
+        "context": "Show the content and exact tokens of the next request, or of request N.",
         "drops": "List everything left out of requests, and how to get it back.",
-        "cache": "Show what the provider's cache served of each request, and why one missed it.",
+        "cache": "Show the cache hits of each request, and explain a miss.",
         "usage": "Show tokens and cost over all sessions, by day, model, project, key or recipe.",
         "why": "Explain a decision on a tool call: the rule or level, where it comes from, the sandbox.",
-        "replay": "Rebuild the requests of a session offline and compare them with what was sent.",
+        "replay": "Rebuild the requests of a session offline and compare them with the sent ones.",
         "memory": "Facts remembered across sessions: list, search, add, accept and forget them.",
     },
     "Sessions": {
         "sessions": "List, show, search, export, stop, fork, rename and delete sessions.",
-        "timeline": "List what happened: when, by whom and why, what is new, costs and drops.",
+        "timeline": "List events with time, actor and reason, costs and drops.",
         "export": "Write a whole session as a page, as Markdown, as JSON Lines, or in Claude Code's form.",
         "import": "Take over settings, rules, servers and sessions of another coding agent.",
     },
@@ -79,12 +79,12 @@ GROUPS = {
         "login": "Store a provider's API key: in the keyring, or in a file that only you can read.",
         "logout": "Remove a stored key.",
         "config": "Show and change the settings.",
-        "rules": "What runs without asking, what asks, what is refused: list, test, add and remove rules.",
-        "trust": "Trust this project's configuration: it can only tighten what you allow.",
+        "rules": "List, test, add and remove permission rules.",
+        "trust": "Trust this project's configuration, which can only restrict permissions.",
         "skill": "Guides that are read on demand: list them, print one.",
         "plugin": "Skills, commands, hooks and servers that others made: add, list, remove, update.",
         "mcp": "MCP servers, whose tools the model may use: list, add, remove, login, test.",
-        "status": "Show what is available: model, tools, skills, servers, credentials by name.",
+        "status": "Show the available model, tools, skills, servers and names of credentials.",
         "doctor": "Check what works here, what does not, and how to fix it.",
     },
     "Serve": {
@@ -101,7 +101,7 @@ GROUPS = {
 is made of a noun of `nexus_cli.commands`. A noun without a line here is listed with its own summary."""
 SECTIONS = {
     "run": "Run",
-    "context": "What a request holds, and what it costs",
+    "context": "Content and cost of requests",
     "sessions": "Sessions",
     "setup": "Setup",
 }

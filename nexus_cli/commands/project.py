@@ -51,8 +51,8 @@ async def write_instructions(context: CommandContext, rest: str) -> None:
 async def review_change(context: CommandContext, rest: str) -> None:
     """Review uncommitted changes, or a range.
 
-    RANGE is an argument of `git diff`: a commit, a branch, `main...HEAD`. Words after it set the focus. The model reads
-    and reports; it changes nothing.
+    RANGE is an argument of `git diff`: a commit, a branch, `main...HEAD`. Words after RANGE set the focus. The model
+    reads and reports; it changes nothing.
     """
     revision, _, words = rest.partition(" ")
     change = await changes_to_review(context.session.folder, revision)

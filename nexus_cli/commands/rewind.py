@@ -125,7 +125,7 @@ async def _choose_part(context: CommandContext, first: _Turn, turns: Sequence[_T
     if not changed:
         if not any(turn.count and turn.count.was_killed and not turn.count.files for turn in turns):
             return CONVERSATION
-        why = "nexus was killed; what it changed is not known and stays"
+        why = "nexus was killed during this turn; its unknown changes are kept"
         return await context.choose(title, [Choice(CONVERSATION, "conversation only", why)]) or ""
     which = f"files of {len(changed)} turns" if changed[1:] else _describe(changed[0])
     choices = [

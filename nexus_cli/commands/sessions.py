@@ -174,7 +174,7 @@ def export(
 async def resume_session(
     context: CommandContext,
     words: Annotated[str, Option("[ID|WORDS]", "Which session.", is_argument=True)] = "",
-    everywhere: Annotated[bool, Option(None, "Choose from those of every folder.", "--all")] = False,
+    everywhere: Annotated[bool, Option(None, "Choose from the sessions of all folders.", "--all")] = False,
     running: Annotated[bool, Option(None, "List all that runs, waits or asks now.")] = False,
     stop: Annotated[str, Option("ID", "End one of these.", permits=True)] = "",
 ) -> None:

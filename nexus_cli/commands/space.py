@@ -43,7 +43,9 @@ def create(
     model: Model = "",
     recipe: Recipe = "",
     allow: Allow = "",
-    max_cost: Annotated[float | None, Option("USD", "Maximum cost of one run of these agents, in dollars.")] = None,
+    max_cost: Annotated[
+        float | None, Option("USD", "Maximum cost of one run of an agent in this space, in dollars.")
+    ] = None,
     directory: Directory = "",
 ) -> Report[Any]:
     """Create a space and join it. The options apply to the agents' runs, which only read by default."""

@@ -77,7 +77,7 @@ class _Checked:
             if found["ok"]:
                 continue
             if check(self._source, session) != found:
-                why = f"session {session} is not rebuilt as it was sent: {found['first_difference']}"
+                why = f"session {session} was not rebuilt exactly as sent: {found['first_difference']}"
                 raise NexusError("ledger", "the copy failed, and the target is empty", why)
             self.damaged.append(session)
 
@@ -185,7 +185,7 @@ def unshare(project: Project, role: Role) -> int:
     write_stderr_line(
         f"nexus: {role} and you no longer see each other's sessions of {named}."
         if own
-        else f"nexus: {role} sees only their own sessions of {named}, and nobody else theirs."
+        else f"nexus: {role} sees only their own sessions of {named}, and nobody else sees theirs."
     )
     return 0
 

@@ -125,7 +125,7 @@ def _piped() -> str:
     text = sys.stdin.buffer.read(MOST).decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > 1:
-        raise NexusError("usage", "stdin", f"it has {len(lines)} lines, a key has one", "Pipe the key alone")
+        raise NexusError("usage", "stdin", f"it has {len(lines)} lines, a key has one", "Pipe only the key")
     return lines[0] if lines else ""
 
 
