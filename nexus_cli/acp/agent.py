@@ -404,7 +404,7 @@ class EditorAgent:
         context = self._context(one)
         command = find_served(word, rest.strip(), context)
         if command.name == "rewind" and rest.split()[-1:] != ["files"]:
-            raise refuse_elsewhere(f"/rewind {rest.strip()}".rstrip(), "/rewind N files takes back files alone")
+            raise refuse_elsewhere(f"/rewind {rest.strip()}".rstrip(), "/rewind N files only reverts files")
         await command.invoke(context, rest.strip())
         follows: Trigger | None = None
         for call in context.take_calls():

@@ -79,7 +79,7 @@ class ToolCall:
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     raw: str = ""
-    """The original arguments if they were no JSON object; `arguments` is empty then."""
+    """The original arguments if they were not a JSON object; `arguments` is then empty."""
     is_wrapped: bool = field(default=False, metadata=UNSHOWN)
     """True if the model called the tool through `use_tool`, and every request has to show the call in this form."""
 

@@ -28,7 +28,7 @@ _LONG_WAIT, _SHORT_WAIT = 40.0, 3.0
 """Seconds to wait for an answer of the server: longer than its own limit of a statement; and until the person is told,
 or a turn ends without the answer."""
 _NOW = "waiting for the server, Ctrl+C stops"
-_LATER = "what is not saved yet is kept on this machine until the server answers"
+_LATER = "unsaved entries are kept on this machine until the server answers"
 
 
 @dataclass(eq=False)

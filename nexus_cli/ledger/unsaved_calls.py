@@ -201,7 +201,7 @@ def _save_kept(db: Database, url: str, path: Path, *, is_locked: bool) -> list[s
         aside = path.rename(path.with_suffix(".refused"))
         return [f"what session {session} did while the ledger was away cannot be saved ({error}): see {aside}"]
     path.unlink()
-    return [f"session {session}: what it did while the ledger was away is saved now"] if len(lines) > 1 else []
+    return [f"session {session}: its work while the ledger was unreachable is now saved"] if len(lines) > 1 else []
 
 
 def _make_calls(db: Database, session: str, calls: Iterable[Mapping[str, Any]]) -> None:

@@ -76,7 +76,7 @@ MOST_MESSAGES = 1_000
 """Most messages in one answer."""
 STOP_SECONDS = 5.0
 """Seconds that a turn may take to stop."""
-TAKEN_BACK = "it was taken back by unqueue"
+TAKEN_BACK = "the message was removed by unqueue"
 STOPPING = "the server is stopping"
 ENDED = "this agent has ended"
 
@@ -266,7 +266,7 @@ class AgentDispatcher:
     async def steer(self, content: str) -> Acknowledged:
         """Say something to the running turn."""
         if not content.strip():
-            raise RpcError(INVALID_PARAMS, "content has no words")
+            raise RpcError(INVALID_PARAMS, "content has no text")
         if not self._works:
             raise RpcError(REFUSED, "no turn is running: use send")
         self.session.steer(content, source="client")

@@ -371,7 +371,7 @@ class PlanService(Plans):
             return new
         if not new.cron and first_time(now, at=new.at, within=new.within).next_at < now + LEAST_SECONDS:
             why = f"it is less than {format_duration(LEAST_SECONDS)} ahead"
-            raise NexusError("usage", "the schedule", why, "Do it now, or later: nobody watches this work")
+            raise NexusError("usage", "the schedule", why, "Do the work now, or schedule it later")
         return replace(new, after=LEAST_SECONDS)
 
     def _remove(self, ledger: Ledger, name: str) -> ToolResult:

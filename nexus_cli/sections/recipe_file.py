@@ -128,7 +128,10 @@ def _text(where: str, key: str, value: Any, beside: Beside) -> str:
         value = beside(named)
         if value is None:
             raise NexusError(
-                "config", where, f"{key}: there is no file {named} beside it", "Add the file, or name another file"
+                "config",
+                where,
+                f"{key}: there is no file {named} next to the recipe",
+                "Add the file, or name another file",
             )
     _expect(where, key, isinstance(value, str) and bool(value.strip()), 'a text, or { file = "NAME.md" }')
     return str(value).strip()

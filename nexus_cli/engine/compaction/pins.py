@@ -64,7 +64,7 @@ def add_pin(conversation: Conversation, what: str, count: Callable[[str], int], 
         return same
     made = Quote(entry, text, pin=f"p{1 + _newest(conversation)}")
     if room is not None and (tokens := made.labelled_tokens(count)) > room:
-        why = f"it takes {tokens:,} tokens, and all pins together have room for {room:,}"
+        why = f"it has {tokens:,} tokens, but all pins together may have {room:,}"
         raise NexusError("usage", f"/pin {_short(what)}", why, SHORTER)
     conversation.memo(PIN, {"id": made.pin, "entry": made.entry, "text": made.text})
     return made

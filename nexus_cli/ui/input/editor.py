@@ -100,7 +100,7 @@ def _left(path: Path, name: str, before: str) -> str:
         content = read_regular_file(path)
     except FileNotFoundError as error:
         raise NexusError(
-            "usage", what, "the file was removed; your text is unchanged", "Save it where it was"
+            "usage", what, "the file was removed; your text is unchanged", "Save the file at the same path"
         ) from error
     except (OSError, ToolError) as error:
         why = getattr(error, "strerror", None) or str(error)
