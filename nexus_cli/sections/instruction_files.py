@@ -196,7 +196,7 @@ class _ImportReader:
         if not problems:
             return [layer, *parts]
         told = list(problems)[:NAMED] + ([f"{len(problems) - NAMED} more"] if len(problems) > NAMED else [])
-        notice = f"{one_line(replace_surrogates(str(layer.path)))} has imports that are not read: {'; '.join(told)}"
+        notice = f"{one_line(replace_surrogates(str(layer.path)))} imports what is not read: {'; '.join(told)}"
         return [replace(layer, notice="; ".join(filter(None, (layer.notice, notice)))), *parts]
 
     def _read(

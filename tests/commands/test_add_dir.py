@@ -26,7 +26,7 @@ def test_an_added_folder_counts_like_the_project(
 
     assert not is_granted()
     context.run(f"add-dir {library}")
-    assert is_granted() and "not what commands change" in context.said[-1]
+    assert is_granted() and "not changes by commands" in context.said[-1]
     assert state.engine.conversation.memos(ADDED_FOLDERS)[-1].value == {"folders": [str(library)]}
     assert any(str(library) in line for line in state.engine.readings.notices)
     with pytest.raises(NexusError, match="is added already"):

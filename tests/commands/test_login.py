@@ -102,7 +102,7 @@ def test_a_refused_key_that_is_given_again_is_stored(context: FakeContext, monke
     monkeypatch.setattr("nexus_cli.provider.key_check.check_key", lambda *asked: ("no list of models here", ""))
     context.secrets = [KEY, KEY]
     context.run("login openai")
-    assert "the same again to store it" in "\n".join(context.said)
+    assert "this key again to store it" in "\n".join(context.said)
     assert [path.read_text() for path in stored()] == [KEY]
 
 

@@ -20,7 +20,7 @@ def test_folders_that_overlap_are_refused(tmp_path: Path, monkeypatch: pytest.Mo
     for named, added, why in (
         (project.parent, (), "the project is in it"),
         (library / "inner", (library,), f"{library} is added already"),
-        (library, (library / "inner",), "which is in it, is added already"),
+        (library, (library / "inner",), "a folder inside it, is already added"),
         (tmp_path, (), "home folder"),
     ):
         with pytest.raises(NexusError, match=why) as refused:

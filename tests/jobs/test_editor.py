@@ -508,7 +508,7 @@ def test_what_no_right_editor_sends_is_answered_in_one_line_each(place: Stage) -
 def test_without_the_package_one_line_says_what_to_install(place: Stage) -> None:
     done = place.run("acp", bug="import sys\nsys.modules['acp'] = None\n")
     assert done.status == 2 and len(done.told) == 1
-    assert done.told[0].startswith("nexus: nexus acp: the package for it is missing. ")
+    assert done.told[0].startswith("nexus: nexus acp: a required package is missing. ")
     assert done.told[0].endswith(" install 'agent-client-protocol>=0.12.1,<0.13'.")
 
 

@@ -149,7 +149,7 @@ def test_what_arrived_before_the_wait_ended_is_saved_by_the_next_command(
         finally:
             postgres.start()
         (told,) = check_all_is_there(around, session, ended=False)
-        assert session in told and "is saved now" in told
+        assert session in told and "is now saved" in told
         again = ask(around, "-r", session) if first < 5 else done
         assert first == 5 or again.returncode == 0, again.stderr
         check_all_is_there(around, session)

@@ -125,5 +125,5 @@ def test_a_repository_needs_a_whole_commit(tmp_path: Path, text: str) -> None:
     found = parse_source(f"{text}@{commit}:plugins/x", tmp_path)
     assert (found.place, found.commit, found.inner) == (text, commit, "plugins/x")
     assert found.shown == f"{text}@{commit}:plugins/x"
-    with pytest.raises(NexusError, match="no folder in a repository"):
+    with pytest.raises(NexusError, match="not a folder in a repository"):
         parse_source(f"{text}@{commit}:../x", tmp_path)

@@ -195,7 +195,7 @@ def test_a_name_in_the_project_that_stands_for_credentials_is_refused(
     (os.link if secret == ".env" else os.symlink)(kept, folder / "notes.md")
     with pytest.raises(NexusError, match="which holds credentials") as caught:
         read_attachment("notes.md", "--file notes.md")
-    assert caught.value.hint == "Name that file itself to attach it"
+    assert caught.value.hint == "Attach that file itself"
     found = read_mentions("@notes.md", folder)
     assert not found.blocks and "holds credentials" in found.notices[0]
     assert "hunter2" in read_attachment(str(kept), "--file").block, "what the person names itself is their choice"

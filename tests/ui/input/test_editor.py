@@ -96,7 +96,7 @@ def test_without_a_named_editor_one_that_is_there_is_taken(tmp_path: Path) -> No
     sample(
         [
             ("exit 3", "exit status 3"),
-            ('rm "$2"', "the file is gone"),
+            ('rm "$2"', "the file was removed"),
             ('printf "\\377\\376x" > "$2"', "is not UTF-8"),
             (': > "$2"', "the file is empty"),
             ('rm "$2"; mkdir "$2"', "cannot be read"),
