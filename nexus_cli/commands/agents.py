@@ -156,7 +156,7 @@ async def _remove(context: CommandContext, row: Mapping[str, Any], record: Workt
 
     more = await asyncio.to_thread(remove_worktree, record)
     _close_review(context, row, "applied")
-    context.say(f"Removed worktree {record.name}{f'; {more}' if more else ''}.")
+    context.say(f"Worktree {record.name} was removed{f'; {more}' if more else ''}.")
 
 
 async def _discard(context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord) -> None:
@@ -169,7 +169,7 @@ async def _discard(context: CommandContext, row: Mapping[str, Any], record: Work
     more = await asyncio.to_thread(remove_worktree, record, force=True)
     _close_review(context, row, "discarded")
     context.session.engine.tell_model(f"the person discarded the changes of worker {row['id']}")
-    context.say(f"Discarded worktree {record.name}{f'; {more}' if more else ''}.")
+    context.say(f"Worktree {record.name} was discarded{f'; {more}' if more else ''}.")
 
 
 def _close_review(context: CommandContext, row: Mapping[str, Any], outcome: str) -> None:

@@ -79,7 +79,7 @@ def _read_range(source: Source, drop: str, span: str) -> tuple[str, int, int]:
         raise NexusError("usage", f"wrong value for --range: '{span}'", "expected A:B, in characters", example)
     start, end, _ = slice(*(int(part) if part else None for part in match.groups())).indices(len(text))
     if span and text and start >= end:
-        why = f"the range is beyond the end: {drop} has {len(text):,} characters"
+        why = f"the range has no characters: {drop} has {len(text):,} characters"
         raise NexusError("usage", f"--range {span}", why, example)
     return text, start, end
 

@@ -62,7 +62,7 @@ def test_a_table_of_earlier_versions_is_accepted_with_one_notice(here: Places, v
     settings = load(here, f'effort = "high"\n\n[warm]\nminutes = {value}\n')
     assert settings.effort == "high"
     assert settings.notices == (f"{here.settings}, line 3: [warm] is no longer supported; remove it",)
-    with pytest.raises(NexusError, match=r"warm\.minutes has no effect any more"):
+    with pytest.raises(NexusError, match=r"warm\.minutes is no longer supported"):
         parse_value("warm.minutes", value)
 
 

@@ -139,7 +139,7 @@ async def test_there_is_a_most_of_agents_whether_they_have_names_or_not(
     for _ in range(2):
         await pool.create()
     for name in ("", "named"):
-        with pytest.raises(NexusError, match="there are 2"):
+        with pytest.raises(NexusError, match="the maximum is 2"):
             await pool.create(name)
     await pool.destroy(pool.list()[0].agent_id)
     assert (await pool.create()).agent_id.startswith("agent-")

@@ -201,7 +201,7 @@ def test_a_skill_that_vanished_is_named(tmp_path: Path) -> None:
     path = personal("gone", "x")
     [found] = find_skills(tmp_path)
     path.unlink()
-    with pytest.raises(NexusError, match="no longer exists"):
+    with pytest.raises(NexusError, match="not there any more"):
         read_guide(found)
 
 

@@ -179,7 +179,7 @@ def test_a_quoted_path_is_found_as_it_was_written(path: str) -> None:
 
 
 def test_a_folder_cannot_be_attached_as_a_file(folder: Path) -> None:
-    with pytest.raises(NexusError, match="it is a folder"):
+    with pytest.raises(NexusError, match="this is a folder"):
         read_attachment(str(folder), "--file x")
 
 
@@ -276,7 +276,7 @@ def test_a_file_that_is_really_called_like_that_wins(folder: Path) -> None:
         ("b.txt:0-2", "0-2 is not a range of lines"),
         ("empty:1-1", "it has 0 lines"),
         ("shot.png:1-2", "an image has no lines"),
-        ("src:1-2", "it is a folder"),
+        ("src:1-2", "this is a folder"),
         ("binary:1-2", "binary"),
     ],
 )
