@@ -63,7 +63,7 @@ _PLACEHOLDER = re.compile(r"\?(\d*)")
 _WHY = {
     "23503": ("its session was deleted or changed by another process", "Start a new session"),
     "23505": ("another process continued the session", "Fork it with `nexus sessions fork`"),
-    "25006": ("the server only reads", "Name the server that writes"),
+    "25006": ("the server is read-only", "Use the primary server"),
     "40P01": ("another process was using the same rows", "Try again"),
     "42501": ("this role may not do that there", "Ask its administrator"),
     "53100": ("the server's disk is full", "Free some space there"),

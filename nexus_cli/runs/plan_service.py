@@ -116,7 +116,7 @@ def check_rules(rules: Iterable[str]) -> None:
         try:
             parse_rule("allow", rule, rule_tools())
         except ValueError as error:
-            raise NexusError("usage", f"--rule {rule[:80]!r}", str(error), "nexus docs rules") from None
+            raise NexusError("usage", f"--rule {rule[:80]!r}", str(error), "See nexus docs rules") from None
 
 
 def check_level(level: str, settings: RunSettings) -> str:

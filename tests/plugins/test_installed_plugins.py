@@ -46,7 +46,7 @@ def test_of_two_that_add_the_same_name_one_wins_and_drafts_of_the_killed_go(tmp_
     install(tmp_path / "one")
     (plugins_root() / ".0123").mkdir()
     plugin = read_plugin(make_hookify(tmp_path / "two"))
-    with pytest.raises(NexusError, match="one of this name"):
+    with pytest.raises(NexusError, match="with this name is already installed"):
         store_plugin(plugin, PluginSource("two"), plugin.items, is_new=True)
     assert find_plugin("hookify").source == PluginSource(str(tmp_path / "one"))
     store_plugin(plugin, PluginSource("two"), plugin.items)

@@ -210,7 +210,7 @@ def _chosen_lines(read: Input, name: str, what: str, lines: tuple[int, int]) -> 
         raise NexusError("usage", what, f"{first}-{last} is not a range of lines", "Write FIRST-LAST, counted from 1")
     if last > count:
         known = f"only its first {count:,} lines were read" if read.uncounted else f"it has {plural(count, 'line')}"
-        raise NexusError("usage", what, known, "Choose lines of the file")
+        raise NexusError("usage", what, known, "Choose existing lines")
     chosen = "\n".join(read.text.split("\n", last)[first - 1 : last])
     record = AttachedFile(name, TEXT, len(chosen.encode(errors="replace")), first, last, count)
     return ReadFile(record, _block(name, chosen, f' lines="{first}-{last}"'), None, read.notice)
