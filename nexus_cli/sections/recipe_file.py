@@ -131,7 +131,7 @@ def _text(where: str, key: str, value: Any, beside: Beside) -> str:
                 "config",
                 where,
                 f"{key}: there is no file {named} next to the recipe",
-                "Add the file, or name another file",
+                "Add it, or name another file",
             )
     _expect(where, key, isinstance(value, str) and bool(value.strip()), 'a text, or { file = "NAME.md" }')
     return str(value).strip()
@@ -180,7 +180,7 @@ def _only(where: str, prefix: str, keys: Iterable[str], known: Collection[str]) 
     for key in keys:
         if key not in known:
             near = nearest_name(key, known)
-            hint = f"Did you mean {near}" if near else f"Known keys: {', '.join(known)}"
+            hint = f"Did you mean {near}" if near else f"Known are: {', '.join(known)}"
             raise NexusError("config", where, f"unknown key {one_line(prefix + key)!r}", hint)
 
 

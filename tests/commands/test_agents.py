@@ -232,7 +232,7 @@ def test_what_is_applied_already_is_not_offered_again_and_is_kept_unless_the_per
         await typed(context, "review w1")
         assert [choice.key for choice in context.offered] == ["later", "remove"], "the first one is chosen by Enter"
         assert not list_worktrees(project) if pick == "remove" else list_worktrees(project)
-        assert context.said == ([f"Removed worktree {record.name}."] if pick == "remove" else [])
+        assert context.said == ([f"Worktree {record.name} was removed."] if pick == "remove" else [])
 
     over(context, session, work)
 
@@ -282,7 +282,7 @@ def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_ba
         assert "by a worker" in (project / "app.py").read_text()
         assert f"applied the changes of worktree {record.name}" in session.engine.readings.notices[-1]
         await give(f"worktree remove {record.name}")
-        assert context.said[-1] == f"Removed worktree {record.name}." and not list_worktrees(project)
+        assert context.said[-1] == f"Worktree {record.name} was removed." and not list_worktrees(project)
         await give("undo")
         assert (project / "app.py").read_text() == before
 

@@ -218,8 +218,8 @@ def test_rules_are_shown_with_their_place_edited_and_in_force_at_once(context: F
     context.run("permissions remove bash(touch made)").run("permissions remove allow bash(touch *)").run("permissions")
     assert context.shown[-1][1]["rules"] == []
     for wrong, why in (
-        ("allow", "which rule"),
-        ("deny", "which rule"),
+        ("allow", "the rule is missing"),
+        ("deny", "the rule is missing"),
         ("allow bsh(ls)", "nearest is bash"),
         ("ask bash()", "empty"),
         ("remove bash(touch made)", "no such rule"),
@@ -307,7 +307,7 @@ def test_drops_are_listed_and_printed_by_range(context: FakeContext) -> None:
         ("d1 x:y", "A:B"),
         ("d1 -5:3", "the range has no characters: d1 has"),
         ("d1 9:4", "the range has no characters: d1 has"),
-        ("d1 999999999:", "nothing is there"),
+        ("d1 999999999:", "the range has no characters"),
     ):
         with pytest.raises(NexusError, match=why):
             context.run(f"drops {wrong}")
@@ -328,7 +328,7 @@ def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeC
     assert counter.count(block) <= cap + 60 and 'recall("d2"' in block, "as much as one tool result may take"
     with the_ledger() as ledger:
         assert next(drop.recalls for drop in ledger.log(context.session.id).drops()) == 2
-    with pytest.raises(NexusError, match="nothing is there"):
+    with pytest.raises(NexusError, match="the range has no characters"):
         context.run("drops recall d1 7:7")
 
 
