@@ -32,7 +32,7 @@ def test_a_goal_is_worked_for_until_its_command_passes(repl: Opens, columns: int
     made.idle()
     text = " ".join(made.text.split())
     limits = "at most 200 requests, no cost limit (limits.max_cost), no time limit (limits.timeout)"
-    assert f"works until `{CHECK}` exits 0: {limits}" in text
+    assert f"working until `{CHECK}` exits 0: {limits}" in text
     assert f"`{CHECK}` exits 0 after 3 rounds" in text and "until" not in status_line(made)
     assert len(made.server.requests) == 4, "no request breaks the goal down"
     made.send("/goal\r")

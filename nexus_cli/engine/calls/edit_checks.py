@@ -190,7 +190,7 @@ class EditChecks:
             state.edited.clear()
             if state in begun and not (state.reports is None or state.reports.done() or state.is_late_told):
                 state.is_late_told = True
-                notices.append(f"check `{state.check.name}` is slow: its findings come with a later result")
+                notices.append(f"check `{state.check.name}` is slow: what it finds comes with a later result")
             _tell_off(state, notices, control)
 
     async def aclose(self) -> None:
