@@ -358,7 +358,7 @@ class Client:
         return self._http
 
 
-_NO_RESULT = "the stream ended without a result: the server has ended, or the message was taken back"
+_NO_RESULT = "the stream ended without a result: the server has ended, or the message was removed from the queue"
 _STREAM = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
 
 

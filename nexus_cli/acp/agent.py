@@ -404,7 +404,7 @@ class EditorAgent:
         context = self._context(one)
         command = find_served(word, rest.strip(), context)
         if command.name == "rewind" and rest.split()[-1:] != ["files"]:
-            raise refuse_elsewhere(f"/rewind {rest.strip()}".rstrip(), "/rewind N files takes back files alone")
+            raise refuse_elsewhere(f"/rewind {rest.strip()}".rstrip(), "/rewind N files only reverts files")
         await command.invoke(context, rest.strip())
         follows: Trigger | None = None
         for call in context.take_calls():
@@ -431,13 +431,17 @@ class EditorAgent:
         word = str(value)
         with _as_request_error():
             if config_id not in OPTIONS or not word:
-                raise NexusError("usage", f"option {config_id!r}", "there is none of this name", ", ".join(OPTIONS))
+                raise NexusError("usage", f"option {config_id!r}", "no option has this name", ", ".join(OPTIONS))
             if config_id != LEVEL and one.lock.locked():
-                raise NexusError("usage", f"the {config_id} is not changed", "a turn runs", "Try again after it")
+                raise NexusError(
+                    "usage", f"the {config_id} is not changed", "a turn is running", "Try again when the turn has ended"
+                )
             if len(word.split()) != 1 or any(word == verb.name for verb in discover()[OPTIONS[MODEL]].verbs):
                 raise NexusError(
-                    "usage", f"the {config_id} {word[:80]!r}", "it is no name of one", "Choose from the list"
+                    "usage", f"the {config_id} is not changed", "a turn is running", "Try again when the turn has ended"
                 )
+            if len(word.split()) != 1 or any(word == verb.name for verb in discover()[OPTIONS[config_id]].verbs):
+                raise NexusError("usage", f"the {config_id} {word[:80]!r}", "unknown value", "Choose from the list")
             context = self._context(one)
             await find_served(OPTIONS[config_id], word, context).invoke(context, word)
         return schema.SetSessionConfigOptionResponse(config_options=self._config(one))
@@ -520,7 +524,7 @@ def _find_folder(cwd: str) -> Path:
         folder = Path(os.path.realpath(cwd))
         if os.path.isabs(cwd) and folder.is_dir():
             return folder
-    hint = "Name the absolute path of one that exists"
+    hint = "Give the absolute path of an existing folder"
     raise NexusError("usage", f"folder {one_line(cwd)[:200]}", "there is no such folder", hint)
 
 

@@ -47,7 +47,7 @@ def make_trigger(blocks: Sequence[Block], folder: Path) -> Trigger:
                 files.append(AttachedFile(part.name or "image", part.media_type, len(part.data)))
             case _:
                 kind = str(getattr(block, "type", "unknown"))
-                raise NexusError("usage", f"a {kind} block", "nexus takes text, files and images", "Leave it out")
+                raise NexusError("usage", f"a {kind} block", "nexus takes text, files and images", "Remove it")
     text = "\n\n".join(filter(None, ("".join(said).rstrip() if quoted else "".join(said), *quoted)))
     typed = "".join(said)
     expands = typed.startswith("/") or "$" in typed or "@" in typed
@@ -72,5 +72,5 @@ def _read_image(data: str, name: str) -> Part:
     except (binascii.Error, ValueError):
         raise NexusError("usage", "the image", "it is not base64", "Send it again") from None
     if why := describe_bad_image(raw):
-        raise NexusError("usage", "the image", why, "Attach another one, or a smaller copy")
+        raise NexusError("usage", "the image", why, "Attach another image, or a smaller copy")
     return Part(image_type(raw), raw, name)

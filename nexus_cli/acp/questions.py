@@ -96,7 +96,7 @@ class AskingApprover(EditorApprover):
 
 def _field(question: PersonQuestion) -> schema.ElicitationStringPropertySchema:
     """Return the field of a question; its choices are proposals, and other words are as good."""
-    choices = f"Choices: {', '.join(question.choices)}, or your own words" if question.choices else None
+    choices = f"Choices: {', '.join(question.choices)}, or your own answer" if question.choices else None
     return schema.ElicitationStringPropertySchema(type="string", title=question.text, description=choices)
 
 

@@ -41,25 +41,25 @@ GROUPS = {
         "ask": "Run one turn and exit. Without PROMPT, the prompt is read from stdin.",
         "map": "Run one turn for each file or line of a list, several at once, resumable.",
         "undo": "Take back what a turn did to files, by edits and commands.",
-        "redo": "Bring back what an undo took back.",
+        "redo": "Redo an undone change.",
         "diff": "Show what a turn changed in files.",
         "worktree": "Work that was done beside yours: list, diff, apply and remove worktrees.",
         "schedule": "Work at a time, or again and again: add, list, remove, pause, resume and run it.",
         "runs": "Work that waits, is queued, or was done unattended: list, show, cancel, resume.",
         "space": "Conversations of several people and agents: create, list, join, leave, post, read, open.",
     },
-    "What a request holds, and what it costs": {
-        "context": "Show what the next request holds, to the token, or what request N held.",
+    "Content and cost of requests": {
+        "context": "Show the content and exact tokens of the next request, or of request N.",
         "drops": "List everything left out of requests, and how to get it back.",
-        "cache": "Show what the provider's cache served of each request, and why one missed it.",
+        "cache": "Show the cache hits of each request, and explain a miss.",
         "usage": "Show tokens and cost over all sessions, by day, model, project, key or recipe.",
         "why": "Explain a decision on a tool call: the rule or level, where it comes from, the sandbox.",
-        "replay": "Rebuild the requests of a session offline and compare them with what was sent.",
+        "replay": "Rebuild the requests of a session offline and compare them with the sent ones.",
         "memory": "Facts remembered across sessions: list, search, add, accept and forget them.",
     },
     "Sessions": {
         "sessions": "List, show, search, export, stop, fork, rename and delete sessions.",
-        "timeline": "List what happened: when, by whom and why, what is new, costs and drops.",
+        "timeline": "List events with time, actor and reason, costs and drops.",
         "export": "Write a whole session as a page, as Markdown, as JSON Lines, or in Claude Code's form.",
         "import": "Take over settings, rules, servers and sessions of another coding agent.",
     },
@@ -68,12 +68,12 @@ GROUPS = {
         "login": "Store a provider's API key: in the keyring, or in a file that only you can read.",
         "logout": "Remove a stored key.",
         "config": "Show and change the settings.",
-        "rules": "What runs without asking, what asks, what is refused: list, test, add and remove rules.",
-        "trust": "Trust this project's configuration: it can only tighten what you allow.",
+        "rules": "List, test, add and remove permission rules.",
+        "trust": "Trust this project's configuration, which can only restrict permissions.",
         "skill": "Guides that are read on demand: list them, print one, check a folder.",
         "plugin": "Skills, commands, hooks and servers that others made: add, list, remove, update.",
         "mcp": "MCP servers, whose tools the model may use: list, add, remove, login, test.",
-        "status": "Show what is available: model, tools, skills, servers, credentials by name.",
+        "status": "Show the available model, tools, skills, servers and names of credentials.",
         "doctor": "Check what works here, what does not, and how to fix it.",
     },
     "Serve": {
@@ -90,7 +90,7 @@ GROUPS = {
 that a noun of `nexus_cli.commands` has in the shell alone. A noun without a line here is listed with its summary."""
 SECTIONS = {
     "run": "Run",
-    "context": "What a request holds, and what it costs",
+    "context": "Content and cost of requests",
     "sessions": "Sessions",
     "setup": "Setup",
 }
@@ -218,16 +218,17 @@ def root(
     shared: SharedOptions,
     no_plugins: NoPlugins = False,
     connect: Annotated[
-        str, typer.Option(metavar="URL", help="Talk to an agent of nexus serve; -r names one of them.")
+        str, typer.Option(metavar="URL", help="Connect to an agent of nexus serve; -r ID selects the agent.")
     ] = "",
     token_file: Annotated[
-        str, typer.Option(metavar="PATH", help="The token for --connect; default: that of a server of yours.")
+        str,
+        typer.Option(metavar="PATH", help="File with the token for --connect; default: the token of your own server."),
     ] = "",
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> int | None:
     """A coding agent for the terminal whose context you can see, trust and afford.
 
-    Without a command it begins a session in the terminal; with piped stdin it is nexus ask.
+    Without a command it starts a session in the terminal; with piped stdin it runs nexus ask.
     """
     if version:
         from nexus_cli.cli.version import version_line  # noqa: PLC0415  (nothing else needs it)
@@ -328,7 +329,7 @@ def _print_failure(error: NexusError, arguments: list[str]) -> int:
     """Print `error` on stderr, with --json also the result object on stdout; return the exit status."""
     error = _without_keys(error)
     if error.what == "no model":
-        hint = f"{error.hint}; `nexus tour` works without one"
+        hint = f"{error.hint}; `nexus tour` works without a key"
         error = NexusError(error.kind, error.what, error.why, hint)
     if option := json_form(arguments):
         from nexus_cli.session.event_json import failure_result  # noqa: PLC0415  (only with --json)

@@ -33,7 +33,7 @@ def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: str
     given = str(context.get_parameter_source(option.name or "")).endswith("COMMANDLINE")
     if given and not value.strip():
         name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name
-        raise NexusError("usage", name, "its value is empty", "Give one, or omit the option")
+        raise NexusError("usage", name, "its value is empty", "Give a value, or omit the option")
     return value
 
 
@@ -76,7 +76,9 @@ NoPlugins = Annotated[
 ]
 SessionKey = Annotated[
     str,
-    text_option("--session", metavar="ID", help="Id, its start or end, or name; default: the newest of this folder."),
+    text_option(
+        "--session", metavar="ID", help="Id, start or end of the id, or name; default: this folder's newest session."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -93,7 +95,9 @@ class SharedOptions:
     newest: Annotated[
         bool,
         typer.Option(
-            "--continue", "-c", help="Resume the newest session of this folder; nexus ask also resumes runs of its own."
+            "--continue",
+            "-c",
+            help="Resume the newest session of this folder; with nexus ask also earlier nexus ask runs.",
         ),
     ] = False
     resume: Annotated[
@@ -102,14 +106,14 @@ class SharedOptions:
             "--resume",
             "-r",
             metavar="ID",
-            help="Resume a session: id, its start or end, name; plain nexus -r lists them.",
+            help="Resume a session by id, start or end of the id, or name; without ID, list sessions.",
         ),
     ] = ""
     directory: Annotated[str, text_option("--cd", "-C", metavar="DIR", help="Work in DIR.")] = ""
     recipe: Annotated[
         str,
         text_option(
-            "--recipe", metavar="NAME", help="The recipe of the run: what it may do, and what its context holds."
+            "--recipe", metavar="NAME", help="The recipe of the run: its limits and the sections of its context."
         ),
     ] = ""
     no_tools: Annotated[bool, typer.Option("--no-tools", help="Refuse every tool call.")] = False
@@ -118,7 +122,8 @@ class SharedOptions:
         text_option(
             "--allow",
             metavar="|".join(LEVELS),
-            help="What runs without asking: reading in the project; also edits; also confined commands; everything.",
+            help="What runs without asking: reads in the project (ask), also edits (edit), also sandboxed "
+            "commands (auto), everything (all).",
         ),
     ] = ""
     worktree: Annotated[
@@ -127,12 +132,12 @@ class SharedOptions:
             "--worktree",
             "-w",
             metavar="NAME",
-            help="Work in a git worktree of this name, made of the project as it is now; nexus worktree lists them.",
+            help="Work in a git worktree of this name, created from the project's current state (see nexus worktree).",
         ),
     ] = ""
     add_dirs: Annotated[
         list[str] | None,
-        typer.Option("--add-dir", metavar="DIR", help="Work in DIR too, like in the project. Repeatable."),
+        typer.Option("--add-dir", metavar="DIR", help="Also work in DIR, as in the project. Repeatable."),
     ] = None
     no_save: Annotated[bool, typer.Option("--no-save", help="Do not save the session.")] = False
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print more on stderr.")] = False

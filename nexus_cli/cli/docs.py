@@ -21,10 +21,10 @@ def docs(
     source: Source,
     words: Annotated[
         list[str] | None,
-        Option("[TOPIC | WORDS]...", f"One of {', '.join(TOPICS)}; or words to search for.", is_argument=True),
+        Option("[TOPIC | WORDS]...", f"One of {', '.join(TOPICS)}, or words to search for.", is_argument=True),
     ] = None,
 ) -> None:
-    """Print a page of the documentation, or search all pages for words. Without either the pages are listed."""
+    """Print a page of the documentation, or search all pages for words. Without arguments, list the pages."""
     topic = " ".join(words or ())
     if not topic:
         size = max(map(len, TOPICS)) + 2
@@ -45,7 +45,7 @@ def _found_text(words: str) -> str:
     if not found:
         near = nearest_name(words, TOPICS, 0.6)
         hint = f"Did you mean `nexus docs {near}`? " if near else "Try fewer words; "
-        why = "it is the name of no page, and no section has these words"
+        why = "no page has this name, and no section contains these words"
         raise NexusError("usage", f"no page {words[:40]!r}", why, f"{hint}`nexus docs` lists the pages")
     size = max(len(topic) for topic, _, _ in found) + 2
     lines = [f"{topic:<{size}}{heading}: {clip_text(line, 100)}" for topic, heading, line in found]

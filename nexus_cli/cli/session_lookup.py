@@ -34,6 +34,6 @@ def find_session_id(ledger: Ledger, key: str) -> str:
         return ledger.find_session(key).id
     newest = ledger.newest_session(str(working_folder()))
     if newest is None:
-        hint = "`nexus sessions list --all` shows those of other folders"
-        raise NexusError("usage", "no session", "this folder has none yet, or none was saved (--no-save)", hint)
+        hint = "`nexus sessions list --all` lists the sessions of other folders"
+        raise NexusError("usage", "no session", "this folder has no saved session", hint)
     return newest.id

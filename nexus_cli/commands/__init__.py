@@ -15,10 +15,10 @@ _LINE = re.compile(r"/+([\w-]*(?::[\w-]+)*)/?(?:[ \t]+(.*))?")
 _MESSAGE = re.compile(r"/+([\w-]+)\s+(.*)", re.DOTALL)
 SHARED = {"command", "arguments", "own_guides", "shared_options", "slash_command", "verb"}
 """Files of this folder that declare no command."""
-_UNDO = "/undo takes back what a turn did to files, /rewind goes back to an earlier message, with files or without"
+_UNDO = "/undo reverts a turn's changes to files, /rewind returns to an earlier message, with or without files"
 _MENTION = "The model reads files itself; @FILE in a message attaches one"
 _SHELL = "!COMMAND runs a shell command and shares its output, !!COMMAND keeps it private"
-_MODES = "Type what you want; Shift+Tab sets what runs without asking; /plan is read-only"
+_MODES = "Type your task; Shift+Tab sets the permission level; /plan is read-only"
 _THEME = "/config ui.theme dark (or light); it applies at the next start"
 _VI = "/config ui.keys vi turns on vi keys; they apply at the next start"
 _REPORT = "nexus doctor --json in a shell prints what a bug report needs"

@@ -32,7 +32,7 @@ async def show_agents(
         return
     row = _find(context, worker)
     if not row["session"]:
-        context.say(f"{row['id']} has not begun yet.")
+        context.say(f"{row['id']} has not started yet.")
         return
     ledger = require_ledger(context)
     subjects = {tool.name: tool.subject for tool in context.session.tools()}
@@ -72,7 +72,7 @@ def _require_running(context: CommandContext, name: str) -> tuple[Mapping[str, A
     """Return a worker of this session, and those that run here."""
     row, running = _find(context, name), _running(context.session)
     if running is None or running.find(row["id"]) is None:
-        raise usage_error("agents", name, "it belongs to another worker, or has ended", "/agents lists them")
+        raise usage_error("agents", name, "this worker has ended, or belongs to another worker", "/agents lists them")
     return row, running
 
 
@@ -95,7 +95,7 @@ async def stop_worker(context: CommandContext, worker: WorkerId) -> None:
     if row["state"] not in AT_WORK:
         raise usage_error("agents", f"stop {worker}", f"it has ended: {row['state']}", "/agents lists them")
     await running.manage("stop", row["id"], "")
-    context.say(f"{row['id']} is stopped. Completed steps are kept.")
+    context.say(f"{row['id']} was stopped. Completed steps are kept.")
 
 
 async def review_worker(context: CommandContext, worker: WorkerId) -> None:
@@ -105,14 +105,14 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> None:
 
     row, rest = _find(context, worker), f"review {worker}"
     if not row["worktree"]:
-        raise usage_error("agents", rest, "it works in your folder, not in a worktree", "/diff shows what changed")
+        raise usage_error("agents", rest, "it works in your folder, not in a worktree", "/diff shows the changes")
     if "." in row["id"]:
         first = row["id"].partition(".")[0]
         raise usage_error("agents", rest, f"its changes are in the folder of {first}", f"/agents review {first}")
     if row["state"] in AT_WORK:
         raise usage_error("agents", rest, "it is still running", f"/agents stop {row['id']} stops it")
     if not row["to_review"]:
-        context.say(row["left"] or f"{row['id']} made no worktree.")
+        context.say(row["left"] or f"{row['id']} has no worktree.")
         return
     record = find_worktree_of(context.session.dispatcher.project_root, row["worktree"])
     state = await asyncio.to_thread(inspect_worktree, record)
@@ -133,7 +133,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> None:
         await _remove(context, row, record)
     elif chosen == DISCARD:
         if await asyncio.to_thread(inspect_worktree, record) != state:
-            raise usage_error("agents", rest, "its worktree has changed since it was shown", "Review it again")
+            raise usage_error("agents", rest, "the worktree has changed since the review", "Review it again")
         await _discard(context, row, record)
 
 
@@ -156,18 +156,20 @@ async def _remove(context: CommandContext, row: Mapping[str, Any], record: Workt
 
     more = await asyncio.to_thread(remove_worktree, record)
     _close_review(context, row, "applied")
-    context.say(f"Worktree {record.name} is removed{f'; {more}' if more else ''}.")
+    context.say(f"Worktree {record.name} was removed{f'; {more}' if more else ''}.")
 
 
 async def _discard(context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord) -> None:
     from nexus_cli.worktrees.worktrees import is_in_use, remove_worktree  # noqa: PLC0415
 
     if is_in_use(record):
-        raise usage_error("agents", f"review {row['id']}", "a session is working in its worktree", "End that one first")
+        raise usage_error(
+            "agents", f"review {row['id']}", "a session is working in its worktree", "End that session first"
+        )
     more = await asyncio.to_thread(remove_worktree, record, force=True)
     _close_review(context, row, "discarded")
     context.session.engine.tell_model(f"the person discarded the changes of worker {row['id']}")
-    context.say(f"Worktree {record.name} is discarded{f'; {more}' if more else ''}.")
+    context.say(f"Worktree {record.name} was discarded{f'; {more}' if more else ''}.")
 
 
 def _close_review(context: CommandContext, row: Mapping[str, Any], outcome: str) -> None:

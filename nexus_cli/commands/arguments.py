@@ -82,7 +82,7 @@ def warn_if_stale(context: CommandContext) -> None:
     except NexusError:
         until = "the last recorded request"
     now = f"the window holds about {status.used:,} of {status.budget:,} tokens by now"
-    context.say(f"The ledger has failed: this report ends with {until}; {now}.")
+    context.say(f"The ledger cannot be written: this report ends with {until}; {now}.")
 
 
 def require_record(context: CommandContext) -> LaneLog:
@@ -93,7 +93,7 @@ def require_record(context: CommandContext) -> LaneLog:
 
 
 def _no_ledger() -> NexusError:
-    return NexusError("ledger", "this session has no ledger", "it was put together by hand", "Start nexus itself")
+    return NexusError("ledger", "this session has no ledger", "another program created it", "Start nexus itself")
 
 
 def resume_options(context: CommandContext, **changes: Any) -> Options:

@@ -15,20 +15,22 @@ OFFERED = 20
 
 
 def build_cache(source: Source) -> Report[CacheReport]:
-    """Show what each request of a session was expected to have, and had, from the provider's cache."""
+    """Show the expected and actual cache hits of each request of a session."""
     return Report("cache", cache_report(source.ledger, source.session(), source.settings()))
 
 
 def build_miss(
     source: Source,
     step: Annotated[
-        int | None, Option("STEP", "Default: the newest request that missed.", is_argument=True, least=-MAX_INT)
+        int | None,
+        Option("STEP", "Number of the request; default: the newest that missed.", is_argument=True, least=-MAX_INT),
     ] = None,
     details: Annotated[
         bool, Option(help="Add the first difference and the price of each rewrite.", name="--all")
     ] = False,
 ) -> Report[MissReport]:
-    """Explain what made a request miss the cache: what differed first from the one before, time, or the provider."""
+    """Explain why a request missed the cache: the first difference from the previous request, expiry, or the
+    provider."""
     form = "miss_details" if details else "miss"
     return Report(form, miss_report(source.ledger, source.session(), source.settings(), step))
 

@@ -51,8 +51,8 @@ async def _preview(context: CommandContext, instructions: str) -> None:
 async def uncompact(context: CommandContext) -> None:
     """Undo the last compaction.
 
-    Restores the replaced messages to the window and keeps everything since. Repeat it to undo the one before. Refused,
-    with figures, if they no longer fit.
+    Restores the replaced messages to the window and keeps everything since. Repeat to undo earlier compactions. Fails
+    if the messages no longer fit.
     """
     await run_act(context, "undo", uncompaction())
     context.say(_cost(context.session.engine.next_request()))

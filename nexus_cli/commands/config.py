@@ -18,7 +18,7 @@ from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.core.errors import NexusError
 
 Key = Annotated[str, Option("KEY", "A dotted key such as limits.max_steps.", is_argument=True)]
-Name = Annotated[str, Option("[NAME]", "Only settings whose key contains this.", is_argument=True)]
+Name = Annotated[str, Option("[NAME]", "Show only settings whose key contains this text.", is_argument=True)]
 
 
 def _load(source: Source) -> LoadedSettings:
@@ -33,7 +33,7 @@ def show_settings(
     name: Name = "",
     origin: Annotated[bool, Option(None, "Also print where each value comes from.")] = False,
 ) -> Report[Any]:
-    """Print every setting that has a value; in a session with its origin, unless that is the package."""
+    """Print all settings that have a value; in a session with their origin if they are not defaults."""
     loaded = _load(source)
     found = {
         key: {"value": value, "origin": loaded.origins[key]}
@@ -42,7 +42,7 @@ def show_settings(
     }
     if not found:
         raise NexusError(
-            "usage", f"config {name}", "no matching setting has a value", f"{source.prefix}config lists all"
+            "usage", f"config {name}", "no matching setting has a value", f"{source.prefix}config lists all settings"
         )
     value = {"version": 1, "settings": found}
     if source.is_json:
@@ -58,7 +58,7 @@ def get_setting(source: Source, key: Key) -> str:
     parts = split_key(key)
     if len(parts) == 1 and parts[0] in TABLES:
         keys = [name for name in SETTINGS if name.startswith(f"{parts[0]}.")] or [f"{parts[0]}.NAME"]
-        raise NexusError("config", key, "it is a table, not a single setting", f"Name one: {', '.join(keys)}")
+        raise NexusError("config", key, "it is a table of settings", f"Name one of them: {', '.join(keys)}")
     if rule_for(parts) is None:
         raise unknown_key_error(key)
     value = _load(source).values.get(join_key(parts))
@@ -73,7 +73,7 @@ def set_setting(
     value: Annotated[str | None, Option("[VALUE]", "The new value.", is_argument=True, is_text=True)] = None,
     unset: Annotated[bool, Option(None, "Remove the setting, so that its default applies again.")] = False,
 ) -> None:
-    """Write one setting into the personal config.toml; its comments stay. In a session it applies at once."""
+    """Write one setting to the personal config.toml and keep comments. In a session the change applies at once."""
     if unset == (value is not None):
         why = "a value and --unset cannot be combined" if unset else "the value is missing"
         raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to remove the setting")
@@ -99,7 +99,7 @@ def unset_setting(source: Source, key: Key) -> None:
 
 
 def print_path(source: Source) -> str:
-    """Print where the personal config.toml lies, whether it is there or not."""
+    """Print the path of the personal config.toml, even if the file does not exist."""
     return f"{places().settings}\n"
 
 
@@ -108,7 +108,7 @@ async def configure(
     name: Name = "",
     value: Annotated[str, Option("[VALUE]", "The new value.", is_argument=True, is_text=True, permits=True)] = "",
 ) -> None:
-    """Show the settings, those whose key contains NAME, or write one: KEY VALUE."""
+    """Show settings, only those whose key contains NAME, or write one: KEY VALUE."""
     source = read_source(context)
     if not value:
         show_report(context, show_settings(source, name))
@@ -120,7 +120,7 @@ async def configure(
 async def _apply(context: CommandContext) -> None:
     """Apply a changed setting to the open session."""
     if context.session.engine.control.running:
-        context.say("/reload applies it once the turn has ended.")
+        context.say("Run /reload after the turn to apply the change.")
     else:
         await apply_settings(context)
 

@@ -25,18 +25,18 @@ def build_context(
     model: Model = "",
     recipe: Recipe = "",
     difference: Annotated[
-        bool, Option(None, "Compare request N (default: the newest) with the one before.", "--diff")
+        bool, Option(None, "Compare request N (default: the newest) with the previous request.", "--diff")
     ] = False,
-    whole: Annotated[bool, Option(None, "In a session: every section, tool, drop and limit.", "--all")] = False,
+    whole: Annotated[bool, Option(None, "In a session: show every section, tool, drop and limit.", "--all")] = False,
 ) -> Report[Any]:
-    """Show what the next request would hold, to the token, without sending it; with --step what request N held.
+    """Show the content and exact token counts of the next request, without sending it; with --step, of request N.
 
-    In a session a bar of its parts, the largest items, the drops, and the next rewrite of the window.
+    In a session, show a bar of its parts, the largest items, the drops and the next rewrite of the window.
     """
     is_sent = step is not None or difference
     if is_sent and recipe:
-        why = "a sent request keeps the recipe it was sent with"
-        raise NexusError("usage", f"--recipe {recipe}", why, "Omit it, or --step and --diff")
+        why = "the recipe of a sent request cannot change"
+        raise NexusError("usage", f"--recipe {recipe}", why, "Omit --recipe, or omit --step and --diff")
     if difference:
         return Report("between", request_difference(source.ledger, source.session(), source.settings(), step))
     if step is not None:
@@ -78,7 +78,7 @@ NOUN = Noun(
     "context",
     "context",
     (Verb(build_context, of_session=True),),
-    "Show the window: what the next request holds.",
+    "Show the content of the next request.",
     aliases=("tokens",),
     is_first=True,
 )

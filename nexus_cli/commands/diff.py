@@ -13,7 +13,7 @@ from nexus_cli.reports.diff import folder_diff
 
 
 def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[Any]:
-    """Show what a turn changed in files, as a diff. `git diff` shows all that changed since the last commit."""
+    """Show a turn's changes to files as a diff. `git diff` shows all changes since the last commit."""
     from nexus_cli.reports.undo import turn_diff  # noqa: PLC0415
 
     value = turn_diff(open_undo(source, path, turn)[1])
@@ -24,8 +24,8 @@ def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[
 async def show_diff(context: CommandContext, path: Paths = None, turn: Turn = None) -> None:
     """Show changes since the last commit, or of a turn.
 
-    Shows the diff of the working folder, including untracked files. Without git, lists the files that this session
-    changed. N is the number of a message: shows what its turn changed, of PATH alone if given.
+    Shows the diff of the working folder, including untracked files. Without git it lists the files that this session
+    changed. With N, the number of a message, it shows the changes of that turn, or only those to PATH.
     """
     session = context.session
     if not path and turn is None:
@@ -33,7 +33,9 @@ async def show_diff(context: CommandContext, path: Paths = None, turn: Turn = No
         return
     report = await asyncio.to_thread(build_diff, read_source(context), path, turn)
     if report.note:
-        raise usage_error("diff", str(turn or ""), "no turn changed that", "/diff N [PATH] shows what turn N changed")
+        raise usage_error(
+            "diff", str(turn or ""), "no turn changed this path", "/diff N [PATH] shows the changes of turn N"
+        )
     show_report(context, report)
 
 

@@ -9,7 +9,9 @@ from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 
 def build_checks(
     source: Source,
-    instructions: Annotated[bool, Option(None, "Price the instruction files and check their text.")] = False,
+    instructions: Annotated[
+        bool, Option(None, "Show the tokens and price of instruction files and check their text.")
+    ] = False,
 ) -> Report[Any]:
     """Check everything that nexus needs; exit 1 only if something is broken."""
     from nexus_cli.reports.environment_checks import check_environment, price_instructions  # noqa: PLC0415  (loads all)

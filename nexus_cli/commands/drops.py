@@ -24,9 +24,9 @@ Span = Annotated[
 
 
 def list_drops(source: Source) -> Report[Any]:
-    """List everything that was left out of a session's requests, and how to get it back.
+    """List all content that was left out of a session's requests, and how to restore it.
 
-    Drops of an undone compaction do not count: they are in the window again.
+    Drops of an undone compaction are not listed: their content is in the window again.
     """
     session = source.session()
     if source.live:
@@ -45,7 +45,7 @@ def _read_log(source: Source) -> LaneLog:
 
 
 def show_drop(source: Source, drop: DropId, span: Span = "") -> Report[Any] | str:
-    """Print the original of what was left out, exactly; in a session its beginning, or a range of it."""
+    """Print the original content of a drop; in a session only its beginning, or a range."""
     text, start, end = _read_range(source, drop, span)
     if not source.live:
         return text[start:end]
@@ -61,7 +61,7 @@ def list_or_show(
     drop: Annotated[str, Option("[ID]", "The drop's id, such as d3.", is_argument=True)] = "",
     span: Span = "",
 ) -> Report[Any] | str:
-    """List what was left out of requests, or show one: its beginning, or the characters A:B."""
+    """List content that was left out of requests, or show the beginning or the characters A:B of one drop."""
     return show_drop(source, drop, span) if drop else list_drops(source)
 
 
@@ -79,16 +79,18 @@ def _read_range(source: Source, drop: str, span: str) -> tuple[str, int, int]:
         raise NexusError("usage", f"wrong value for --range: '{span}'", "expected A:B, in characters", example)
     start, end, _ = slice(*(int(part) if part else None for part in match.groups())).indices(len(text))
     if span and text and start >= end:
-        why = f"nothing is there: {drop} has {len(text):,} characters"
+        why = f"the range has no characters: {drop} has {len(text):,} characters"
         raise NexusError("usage", f"--range {span}", why, example)
     return text, start, end
 
 
 async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") -> None:
-    """Send a drop, or a range of its characters, to the model again with your next message."""
+    """Send a drop, or a range of its characters, with your next message."""
     text, start, end = _read_range(read_source(context), drop, span)
     if start == end:
-        raise NexusError("usage", f"drops recall {drop}", "nothing is there to recall", "/drops lists others")
+        raise NexusError(
+            "usage", f"drops recall {drop}", "this drop has no content to recall", "/drops lists all drops"
+        )
     session = context.session
     shared = await session.share(text[start:end], f"part of {drop}, recalled by the person")
     block = f'<recalled id="{drop}" characters="{start}:{end} of {len(text)}">\n{shared}\n</recalled>'
@@ -113,5 +115,5 @@ NOUN = Noun(
         Verb(show_drop, "show", of_session=True, complete=_complete_drops),
         Verb(recall_drop, "recall", complete=_complete_drops),
     ),
-    "List what was left out of requests, or print it.",
+    "List or print content left out of requests.",
 )

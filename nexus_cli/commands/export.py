@@ -27,10 +27,13 @@ from nexus_cli.reports.export import (
 from nexus_cli.reports.transcript import session_transcript
 
 Form = Annotated[
-    str, Option("|".join(FORMATS), "Markdown, JSON Lines, a page, or as Claude Code.", "--format", least=0)
+    str,
+    Option(
+        "|".join(FORMATS), "Markdown, JSON Lines, an HTML page, or a session file for Claude Code.", "--format", least=0
+    ),
 ]
-Page = Annotated[bool, Option(None, "A page with the conversation and the context timeline.")]
-Raw = Annotated[bool, Option(None, "Keep secrets in the page of --html.")]
+Page = Annotated[bool, Option(None, "An HTML page with the conversation and the context timeline.")]
+Raw = Annotated[bool, Option(None, "Do not redact secrets in the page of --html.")]
 Output = Annotated[str, Option("FILE", "Write to a new file instead of stdout.", "--output -o", least=0)]
 
 
@@ -48,17 +51,17 @@ def export_session(
         str, Option("[SESSION]", "Id or name; default: the newest session of this folder.", is_argument=True, least=0)
     ] = "",
     form: Form = "",
-    markdown: Annotated[bool, Option(None, "The same as --format md.")] = False,
-    jsonl: Annotated[bool, Option(None, "The same as --format jsonl.")] = False,
+    markdown: Annotated[bool, Option(None, "Short for --format md.")] = False,
+    jsonl: Annotated[bool, Option(None, "Short for --format jsonl.")] = False,
     html: Page = False,
     raw: Raw = False,
     output: Output = "",
 ) -> Iterator[str] | None:
-    """Write a whole session as Markdown, as JSON Lines, as a page, or as Claude Code keeps it, to resume it there.
+    """Export a whole session as Markdown, JSON Lines, an HTML page, or a session file for Claude Code.
 
-    The page is one file that loads nothing: the conversation, and the tokens of each request by layer. Secrets are
-    redacted there, but not in pictures. Without a format the ending of FILE decides; nexus docs moving says where
-    Claude Code looks for its sessions.
+    The page is a single self-contained file with the conversation and the tokens of each request by section. It redacts
+    secrets in text, but not in images. Without a format option the suffix of FILE decides. See nexus docs moving for
+    the session folder of Claude Code.
     """
     flags = {"md": markdown, "jsonl": jsonl, HTML: html}
     forms = {form, *(name for name, given in flags.items() if given)} - {""}
@@ -74,15 +77,15 @@ async def export_open_session(
 ) -> None:
     """Write the whole session to a file.
 
-    md is Markdown for reading, html a page with the context timeline and without secrets, jsonl is JSON Lines for
-    programs, claude is what Claude Code can resume. FILE is relative to the working folder; without it, or if it is a
-    folder, a name is chosen. Existing files are never overwritten: the new one gets a number. Without a format the
-    suffix of FILE decides; a single word without a suffix is taken for a format.
+    md is Markdown, html a page with the context timeline and redacted secrets, jsonl is JSON Lines, claude is a session
+    that Claude Code can resume. FILE is relative to the working folder; without it, or if it is a folder, a name is
+    chosen. Existing files are never overwritten: the new one gets a number. Without a format the suffix of FILE
+    decides; a single word without a suffix is read as the format.
     """
     first, _, more = words.partition(" ")
     form, name = (first.casefold(), more.strip()) if first.casefold() in FORMATS else ("", words)
     if not form and _bare(name) and not os.path.isdir(context.session.folder / name):
-        hint = f"For a file of this name: /export md {name}"
+        hint = f"To write a file with this name: /export md {name}"
         raise usage_error("export", words, f"formats are {', '.join(FORMATS)}", hint)
     form, source = form or format_of_file(name), read_source(context)
     _check_raw(form, raw)
@@ -92,7 +95,7 @@ async def export_open_session(
 
 def _check_raw(form: str, raw: bool) -> None:
     if raw and form != HTML:
-        raise NexusError("usage", "wrong usage: --raw", "only a page redacts secrets", "Add --html")
+        raise NexusError("usage", "wrong usage: --raw", "it applies only to HTML pages", "Add --html")
 
 
 def export_pieces(
@@ -130,7 +133,7 @@ def write_export(source: Source, key: str, form: str, output: str, *, raw: bool 
         path /= default_file_name(info, form)
     source.say(f"written to {save_export(pieces, path, beside=source.live is not None)}")
     if form == CLAUDE and not source.live:
-        source.say("`nexus docs moving` says where Claude Code looks for it.")
+        source.say("See `nexus docs moving` for the folder where Claude Code expects the file.")
     return None
 
 

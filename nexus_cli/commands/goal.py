@@ -66,16 +66,16 @@ async def drop_goals(context: CommandContext, ids: Ids) -> None:
 async def end_work(context: CommandContext) -> None:
     """No longer work until a command passes; a running round goes on to its end."""
     if not (command := end_until(context.session.state)):
-        raise usage_error("goal", "clear", "no goal has a command that must pass", "/goal drop ID drops a goal")
-    running = " The running round goes on to its end; Esc stops it." if context.session.busy else ""
-    context.say(f"No longer works until `{one_line(command)}` exits 0.{running}")
+        raise usage_error("goal", "clear", "no goal has an --until command", "/goal drop ID drops a goal")
+    running = " The current round continues to its end; Esc stops it." if context.session.busy else ""
+    context.say(f"Stopped working until `{one_line(command)}` exits 0.{running}")
 
 
 async def _close(context: CommandContext, ids: Sequence[str], verb: str) -> None:
     """Close goals, and list what is left."""
     names = [name for one in ids for name in SEPARATORS.split(one.casefold()) if name]
     if not all(map(ID.fullmatch, names)):
-        hint = f"/goal lists them; put another word before {verb} if it begins the text of a goal"
+        hint = f"/goal lists them; to begin a goal with the word {verb}, put another word before it"
         raise usage_error("goal", f"{verb} {' '.join(ids)}", f"{verb} takes only ids, such as /goal {verb} g1 g2", hint)
     await run_act(context, "goals", goal_closing(names, verb))
     context.show("goals", goals_report(context.session.state))

@@ -79,8 +79,8 @@ def _complete_help(context: CommandContext) -> Sequence[str]:
 async def reload(context: CommandContext) -> None:
     """Read settings and instructions again.
 
-    Reads config.toml and NEXUS.md (or AGENTS.md), which apply from the next request on. Model and effort of the session
-    stay the same.
+    Reads config.toml and NEXUS.md (or AGENTS.md) again; changes apply from the next request on. Model and effort of the
+    session stay the same.
     """
     if await apply_settings(context):
         context.say("Settings reloaded.")

@@ -40,7 +40,7 @@ def _find_jobs(context: CommandContext) -> Any:
     if context.session.jobs is None and state.engine.conversation.memos(JOB):
         state.services.find(Jobs)  # those of earlier processes, before the first message
     if context.session.jobs is None:
-        context.say("No jobs. The model starts one with `background`.")
+        context.say("No jobs. The model starts jobs with the option `background` of bash.")
     return context.session.jobs
 
 

@@ -21,7 +21,7 @@ async def log_in(
 ) -> None:
     """Store an API key, and use it from now on.
 
-    Without PROVIDER, choose one from a list. The key is not shown; Esc cancels. It is stored as by `nexus login`: in
+    Without PROVIDER, choose one from a list. The key is not shown; Esc cancels. As `nexus login`, it stores the key in
     the system's keyring, else in a file that only you can read.
     """
     provider = _named_provider(name) if name else await _choose_provider(context)
@@ -30,21 +30,21 @@ async def log_in(
         context.say("Cancelled. No key was stored.")
         return
     place = await asyncio.to_thread(store_key, key_variable(provider), key)
-    context.say(f"The {SHAPES[provider].title} key is stored in {place}, and used from now on.")
+    context.say(f"The {SHAPES[provider].title} key is stored in {place}. Nexus uses it from now on.")
     protect_secret(key, key_variable(provider))
     for name in KEY_VARIABLES[provider]:
         if (former := os.environ.pop(name, None)) is not None:
             protect_secret(former.strip(), name)
-            context.say(f"{name} is no longer used in this session. Unset it: the next start would use it again.")
+            context.say(f"{name} is ignored in this session. Unset the variable, or the next start will use it again.")
     if context.session.is_open():
-        context.say("/continue resumes the turn that was cut short.")
+        context.say("/continue resumes the interrupted turn.")
 
 
 def _named_provider(words: str) -> str:
     """Return the provider that `words` name; raise `NexusError("usage", ...)` if they name none."""
     if subscription := find_subscription(words):
-        hint = f"Run `{login_command(subscription)}` in another terminal; this session then uses it"
-        raise NexusError("usage", "/login", "a subscription is signed in to outside of a session", hint)
+        hint = f"Run `{login_command(subscription)}` in another terminal; this session then uses the subscription"
+        raise NexusError("usage", "/login", "you cannot sign in to a subscription inside a session", hint)
     return find_provider(words)
 
 

@@ -1,4 +1,4 @@
-"""MCP servers, whose tools the model may use. `session/session_servers.py` runs them."""
+"""Manage MCP servers, whose tools the model can call. `session/session_servers.py` runs them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Name = Annotated[str, Option("NAME", "The name of the server.", is_argument=True
 
 
 def build_list(source: Source, directory: Directory = "") -> Report[Any]:
-    """List the servers in effect here, with their tools and what the schemas cost. Starts none."""
+    """List the active servers with their tools and the tokens of their schemas. It starts no server."""
     failed: dict[str, str] = {}
     catalogue = _read_catalogue(source, directory)
     if source.live and (running := source.live.state.services.made(ServerTools)):
@@ -46,14 +46,14 @@ def add(
     name: Name,
     target: Annotated[
         list[str],
-        Option("URL | COMMAND...", "Its address, or its program with arguments.", is_argument=True, takes_rest=True),
+        Option("URL | COMMAND...", "Its URL, or its command with arguments.", is_argument=True, takes_rest=True),
     ],
-    env: Annotated[list[str] | None, Option("NAME[=VALUE]", "A variable that the server gets; repeatable.")] = None,
+    env: Annotated[list[str] | None, Option("NAME[=VALUE]", "A variable for the server; repeatable.")] = None,
     header: Annotated[
-        list[str] | None, Option("'NAME: VALUE'", "Sent with each request; ${NAME} is a variable.")
+        list[str] | None, Option("'NAME: VALUE'", "A header for each request; ${NAME} inserts an environment variable.")
     ] = None,
 ) -> Report[Any] | None:
-    """Add a server to the personal config.toml, and ask it for its tools. Options stand before NAME.
+    """Add a server to the personal config.toml and list its tools. Put options before NAME.
 
     nexus mcp add git uvx mcp-server-git
 
@@ -84,17 +84,17 @@ def remove(source: Source, name: Name) -> None:
     """Remove a server from the personal config.toml."""
     if not write_server(places(), name, None):
         entry = _find(source, name, "")
-        raise NexusError("usage", f"server {name}", f"it is named in {entry.file}", "Remove it there")
+        raise NexusError("usage", f"server {name}", f"it is configured in {entry.file}", "Remove it from that file")
     source.say(f"server {name} was removed.")
 
 
 def test_server(source: Source, name: Name, directory: Directory = "") -> Report[Any]:
-    """Start a server, print its tools and how long that took, and end it. Exit status 1 if it does not answer."""
+    """Start a server, print its tools and startup time, and stop it. Exit status 1 if it does not answer."""
     return list_tools(_find(source, name, directory))
 
 
 def log_in(source: Source, name: Name, directory: Directory = "") -> None:
-    """Log in to a server that asks for it (OAuth): prints an address to open in a browser."""
+    """Log in to a server with OAuth: prints a URL to open in a browser."""
     entry = _find(source, name, directory)
     _with_host(name, lambda host: host.login(entry, lambda url: source.say(f"open {url}")))
     source.say(f"logged in to {name}.")
@@ -144,7 +144,7 @@ def _find(source: Source, name: str, directory: str) -> ServerEntry:
     broken = next((line for line in catalogue.files.problems if line.startswith(f"MCP server {name} ")), "")
     near = nearest_name(name, catalogue.entries)
     hint = f"The nearest is {near}" if near else f"{source.prefix}mcp list lists them"
-    raise NexusError("usage", f"server {one_line(name)[:64]}", broken or "there is none of this name", hint)
+    raise NexusError("usage", f"server {one_line(name)[:64]}", broken or "no server has this name", hint)
 
 
 def _complete_servers(source: Source) -> Sequence[str]:
@@ -162,6 +162,6 @@ NOUN = Noun(
         Verb(add, "add", Authority.PERMITS, "nothing", places=("shell",)),
     ),
     "List, test or remove MCP servers, or log in.",
-    "nexus mcp add in a shell adds one. A change is in effect from the next message on.",
+    "To add a server, use nexus mcp add in a shell. Changes apply from the next message on.",
     ("add",),
 )

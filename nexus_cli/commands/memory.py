@@ -18,12 +18,12 @@ IDS = re.compile(r"[\s,;]+")
 SLOTS = tuple(map(str, MemorySlot))
 OFFERED = 50
 """Most facts whose ids completion offers."""
-Slot = Annotated[str, Option("|".join(SLOTS), "Who or what it is about.", "--slot")]
-Everywhere = Annotated[bool, Option(help="Those of every project.", name="--all")]
+Slot = Annotated[str, Option("|".join(SLOTS), "The subject of the fact.", "--slot")]
+Everywhere = Annotated[bool, Option(help="Show facts of every project.", name="--all")]
 
 
 def build_list(source: Source, everywhere: Everywhere = False, slot: Slot = "") -> Report[FactsReport]:
-    """List the facts about this project, you and the agent; those that wait for you come first."""
+    """List saved facts about this project, you and the agent; facts that wait for your approval come first."""
     project = None if everywhere else source.project
     return Report("memory", reports.list_facts(source.ledger, project, _slots(slot), source.session()), whole=True)
 
@@ -34,7 +34,7 @@ def build_search(
     everywhere: Everywhere = False,
     slot: Slot = "",
 ) -> Report[FactsReport]:
-    """Show the saved facts that match some words, the best first."""
+    """Search saved facts, best match first."""
     project = None if everywhere else source.project
     found = reports.search_facts(source.ledger, text, project, _slots(slot), source.session())
     return Report("memory", found, whole=True)
@@ -45,13 +45,13 @@ def add_fact(
     text: Annotated[list[str], Option("TEXT", "One short sentence.", is_argument=True, is_text=True)],
     slot: Slot = "",
 ) -> Report[FactsReport]:
-    """Keep a fact, in the project slot unless --slot says otherwise; in a session its first word may name the slot."""
+    """Save a fact, by default about the project (see --slot); in a session the first word may name the slot."""
     words = " ".join(text)
     if source.live and not slot:
         slot, words = _split_slot(words)
     (chosen,) = _slots(slot) or (MemorySlot.PROJECT,)
     if words.strip().casefold() in SLOTS:
-        why = "the fact itself is missing"
+        why = "the text of the fact is missing"
         raise NexusError(
             "usage", f"{source.prefix}memory add {words.strip()}", why, f"--slot {words.strip()} and a TEXT"
         )
@@ -61,7 +61,7 @@ def add_fact(
 
 def accept_facts(
     source: Source,
-    key: Annotated[str, Option("ID", "A proposal's id, several, or all for those that are listed.", is_argument=True)],
+    key: Annotated[str, Option("ID", "Ids of proposals, or all for all listed proposals.", is_argument=True)],
 ) -> Report[FactsReport]:
     """Accept a fact that the model proposed."""
     done = session_facts.accept(source.ledger, _names(key), source.project, _now())
@@ -69,11 +69,11 @@ def accept_facts(
 
 
 def forget_facts(
-    source: Source, key: Annotated[str, Option("ID", "The fact's id, such as m12, or several.", is_argument=True)]
+    source: Source, key: Annotated[str, Option("ID", "Ids of facts, such as m12.", is_argument=True)]
 ) -> Report[FactsReport]:
     """Remove a fact and its text from memory. This cannot be undone.
 
-    Sessions that were sent it, or in which it was said, keep it until you delete them: they are named.
+    Sessions that contain the fact keep it until you delete them; they are listed.
     """
     known = dict.fromkeys(source.ledger.facts.get(name).id for name in _names(key))
     gone = [session_facts.forget(source.ledger, name, _now()) for name in known]
@@ -135,7 +135,7 @@ NOUN = Noun(
         Verb(accept_facts, "accept", Authority.PERMITS, "write", complete=_complete_waiting),
         Verb(forget_facts, "forget", Authority.PERMITS, "write", complete=_complete_known),
     ),
-    "Show, add, accept or forget what is remembered.",
-    "nexus memory consolidate in a shell lets the model merge and clean up the facts.",
+    "Show, add, accept or forget saved facts.",
+    "In a shell, nexus memory consolidate has the model merge and clean up facts.",
     ("consolidate",),
 )

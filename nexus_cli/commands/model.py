@@ -33,23 +33,23 @@ Name = Annotated[str, Option("NAME", "A litellm model name, or an alias.", is_ar
 
 
 def list_models(source: Source) -> Report[Any]:
-    """List the chosen model, aliases, the models of the keys there are, and those of local servers."""
+    """List the current model, aliases, models of your keys, and models of local servers."""
     return Report("models", reports.list_models(source.settings(), os.environ))
 
 
 def show_model(source: Source, name: Name) -> Report[Any]:
-    """Print all that is known of a model: where it goes, its window, its prices."""
+    """Print the endpoint, context window and prices of a model."""
     return Report("model", reports.show_model(replace_surrogates(name), source.settings(), os.environ))
 
 
 def use_model(source: Source, name: Name) -> str:
-    """Use a model when none is named: writes `model` to the personal config.toml."""
+    """Set the default model: writes `model` to the personal config.toml."""
     value = reports.show_model(replace_surrogates(name), source.settings(), os.environ)
     write_setting(places(), "model", replace_surrogates(name).strip())
     if not value["known"]:
         source.say(describe_unknown_window(model_info(value["name"]), value["window"]))
     if named := os.environ.get("NEXUS_MODEL", "").strip():
-        source.say(f"NEXUS_MODEL is set and wins over it: {named}.")
+        source.say(f"NEXUS_MODEL is set and takes precedence: {named}.")
     return f"{value['name']} is used when no model is named ({places().settings}).\n"
 
 
@@ -57,7 +57,7 @@ async def set_model(
     context: CommandContext,
     name: Annotated[str, Option("[NAME]", "A litellm model name, or an alias.", is_argument=True)] = "",
 ) -> None:
-    """Continue with another model: NAME, or without it choose from the models usable now.
+    """Switch to the model NAME; without NAME, choose from the available models.
 
     The session continues. Providers cache per model, so the command prints how much of the next request misses the
     cache.
@@ -141,8 +141,8 @@ async def set_effort(
 ) -> None:
     """Set how much the model thinks.
 
-    The levels are none, minimal, low, medium, high, xhigh and max; not every model supports all of them. `default` is
-    the model's own level.
+    The levels are none, minimal, low, medium, high, xhigh and max; not every model supports all of them. `default` uses
+    the model's default level.
     """
     present = context.session.status().effort
     if not level:
@@ -177,7 +177,7 @@ NOUN = Noun(
         Verb(show_model, "show", opens="nothing", complete=_complete_models),
         Verb(use_model, "use", Authority.PERMITS, "nothing", complete=_complete_models),
     ),
-    "List the models, or continue with another.",
+    "List models, or switch to another.",
     aliases=("models",),
     is_first=True,
     is_idle=True,

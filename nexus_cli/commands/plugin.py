@@ -10,7 +10,7 @@ Name = Annotated[str, Option("NAME", "The plugin's name.", is_argument=True)]
 
 
 def build_list(source: Source) -> Report[Any]:
-    """List plugin folders with their items and what of them is in effect, and Python plugins."""
+    """List plugin folders with their items and state, and Python plugins."""
     from nexus_cli.commands.own_guides import admit_plugins  # noqa: PLC0415  (few people have plugins)
     from nexus_cli.plugins.installed_plugins import installed_plugins  # noqa: PLC0415
     from nexus_cli.plugins.python_plugins import python_plugins  # noqa: PLC0415
@@ -24,7 +24,7 @@ def build_list(source: Source) -> Report[Any]:
 
 
 def remove(source: Source, name: Name) -> None:
-    """Remove a plugin and all that was accepted of it."""
+    """Remove a plugin and its accepted items."""
     from nexus_cli.plugins.installed_plugins import find_plugin  # noqa: PLC0415
     from nexus_cli.plugins.store_plugin import remove_plugin  # noqa: PLC0415
 

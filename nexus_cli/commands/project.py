@@ -62,7 +62,10 @@ async def review_change(
     change = await changes_to_review(context.session.folder, revision)
     if change.problem:
         raise usage_error(
-            "review", f"{revision} {words}".strip(), change.problem, "Without a range it reviews uncommitted changes"
+            "review",
+            f"{revision} {words}".strip(),
+            change.problem,
+            "Without a range it reviews uncommitted changes",
         )
     what = f"the change `{revision}`" if revision else "the uncommitted change of this folder"
     shared = await context.session.share(change.text, f"output of {change.command}")

@@ -1,4 +1,4 @@
-"""Bring back what an undo took back."""
+"""Redo an undone change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 
 
 def redo_files(source: Source, path: Paths = None, dry_run: DryRun = False) -> Report[Any]:
-    """Bring back what the newest undo took back, or of that a PATH alone. Again goes further forward."""
+    """Redo the changes of the newest undo, or only those to PATH. Repeat to redo earlier undos."""
     return restore(*open_undo(source, path, dry_run=dry_run), redo=True)
 
 
@@ -17,6 +17,6 @@ NOUN = Noun(
     "redo",
     "run",
     (Verb(redo_files, "", Authority.ACTS, "write", busy="redoing", of_session=True),),
-    "Bring back what an undo took back.",
+    "Redo an undone change.",
     is_idle=True,
 )

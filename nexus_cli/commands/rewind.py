@@ -50,10 +50,10 @@ async def rewind(
 ) -> None:
     """Go back to before one of your messages.
 
-    Files, conversation, or both; without N choose from a list of the turns with what each changed. Each of these turns
-    is undone, as by /undo; the conversation continues in a copy of the session that ends before message N,
-    with todo list, goals and notices as they were then; the message is in the input box. The previous session keeps
-    everything: /resume it, then /redo.
+    Restores files, the conversation, or both; without N, choose a turn from a list that shows its changes. Files are
+    restored as by /undo. The conversation continues in a copy of the session that ends before message N, with the todo
+    list, goals and notices of that time; the message is put into the input box. To go forward again, /resume the
+    previous session and use /redo.
     """
     record, rest = require_record(context), f"{number or ''} {part}".strip()
     turns = await asyncio.to_thread(_list_turns, record, context.session.id)
@@ -62,7 +62,7 @@ async def rewind(
     if number is None:
         chosen = await context.choose("Go back to before which message?", _choices(turns))
         if chosen is None:
-            context.say(f"Nothing was changed. /rewind {NOUN.verbs[0].usage} goes back without a list.")
+            context.say(f"Nothing was changed. /rewind {NOUN.verbs[0].usage} works without a list.")
             return
         number = int(chosen)
     turn = next((one for one in turns if one.number == number), None)
@@ -116,7 +116,7 @@ async def _choose_part(context: CommandContext, first: _Turn, turns: Sequence[_T
     if not changed:
         if not any(turn.count and turn.count.was_killed and not turn.count.files for turn in turns):
             return CONVERSATION
-        why = "nexus was killed; what it changed is not known and stays"
+        why = "nexus was killed during this turn; its unknown changes are kept"
         return await context.choose(title, [Choice(CONVERSATION, "conversation only", why)]) or ""
     which = f"files of {len(changed)} turns" if changed[1:] else _describe(changed[0])
     choices = [
@@ -134,7 +134,7 @@ async def _go_back(context: CommandContext, turn: _Turn, part: str) -> None:
         done = await _undo_turns(context, turn.number, stop)
         context.show("undo", _merge(done, turn.number))
         if stop.is_set():
-            context.say(f"Stopped. /rewind {turn.number} {part} goes on.")
+            context.say(f"Stopped. /rewind {turn.number} {part} continues.")
             return
     if part == FILES:
         return

@@ -38,7 +38,7 @@ def _read(source: Source) -> tuple[RuleSet, NexusError | None]:
 
 
 def list_rules(source: Source) -> Report[Any]:
-    """Print every rule with its file and line, the strictest first."""
+    """Print all rules with file and line, strictest first."""
     rules, error = _read(source)
     if error is not None:
         source.say(error.line.removeprefix("nexus: "))
@@ -50,10 +50,10 @@ def test_command(
     source: Source,
     command: Annotated[list[str], Option("COMMAND", "A command line.", is_argument=True, is_text=True)],
     allow: Annotated[str, Option("|".join(LEVELS), "The level.")] = "",
-    network: Annotated[bool, Option(None, "As if the call asked for the network.")] = False,
-    outside: Annotated[str, Option("WHY", "As if it asked to run outside.")] = "",
+    network: Annotated[bool, Option(None, "Test a call that asks for the network.")] = False,
+    outside: Annotated[str, Option("WHY", "Test a call that asks to run outside the sandbox.")] = "",
 ) -> Report[Any]:
-    """Show the decision on COMMAND and its reason, without running it. Exit status: 0 allow, 1 ask, 3 deny."""
+    """Show the decision on COMMAND and the reason, without running COMMAND. Exit status: 0 allow, 1 ask, 3 deny."""
     from nexus_cli.rules.decide import decide_command  # noqa: PLC0415  (a session loads rules at the first call)
 
     folder, settings = source.folder(), source.settings()
@@ -83,20 +83,21 @@ def test_command(
 def add_rule(
     source: Source,
     rule: RuleText,
-    here: Annotated[bool, Option(None, "For this project only, not for all.")] = False,
+    here: Annotated[bool, Option(None, "Add the rule only for this project.")] = False,
 ) -> None:
     """Add a rule to the personal config.toml: nexus rules add allow 'bash(npm test *)'."""
     decision, _, text = " ".join(rule).partition(" ")
     typed = f"{decision} {_unquote(text)}".rstrip()
     folder = os.path.realpath(project_identity(source.folder())) if here else ""
     added = find_permission(source).add_rule(typed, folder)
-    source.say(f"added {typed} to your settings." if added else f"in your settings already: {typed}.")
+    source.say(f"added {typed} to your settings." if added else f"already in your settings: {typed}.")
 
 
 def remove_rule(source: Source, rule: RuleText) -> None:
-    """Remove a rule from the personal config.toml, as `nexus rules list` prints it; with or without its decision.
+    """Remove a rule from the personal config.toml.
 
-    In a session also revoke a permission that was granted for it, by its listed name.
+    Write it as `nexus rules list` prints it; allow, ask or deny may be omitted. In a session this also revokes a
+    granted permission, by its listed name.
     """
     typed = _unquote(" ".join(rule))
     if source.live and remove_allowance(source.live.dispatcher.always, typed, source.live.dispatcher.project_root):
@@ -125,6 +126,6 @@ NOUN = Noun(
         Verb(add_rule, "add", Authority.PERMITS, "nothing", then=_withdraw_questions),
         Verb(remove_rule, "remove", Authority.PERMITS, "nothing", then=_withdraw_questions),
     ),
-    "Show, test and change the rules for tool calls.",
+    "Show, test and change rules for tool calls.",
     "/permissions shows and sets the level.",
 )

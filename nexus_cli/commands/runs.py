@@ -21,25 +21,25 @@ MOST_SELECTED = 10_000
 RunId = Annotated[str, Option("ID", "The run's id, such as run-12.", is_argument=True, least=0)]
 
 OneRun = Annotated[str, Option("[ID]", "The run's id, such as run-12.", is_argument=True, least=0)]
-Every = Annotated[bool, Option(None, "All runs that nobody watches.", "--all")]
-OfPlan = Annotated[str, Option("ID", "Those of scheduled work.")]
-OfSpace = Annotated[str, Option("NAME", "Those of a space.")]
-OfAgent = Annotated[str, Option("NAME", "Those of an agent.")]
+Every = Annotated[bool, Option(None, "Select all unattended runs.", "--all")]
+OfPlan = Annotated[str, Option("ID", "Select the runs of a schedule.")]
+OfSpace = Annotated[str, Option("NAME", "Select the runs of a space.")]
+OfAgent = Annotated[str, Option("NAME", "Select the runs of an agent.")]
 
 
 def build_list(
     source: Source,
-    state: Annotated[str, Option("STATE", f"Only one of {', '.join(STATES)}.", least=0)] = "",
+    state: Annotated[str, Option("STATE", f"Show only runs in one state: {', '.join(STATES)}.", least=0)] = "",
     last: Annotated[int, Option("N", "List the newest N.")] = MOST,
 ) -> Report[Any]:
-    """List runs, the newest first: their state, what they wait for, how they ended."""
+    """List runs, newest first, with state, open wait and result."""
     if state and state not in STATES:
         raise NexusError("usage", f"--state {state}", f"expected one of {', '.join(STATES)}")
     return Report("runs", runs_report(source.ledger, [state] if state else (), last))
 
 
 def build_run(source: Source, run: RunId) -> Report[Any]:
-    """Show one run: what started it, what it waits for, what came, its report."""
+    """Show a run: its trigger, waits, events and report."""
     return Report("run", run_report(source.ledger, source.ledger.runs.find(run)))
 
 
@@ -47,7 +47,7 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
     """Return the run `key`, or the open ones of a selection, oldest first; raise `NexusError` unless one is given."""
     ledger, runs = source.ledger, source.ledger.runs
     if sum(map(bool, (run, every, plan, space, agent))) != 1:
-        why = "name one run, or one of --all, --plan, --space and --agent"
+        why = "name a run, or give one of --all, --plan, --space and --agent"
         raise NexusError("usage", "which runs", why, f"{source.prefix}runs list shows them")
     if run:
         return [runs.find(run)]
@@ -75,9 +75,9 @@ def cancel_run(
     space: OfSpace = "",
     agent: OfAgent = "",
 ) -> Report[Any]:
-    """End a run, or all open ones of a schedule, space or agent; a process that works on it stops. What is done stays.
+    """Cancel a run, or all open runs of a schedule, space or agent; a process that executes one stops.
 
-    New ones still start: see nexus schedule pause.
+    Completed steps are kept. A schedule still starts new runs: see nexus schedule pause.
     """
     runs, at = source.ledger.runs, format_utc(local_now())
     befores = [runs.cancel(one.key, at) for one in select_runs(source, run, every, plan, space, agent)]
@@ -98,9 +98,9 @@ def pause_run(
     space: OfSpace = "",
     agent: OfAgent = "",
 ) -> Report[Any]:
-    """Pause a run, or all open ones of a schedule, space or agent: one that works ends after its step.
+    """Pause a run, or all open runs of a schedule, space or agent; an active run stops after its step.
 
-    `nexus runs resume` lets it go on. New ones still start: see nexus schedule pause.
+    `nexus runs resume` continues it. A schedule still starts new runs: see nexus schedule pause.
     """
     runs, at = source.ledger.runs, format_utc(local_now())
     selected = select_runs(source, run, every, plan, space, agent)
@@ -180,7 +180,7 @@ async def resume_run(
     space: OfSpace = "",
     agent: OfAgent = "",
 ) -> None:
-    """Continue a waiting or failed run: the run of this session here, any other one with the next nexus serve.
+    """Continue a waiting or failed run: the run of this session here, other runs with the next nexus serve.
 
     With --all, --plan, --space or --agent the pause of these runs ends.
     """
@@ -226,5 +226,5 @@ NOUN = Noun(
         Verb(pause_run, "pause", Authority.PERMITS, "write", complete=_complete_runs),
         Verb(resume_run, "resume", Authority.PERMITS, complete=_complete_runs),
     ),
-    "List runs and answer what they ask.",
+    "List runs and answer their questions.",
 )

@@ -15,34 +15,34 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import require_level
 from nexus_cli.core.run import Plan, parse_key
 
-Name = Annotated[str, Option("ID", "Its id, such as plan-2, or its name.", is_argument=True)]
+Name = Annotated[str, Option("ID", "Id of the schedule, such as plan-2, or its name.", is_argument=True)]
 ACTS = ("add", "remove", "pause", "resume", "run")
 _TIME = re.compile(r"(?<!\S)--(?:at|in|cron)(?:=|\s+\S)")
 """An option of which a plan needs exactly one."""
 
 
 def build_plans(source: Source) -> Report[Any]:
-    """List the scheduled work, its next times and who added it."""
+    """List schedules, their next times and who added them."""
     from nexus_cli.runs.plan_service import plans_report  # noqa: PLC0415  (few sessions schedule anything)
 
     return Report("plans", plans_report(source.ledger), whole=True)
 
 
 def remove_plan(source: Source, name: Name) -> Report[Any]:
-    """Remove scheduled work. Its runs stay, and one that is queued still runs."""
+    """Remove a schedule. Its runs are kept, and a queued run still starts."""
     plan = source.ledger.plans.find(name)
     source.ledger.plans.remove(plan.key)
     return _changed(source, plan, "removed")
 
 
 def pause_plan(source: Source, name: Name) -> Report[Any]:
-    """Pause scheduled work."""
+    """Pause a schedule."""
     plans = source.ledger.plans
     return _changed(source, plans.change(plans.find(name).key, paused=True), "paused")
 
 
 def resume_plan(source: Source, name: Name) -> Report[Any]:
-    """Resume paused work at its next time; what passed meanwhile is not made up for."""
+    """Resume a paused schedule at its next time; missed times are skipped."""
     from nexus_cli.runs import plan_service  # noqa: PLC0415
 
     return _changed(source, plan_service.resume_plan(source.ledger, source.ledger.plans.find(name)), "resumed")
@@ -75,38 +75,43 @@ def is_schedule(context: CommandContext | None, rest: str) -> bool:
 
 def add_scheduled(
     source: Source,
-    prompt: Annotated[list[str], Option("PROMPT", "What is to be done.", is_argument=True)],
-    at: Annotated[str, Option("TIME", "Once: 2027-01-31T09:00, 9am, 'tomorrow 18:30'.")] = "",
-    within: Annotated[str, Option("DURATION", "Once: after '2 hours', 90m, '1d 2h'.", "--in")] = "",
-    cron: Annotated[str, Option("EXPR", "Again and again: @daily, or minute hour day month weekday.")] = "",
+    prompt: Annotated[list[str], Option("PROMPT", "The task of the run.", is_argument=True)],
+    at: Annotated[str, Option("TIME", "Run once at a time: 2027-01-31T09:00, 9am, 'tomorrow 18:30'.")] = "",
+    within: Annotated[str, Option("DURATION", "Run once after a duration: '2 hours', 90m, '1d 2h'.", "--in")] = "",
+    cron: Annotated[str, Option("EXPR", "Run repeatedly: @daily, or 'minute hour day month weekday'.")] = "",
     zone: Annotated[str, Option("TZ", "Time zone, such as Europe/Berlin; default: this machine's.")] = "",
-    missed: Annotated[str, Option("once|skip", "Of missed times: one run for all of them, or none.")] = "once",
+    missed: Annotated[
+        str, Option("once|skip", "For missed times: one run for all of them (once), or no run (skip).")
+    ] = "once",
     allow: Allow = "",
-    max_cost: Annotated[float | None, Option("USD", "Dollars that a run may cost.")] = None,
-    max_cost_day: Annotated[float | None, Option("USD", "Dollars that its runs may cost in a day.")] = None,
-    max_steps: Annotated[int | None, Option("N", "Requests to the model that a run may make.")] = None,
-    until: Annotated[str, Option("COMMAND", "A run is done once this exits 0.")] = "",
-    worktree: Annotated[
-        bool, Option(None, "Let each run work in a git worktree of its own, a copy of the project.")
+    max_cost: Annotated[float | None, Option("USD", "Maximum cost of a run in dollars.")] = None,
+    max_cost_day: Annotated[float | None, Option("USD", "Maximum cost of all its runs in a day, in dollars.")] = None,
+    max_steps: Annotated[int | None, Option("N", "Maximum number of model requests in a run.")] = None,
+    until: Annotated[str, Option("COMMAND", "Continue each run until this command exits 0.")] = "",
+    worktree: Annotated[bool, Option(None, "Let each run work in its own git worktree.")] = False,
+    ask: Annotated[
+        bool, Option(None, "Let a run wait for your answer to a call that the level does not cover.")
     ] = False,
-    ask: Annotated[bool, Option(None, "Let a run wait for you where the level does not cover a call.")] = False,
     rule: Annotated[
         list[str] | None,
-        Option("RULE", "Also run what RULE names, outside the sandbox if asked: 'bash(git push *)'."),
+        Option(
+            "RULE",
+            "Also allow calls that match RULE, outside the sandbox if the model asks for that: 'bash(git push *)'.",
+        ),
     ] = None,
-    name: Annotated[str, Option("N", "A name, shown in its place.")] = "",
-    agent: Annotated[str, Option("NAME", "The agent of a space whose work it is.")] = "",
+    name: Annotated[str, Option("N", "A name to show instead of the id.")] = "",
+    agent: Annotated[str, Option("NAME", "The agent of a space that does the work.")] = "",
     recipe: Recipe = "",
     model: Model = "",
     directory: Directory = "",
 ) -> Report[Any]:
-    """Schedule work: a run of its own, at a time or again and again, in this folder.
+    """Schedule a run in this folder, once or repeatedly.
 
-    What --allow (default ask) does not cover is refused, and named in the run's report; with --ask the run waits for
-    you instead (nexus runs list). With --until a run works on until the command exits 0, within its limits, else it
-    has failed. With --agent the run has the name, the spaces and the model of that agent, not its
-    level. A local time that does not exist when clocks are set forward is the next moment that does; one that comes
-    twice runs once.
+    Calls beyond --allow (default: ask) are refused and listed in the run's report; with --ask the run waits for your
+    answer instead (nexus runs list). With --until the run continues until the command exits 0; it fails if a limit
+    stops it first. With --agent the run uses the name, spaces and model of that agent, but not its level. When clocks
+    are set forward, a skipped local time runs at the next valid time; when they are set back, a repeated time runs
+    once.
     """
     from nexus_cli.runs.plan_service import NewPlan, add_plan  # noqa: PLC0415
 
@@ -137,7 +142,7 @@ def add_scheduled(
 
 
 def run_plan(source: Source, name: Name) -> Report[Any]:
-    """Queue a run of scheduled work now; nexus serve runs it."""
+    """Queue a run of a schedule now; nexus serve starts it."""
     from nexus_cli.runs.plan_service import fire_now  # noqa: PLC0415
 
     plan = source.ledger.plans.find(name)
@@ -160,6 +165,6 @@ NOUN = Noun(
         Verb(resume_plan, "resume", Authority.PERMITS, "write", complete=_complete_plans),
         Verb(run_plan, "run", Authority.PERMITS, "write", places=("slash",), complete=_complete_plans),
     ),
-    "Show, add, pause or remove scheduled work.",
-    "nexus serve, or nexus serve --once from cron, runs plans that are due.",
+    "Show, add, pause or remove schedules.",
+    "nexus serve, or nexus serve --once from cron, starts due runs.",
 )

@@ -31,19 +31,23 @@ LISTED = 50
 """Default number of listed sessions."""
 LONGEST_NAME = 100
 KEPT = "Completed steps are kept."
-Key = Annotated[str, Option("ID", "Id, its start or end, or name.", is_argument=True, least=0)]
+Key = Annotated[str, Option("ID", "Id, start or end of the id, or name.", is_argument=True, least=0)]
 TITLE = 100
 """Most characters of a title."""
 
 
 def build_list(
     source: Source,
-    everywhere: Annotated[bool, Option(None, "Those of every folder, and runs of nexus ask.", "--all")] = False,
+    everywhere: Annotated[
+        bool, Option(None, "Include sessions of all folders and runs of nexus ask.", "--all")
+    ] = False,
     limit: Annotated[int, Option("N", "Show at most this many, newest first.")] = LISTED,
-    worktree: Annotated[str, Option("NAME", "Those of this project in the worktree of this name.")] = "",
-    running: Annotated[bool, Option(None, "All that runs, waits or asks now, in any terminal and folder.")] = False,
+    worktree: Annotated[str, Option("NAME", "Show only sessions of this project in the named worktree.")] = "",
+    running: Annotated[
+        bool, Option(None, "Show active and waiting sessions and runs of all terminals and folders.")
+    ] = False,
 ) -> Report[Any]:
-    """List the sessions of this folder, the newest first. Runs of nexus ask are kept apart."""
+    """List the sessions of this folder, newest first. --all includes runs of nexus ask."""
     ledger = source.ledger
     if running:
         from nexus_cli.reports.running import running_report  # noqa: PLC0415  (few ask for it)
@@ -58,7 +62,7 @@ def build_list(
 
 
 def build_session(source: Source, key: Key) -> Report[Any]:
-    """Print what happened in a session."""
+    """Print the conversation of a session."""
     info = source.ledger.session(source.find(key))
     value = reports.show_session(source.ledger, info.id)
     if source.is_json:
@@ -71,10 +75,10 @@ def build_session(source: Source, key: Key) -> Report[Any]:
 def build_search(
     source: Source,
     text: Annotated[str, Option("TEXT", "Plain text to search for; case is ignored.", is_argument=True, least=0)],
-    everywhere: Annotated[bool, Option(None, "Sessions of every folder.", "--all")] = False,
+    everywhere: Annotated[bool, Option(None, "Search sessions of all folders.", "--all")] = False,
     limit: Annotated[int, Option("N", "Show at most this many matches.")] = 20,
 ) -> Report[Any]:
-    """Search what was said and done in the sessions of this folder, newest first."""
+    """Search messages and tool calls in the sessions of this folder, newest first."""
     folder = None if everywhere else str(source.folder())
     return Report("search", reports.search_sessions(source.ledger, replace_surrogates(text), folder, limit))
 
@@ -100,18 +104,22 @@ def stop_session(
     owner = stop_running(ledger, session)
     named = " ".join(filter(None, (f"nexus {owner.command}".rstrip(), owner.terminal)))
     if not yes and source.confirm is None:
-        raise NexusError("usage", f"session {session}", f"it would end {named}, process {owner.pid}", "Add --yes")
-    if source.confirm and not yes and not source.confirm(f"It is open in {named}, process {owner.pid}. {KEPT} End it?"):
+        raise NexusError("usage", f"session {session}", f"it would stop {named}, process {owner.pid}", "Add --yes")
+    if (
+        source.confirm
+        and not yes
+        and not source.confirm(f"It is open in {named}, process {owner.pid}. {KEPT} Stop it?")
+    ):
         return
     if not ledger.end_owner(session, owner):
-        raise NexusError("usage", f"session {session}", "it has just been closed", "nexus sessions list --running")
-    source.say(f"process {owner.pid} was told to end. {KEPT}")
+        raise NexusError("usage", f"session {session}", "the session was just closed", "nexus sessions list --running")
+    source.say(f"process {owner.pid} was asked to stop. {KEPT}")
 
 
 def fork(
     source: Source, key: Key, name: Annotated[str, Option("NAME", "Name of the new session.", least=0)] = ""
 ) -> Report[Any]:
-    """Copy a session as it is now into a new one, and print its id."""
+    """Copy a session and print the id of the copy."""
     from nexus_cli.session import undo_files  # noqa: PLC0415  (imports the undo)
 
     made = undo_files.fork_session(source.ledger, source.find(key), name=name)
@@ -121,14 +129,14 @@ def fork(
 def rename(
     source: Source, key: Key, name: Annotated[str, Option("NAME", "The new name.", is_argument=True, least=0)]
 ) -> None:
-    """Name a session; --resume finds it by that name."""
+    """Rename a session; --resume accepts the name."""
     source.ledger.rename_session(source.find(key), name)
 
 
 def delete_session(
     source: Source, key: Key, yes: Annotated[bool, Option(None, "Do not ask in a terminal.", "--yes -y")] = False
 ) -> None:
-    """Delete a session and everything that no other session uses. This cannot be undone."""
+    """Delete a session and all stored data that no other session uses. This cannot be undone."""
     from nexus_cli.undo.retention import forget_session  # noqa: PLC0415  (imports the undo)
 
     ledger = source.ledger
@@ -140,7 +148,7 @@ def delete_session(
         source.say("nothing was deleted.")
         return
     if not ledger.lock(info.id):
-        raise NexusError("usage", f"session {info.id}", "it is open in another process", "End that one first")
+        raise NexusError("usage", f"session {info.id}", "it is open in another process", "Stop that process first")
     freed = ledger.delete_session(info.id)
     forget_session(places().data, info.id)
     source.say(f"deleted session {info.id}, {freed:,} bytes freed.")
@@ -149,13 +157,14 @@ def delete_session(
 def _refuse_open(source: Source, session: str) -> None:
     """Raise `NexusError("usage", ...)` if the session is the one in which the command was typed."""
     if source.live and session == source.session():
-        raise NexusError("usage", "This session is open here", "you type in it", "/exit leaves it")
+        raise NexusError("usage", "This session is open here", "it is the current session", "/exit leaves it")
 
 
 def export(
     source: Source, key: Key, form: Form = "", html: Page = False, raw: Raw = False, output: Output = ""
 ) -> Iterator[str] | None:
-    """Write a whole session as Markdown, as JSON Lines, as a page, or as Claude Code keeps it. See nexus export."""
+    """Export a whole session as Markdown, JSON Lines, an HTML page, or a session file for Claude Code. See nexus
+    export."""
     given = output or ("." if source.live else "")
     return write_export(source, key, HTML if html and not form else form, given, raw=raw)
 
@@ -163,15 +172,16 @@ def export(
 async def resume_session(
     context: CommandContext,
     words: Annotated[str, Option("[ID|WORDS]", "Which session.", is_argument=True)] = "",
-    everywhere: Annotated[bool, Option(None, "Choose from those of every folder.", "--all")] = False,
+    everywhere: Annotated[bool, Option(None, "Choose from the sessions of all folders.", "--all")] = False,
     running: Annotated[bool, Option(None, "List all that runs, waits or asks now.")] = False,
     stop: Annotated[str, Option("ID", "End one of these.", permits=True)] = "",
 ) -> None:
     """Resume another session.
 
-    ID is an id, its start or end, or a name; WORDS are searched in titles, then in messages. Without an argument choose
-    from the sessions of this folder, with --all from all, including runs of `nexus ask`. The conversation is shown
-    again. --running lists all that runs, waits or asks now, in any terminal; --stop ID ends one of these sessions.
+    ID is an id, its start or end, or a name; WORDS are searched in titles, then in messages. Without an argument,
+    choose from the sessions of this folder, with --all from all sessions, including runs of `nexus ask`. The
+    conversation is shown again. --running lists active and waiting sessions of all terminals; --stop ID stops one of
+    them.
     """
     source = read_source(context)
     if running:
@@ -185,7 +195,9 @@ async def resume_session(
     else:
         others, _ = _others(source, everywhere=everywhere)
         if not others:
-            context.say("There is no other session in this folder; /resume --all lists all, also runs of `nexus ask`.")
+            context.say(
+                "This folder has no other session; /resume --all also lists other folders and runs of `nexus ask`."
+            )
             return
         chosen = await _choose_session(context, source, "Which session?", others, everywhere=everywhere)
     if not chosen:
@@ -283,7 +295,7 @@ def _complete_sessions(source: Source) -> Sequence[str]:
 async def clear_session(context: CommandContext) -> None:
     """Start a new session; this one is kept.
 
-    Model, effort and permission level stay the same. /resume goes back.
+    Model, effort and permission level stay the same. /resume returns to it.
     """
     before = context.session
     said = require_ledger(context).session(before.id).entries > 0
@@ -302,7 +314,7 @@ async def continue_in_copy(
     """
     ledger, before = require_ledger(context), context.session.id
     if not ledger.session(before).entries:
-        raise usage_error("fork", name, "this session has no messages yet", "Send one first")
+        raise usage_error("fork", name, "this session has no messages yet", "Send a message first")
     context.session.refuse_to_leave()
     made = fork(read_source(context), before, _check_name("fork", name))
     await reopen_fork(context, made.value["id"])
@@ -342,7 +354,7 @@ async def edit_message(
     ledger, record, before = require_ledger(context), require_record(context), context.session.id
     found = await asyncio.to_thread(_messages, record, MOST if chooses else 1)
     if not found:
-        raise usage_error("edit", "", "this session has no messages yet", "Type your first one")
+        raise usage_error("edit", "", "this session has no messages yet", "Type your first message")
     place = 0
     if chooses:
         choices = [Choice(str(place), one_line_title(words), age) for place, (_, words, age) in enumerate(found)]
@@ -373,7 +385,7 @@ async def rename_session(
 ) -> None:
     """Name this session.
 
-    /resume and --resume find it by that name.
+    /resume and --resume accept the name.
     """
     rename(read_source(context), context.session.id, _check_name("rename", name))
     context.say(f'Renamed to "{require_ledger(context).session(context.session.id).name}".')

@@ -12,10 +12,11 @@ Allow = Annotated[
     str,
     Option(
         "|".join(LEVELS),
-        "What runs without asking: reading in the project; also edits; also confined commands; everything.",
+        "What runs without asking: reads in the project (ask), also edits (edit), also sandboxed commands (auto), "
+        "everything (all).",
     ),
 ]
 Directory = Annotated[str, Option("DIR", "Work in DIR.", "--cd -C", permits=True)]
 Effort = Annotated[str, Option("LEVEL", f"Reasoning effort: {', '.join(EFFORTS)}, or {DEFAULT_EFFORT}.")]
 Model = Annotated[str, Option("NAME", "A litellm model name, or an alias.", "--model -m")]
-Recipe = Annotated[str, Option("NAME", "The recipe of the run: what it may do, and what its context holds.")]
+Recipe = Annotated[str, Option("NAME", "The recipe of the run: its limits and the sections of its context.")]

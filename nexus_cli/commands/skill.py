@@ -16,7 +16,7 @@ Name = Annotated[str, Option("NAME", "The skill's name.", is_argument=True)]
 
 
 def list_skills(source: Source) -> Report[Any]:
-    """List the personal skills and commands, and those of a trusted project."""
+    """List your skills and commands, and the skills and commands of a trusted project."""
     built_in: Collection[str] = ()
     with suppress(ImportError, OSError):  # in the sandbox a file may be hidden: no guide is marked as overruled then
         from nexus_cli.commands import discover  # noqa: PLC0415  (imports this file)
@@ -26,15 +26,16 @@ def list_skills(source: Source) -> Report[Any]:
 
 
 def use_skill(source: Source, name: Name) -> str:
-    """Print the guide of a skill."""
+    """Print the text of a skill."""
     return f"{reports.skill_guide(replace_surrogates(name), source.folder())}\n"
 
 
 def check_skills(
     source: Source,
-    path: Annotated[str, Option("[PATH]", "A guide, a skill's folder, or a project.", is_argument=True)] = "",
+    path: Annotated[str, Option("[PATH]", "A SKILL.md file, a skill's folder, or a project.", is_argument=True)] = "",
 ) -> str:
-    """Say line by line what skills and commands use that nexus does not have. Runs nothing and needs no trust."""
+    """List features used by skills and commands that nexus does not support, with line numbers. It runs nothing and
+    does not require trust."""
     from nexus_cli.reports.skill_check import check_guides  # noqa: PLC0415  (for this verb only)
 
     lines = check_guides(source.folder() / Path(path) if path else source.folder())
@@ -53,6 +54,6 @@ NOUN = Noun(
         Verb(use_skill, "use", opens="nothing", complete=_complete_skills),
         Verb(check_skills, "check", opens="nothing", is_local=True),
     ),
-    "List skills, print a guide, or check a folder.",
+    "List skills, print one, or check a folder.",
     aliases=("skills",),
 )

@@ -246,7 +246,7 @@ def _take_words(
         flags = [one for one in verb.parameters if one.kind is bool and one.flag == flag]
         chosen = next((one for one in (*flags, *last) if one.name not in given), None)
         if chosen is None:
-            raise _refuse(name, verb, _read_rest(word), "it takes no such argument")
+            raise _refuse(name, verb, _read_rest(word), "unexpected argument")
         _take(name, verb, given, chosen, "" if chosen in flags else text)
 
 

@@ -27,7 +27,7 @@ As = Annotated[str, Option("NAME", "Act as this member; default: you.", "--as")]
 
 
 def build_list(source: Source) -> Report[Any]:
-    """List the spaces, who is in them, and how many messages are new to you."""
+    """List spaces with their members and your unread messages."""
     from nexus_cli.spaces.people import own_name  # noqa: PLC0415
     from nexus_cli.spaces.space_reports import list_spaces  # noqa: PLC0415
 
@@ -38,15 +38,17 @@ def build_list(source: Source) -> Report[Any]:
 def create(
     source: Source,
     name: Annotated[str, Option("NAME", "The name of the space.", is_argument=True, least=0)],
-    member: Annotated[list[str] | None, Option("NAME", "Somebody who takes part; repeatable.")] = None,
-    agent: Annotated[list[str] | None, Option("NAME", "An agent that takes part; repeatable.")] = None,
+    member: Annotated[list[str] | None, Option("NAME", "A person to add; repeatable.")] = None,
+    agent: Annotated[list[str] | None, Option("NAME", "An agent to add; repeatable.")] = None,
     model: Model = "",
     recipe: Recipe = "",
     allow: Allow = "",
-    max_cost: Annotated[float | None, Option("USD", "Dollars of one run of these agents.")] = None,
+    max_cost: Annotated[
+        float | None, Option("USD", "Maximum cost of one run of an agent in this space, in dollars.")
+    ] = None,
     directory: Directory = "",
 ) -> Report[Any]:
-    """Create a space with you in it. The options are those of the agents' runs: by default they only read."""
+    """Create a space and join it. The options apply to the agents' runs, which only read by default."""
     from nexus_cli.provider.available_models import resolve_alias  # noqa: PLC0415
     from nexus_cli.session.recipes import recipe_for  # noqa: PLC0415
     from nexus_cli.spaces.people import is_agent_name, make_member, own_entity  # noqa: PLC0415
@@ -62,7 +64,7 @@ def create(
     given = {key: value for key, value in said.items() if value}
     agents = [*(agent or ()), *(one for one in member or () if is_agent_name(ledger, settings, one))]
     if given and not agents:
-        raise NexusError("usage", f"--{next(iter(given))}", "it is an option of agents", "Name one: --agent NAME")
+        raise NexusError("usage", f"--{next(iter(given))}", "it applies only to agents", "Name an agent: --agent NAME")
     for one in (*(member or ()), *agents):
         check_name(one, "the name")
     ledger.spaces.check_free(name)
@@ -76,16 +78,16 @@ def create(
 def join(
     source: Source,
     space: SpaceName,
-    name: Annotated[str, Option("NAME", "Who joins; default: you.", "--as")] = "",
-    agent: Annotated[bool, Option(None, "It is an agent.")] = False,
+    name: Annotated[str, Option("NAME", "The new member; default: you.", "--as")] = "",
+    agent: Annotated[bool, Option(None, "The new member is an agent.")] = False,
 ) -> None:
-    """Join a space, or let somebody join. All that was said there is new to them."""
+    """Join a space, or add a member. All existing messages are unread for the new member."""
     from nexus_cli.spaces.people import make_member, own_entity  # noqa: PLC0415
 
     ledger, settings = source.ledger, read_settings(source)
     found = ledger.spaces.find(space)
     if agent and not name:
-        raise NexusError("usage", "--agent", "it says that NAME is an agent", "Name it: --as NAME")
+        raise NexusError("usage", "--agent", "it needs the name of the agent", "Add --as NAME")
     if name:
         who = make_member(ledger, settings, name, source.folder(), {}, agent=agent)
     else:
@@ -96,7 +98,7 @@ def join(
 
 
 def leave(source: Source, space: SpaceName, name: As = "") -> None:
-    """Leave a space; what was said there stays."""
+    """Leave a space; its messages are kept."""
     found, who = find_member(source, read_settings(source), space, name)
     source.ledger.spaces.leave(found, who)
     source.say(f"member {who.name} has left {found.name}.")
@@ -106,13 +108,13 @@ def mute(
     source: Source,
     space: SpaceName,
     name: Annotated[str, Option("NAME", "An agent.", is_argument=True)],
-    off: Annotated[bool, Option(None, "Let messages start it again.")] = False,
+    off: Annotated[bool, Option(None, "Let messages start the agent again.")] = False,
 ) -> None:
-    """Let the messages of a space start an agent no more. It stays a member and what it does goes on."""
+    """Stop a space's messages from starting an agent. The agent remains a member, and its current run continues."""
     found, who = find_member(source, read_settings(source), space, name)
     if who.kind != AGENT:
         raise NexusError(
-            "usage", f"mute {who.name}", "it is no agent", f"nexus space list shows who is in {found.name}"
+            "usage", f"mute {who.name}", "it is not an agent", f"nexus space list shows who is in {found.name}"
         )
     source.ledger.spaces.mute(found, who, muted=not off)
     source.say(f"agent {who.name} is {'no longer muted' if off else 'muted'} in {found.name}.")
@@ -120,14 +122,14 @@ def mute(
 
 def set_goals(
     source: Source,
-    agent: Annotated[str, Option("AGENT", "An agent of yours.", is_argument=True)],
+    agent: Annotated[str, Option("AGENT", "Name of your agent.", is_argument=True)],
     words: Annotated[
-        list[str] | None, Option("[add TEXT|list|done ID...]", "What to do; default: list.", is_argument=True)
+        list[str] | None, Option("[add TEXT|list|done ID...]", "The action; default: list.", is_argument=True)
     ] = None,
-    priority: Annotated[int | None, Option("N", "Of a new goal, 1 to 9: 1 is the highest.")] = None,
-    long_term: Annotated[bool, Option(None, "A new goal that has no end.")] = False,
+    priority: Annotated[int | None, Option("N", "Priority of a new goal, 1 (highest) to 9.")] = None,
+    long_term: Annotated[bool, Option(None, "Add a goal without an end.")] = False,
 ) -> Report[Any]:
-    """Set what an agent works for beyond one run: all of its runs are told, the most important goals first."""
+    """Set the long-lived goals of an agent. All of its runs get them, in order of priority."""
     from nexus_cli.spaces import agent_goals  # noqa: PLC0415
     from nexus_cli.spaces.people import find_agent  # noqa: PLC0415
 
@@ -149,11 +151,11 @@ def post(
     source: Source,
     space: SpaceName,
     text: Annotated[
-        list[str] | None, Option("TEXT", "What you say; - or a pipe: what stdin says.", is_argument=True)
+        list[str] | None, Option("TEXT", "The message; - or a pipe reads it from stdin.", is_argument=True)
     ] = None,
     name: As = "",
 ) -> Report[Any]:
-    """Post a message and print its id. `@Name` starts an agent; in a space of two it starts by itself."""
+    """Post a message and print its id. `@Name` starts an agent; in a space of two members no mention is needed."""
     from nexus_cli.spaces.post_message import post_message  # noqa: PLC0415
     from nexus_cli.spaces.space_reports import posted_json  # noqa: PLC0415
 
@@ -176,7 +178,7 @@ def post_words(
     source: Source,
     words: Annotated[str, Option("SPACE TEXT", "What you say, and where.", is_argument=True, is_text=True)],
 ) -> Report[Any]:
-    """Post a message in your name. `@Name` starts an agent; in a space of two it starts by itself."""
+    """Post a message in your name. `@Name` starts an agent; in a space of two members no mention is needed."""
     space, text = _split_name(source, words)
     return post(source, space, [text])
 
@@ -193,7 +195,10 @@ def _split_name(source: Source, words: str) -> tuple[str, str]:
 
 
 def read(
-    source: Source, space: SpaceName, last: Annotated[int, Option("N", "So many messages.")] = 50, name: As = ""
+    source: Source,
+    space: SpaceName,
+    last: Annotated[int, Option("N", "Number of messages to print.")] = 50,
+    name: As = "",
 ) -> Report[Any]:
     """Print the newest messages of a space, and mark them as read."""
     from nexus_cli.spaces.space_reports import read_space  # noqa: PLC0415
@@ -203,10 +208,10 @@ def read(
 
 
 async def enter(context: CommandContext, space: SpaceName) -> None:
-    """Make a space the default for messages of this session's agent; nexus must be a member."""
+    """Make a space the default for this session's messages; nexus must be a member."""
     service = context.session.dispatcher.services.find(Spaces)
     if service is None:
-        why = "the agent of this session is a member of no space, or was not when the session began"
+        why = "the agent of this session was not a member of a space when the session started"
         hint = f"nexus space join {shlex.quote(space)} --as nexus, then /resume this session"
         raise usage_error("space", f"enter {space}", why, hint)
     result = service.enter(space)

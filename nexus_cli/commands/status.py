@@ -24,9 +24,9 @@ from nexus_cli.tools.registry import discover_tools
 
 
 def build_status(
-    source: Source, brief: Annotated[bool, Option(None, "A line for the model and each category.")] = False
+    source: Source, brief: Annotated[bool, Option(None, "Print one line for the model and each category.")] = False
 ) -> Report[Any]:
-    """Show what there is to work with: model, tools, skills, servers, credentials by name, recipes, trust, memory.
+    """Show the model, tools, skills, servers, names of credentials, recipes, trust and memory.
 
     `nexus doctor` finds problems.
     """
@@ -67,7 +67,7 @@ def session_tools() -> list[str]:
 
 
 def build_tools(source: Source) -> Report[Any]:
-    """List each tool with its effect, the tokens of its schema in every request, and when it asks first."""
+    """List tools with their effect, the tokens of their schema in each request, and the level below which they ask."""
     from nexus_cli.reports.tools import tools_report  # noqa: PLC0415  (imports the engine)
 
     assert source.live is not None

@@ -11,20 +11,21 @@ from nexus_cli.reports.timeline import LAST, session_timeline
 
 def build_timeline(
     source: Source,
-    space: Annotated[str, Option("NAME", "The messages of a space, and their runs.")] = "",
-    run: Annotated[str, Option("ID", "The states of a run, and its session.")] = "",
-    reader: Annotated[str, Option("NAME", "With --space: what is new to this member.", "--as")] = "",
+    space: Annotated[str, Option("NAME", "List the messages of a space and their runs.")] = "",
+    run: Annotated[str, Option("ID", "List the states of a run and its session.")] = "",
+    reader: Annotated[str, Option("NAME", "With --space: list unread messages of this member.", "--as")] = "",
     last: Annotated[int, Option("N", "List the newest N rows.", is_positional=True)] = LAST,
 ) -> Report[Any]:
-    """List what happened in a session: when, by whom and why, what the model has seen, costs, compactions and drops.
+    """List the events of a session with time, actor and reason, content that the model saw, costs, compactions and
+    drops.
 
-    With --space the messages of a space, with --run the states of a run.
+    With --space list the messages of a space, with --run the states of a run.
     """
     form = "told_timeline" if source.live else "timeline"
     if sum((bool(source.named), bool(space), bool(run))) > 1:
         raise NexusError("usage", "--session, --space and --run", "they are different timelines", "Give one of them")
     if reader and not space:
-        raise NexusError("usage", f"--as {reader}", "it says who reads a space", "Give --space NAME too")
+        raise NexusError("usage", f"--as {reader}", "it needs --space", "Add --space NAME")
     if space:
         from nexus_cli.reports.space_timeline import find_reader, space_timeline  # noqa: PLC0415
 

@@ -14,9 +14,9 @@ from nexus_cli.config.trust import Configuration, read_configuration
 
 
 def build_trust(source: Source) -> Report[Any]:
-    """Show what this project's configuration does, or would.
+    """Show the effects of this project's configuration, active or not.
 
-    What is different since you trusted it is marked. `nexus trust` in a shell asks you, and puts it into effect.
+    Changes since you trusted it are marked. To trust it, run `nexus trust` in a shell.
     """
     return read_trust(project_root(source.folder()))[1]
 
@@ -29,4 +29,4 @@ def read_trust(folder: Path) -> tuple[Configuration, Report[Any]]:
     return found, Report("trust", trust_report(folder, found, load_settings(places(), os.environ)))
 
 
-NOUNS = (Noun("trust", "setup", (Verb(build_trust),), "Show what this project's configuration does."),)
+NOUNS = (Noun("trust", "setup", (Verb(build_trust),), "Show the effects of the project's configuration."),)

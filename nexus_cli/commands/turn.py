@@ -12,11 +12,11 @@ from nexus_cli.reports.sessions import last_exchange
 async def continue_turn(context: CommandContext) -> None:
     """Resume an unfinished turn.
 
-    An unfinished turn has calls without a result, a message without an answer, or an answer that broke off. A call that
+    A turn is unfinished if a call has no result, a message has no answer, or the answer broke off. A call that
     had started when nexus ended is never repeated automatically.
     """
     if not context.session.is_open() and last_exchange(context.session)["finished"]:
-        raise usage_error("continue", "", "no turn was cut short", "Type what to do next")
+        raise usage_error("continue", "", "no turn was interrupted", "Type a message")
     context.start()
 
 

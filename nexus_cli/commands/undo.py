@@ -1,4 +1,4 @@
-"""Take back what a turn did to files."""
+"""Undo a turn's changes to files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from nexus_cli.undo.undo_turn import UndoRequest
 
 _APPLIED, _RUN = re.compile(r"worktree-[A-Za-z0-9_.-]+"), re.compile(r"run-[0-9]+")
-Paths = Annotated[list[str] | None, Option("[PATH]...", "Only these files and folders.", is_argument=True)]
-Turn = Annotated[
-    int | None, Option("N", "Number of the message; default: the newest with changes.", is_positional=True)
+Paths = Annotated[
+    list[str] | None, Option("[PATH]...", "Undo only changes to these files and folders.", is_argument=True)
 ]
-DryRun = Annotated[bool, Option(None, "Change nothing; show what would be done.")]
+Turn = Annotated[
+    int | None, Option("N", "Number of the turn's message; default: the newest turn with changes.", is_positional=True)
+]
+DryRun = Annotated[bool, Option(None, "Show the changes without making them.")]
 
 
 def undo_files(
@@ -30,16 +32,17 @@ def undo_files(
     path: Paths = None,
     turn: Turn = None,
     everything: Annotated[
-        bool, Option(None, "Also what may be yours: it changed while a command ran.", "--all")
+        bool, Option(None, "Also undo changes that may be yours, made while a command ran.", "--all")
     ] = False,
     dry_run: DryRun = False,
 ) -> Report[Any]:
-    """Take back what a turn did to files: edits, and what its commands changed, moved and deleted.
+    """Undo a turn's changes to files: edits, and files that its commands changed, moved or deleted.
 
-    Of a session, of run-N, or of worktree-NAME once that was applied. What you changed since stays: merged where that
-    works, else the earlier version is put beside it (NAME.nexus-undo), and the exit status is 1. Again goes further
-    back. Branches, tags, stashes and the index of git go back too, unless they moved on. The model is told. What
-    changed while a command ran and was not named by it may be yours: you are asked, and without a terminal it stays.
+    Your later changes stay: nexus merges them, or if that fails writes the earlier version to NAME.nexus-undo and exits
+    with status 1. Repeat to undo earlier turns. Branches, tags, stashes and git's index are restored too, unless they
+    changed since. The model is notified. A file that changed while a command ran, but that the command did not name,
+    may be your change: nexus asks you, and keeps the file without a terminal. Instead of a session, --session takes
+    run-N, or worktree-NAME after `nexus worktree apply`.
     """
     from nexus_cli.reports.undo import UNSURE_QUESTION, describe_unsure  # noqa: PLC0415
     from nexus_cli.undo.undo_turn import find_unsure  # noqa: PLC0415
@@ -48,7 +51,9 @@ def undo_files(
     if not (dry_run or everything) and source.confirm and (unsure := find_unsure(request)):
         everything = source.confirm(f"{describe_unsure(unsure, request.project)} {UNSURE_QUESTION}")
         if find_unsure(request) != unsure:
-            raise NexusError("usage", "undo", "files were changed while you were asked", "Begin again")
+            raise NexusError(
+                "usage", "undo", "files changed while nexus waited for your answer", "Run the command again"
+            )
     return restore(log, replace(request, takes_unsure=everything))
 
 
@@ -93,7 +98,7 @@ NOUN = Noun(
     "undo",
     "run",
     (Verb(undo_files, "", Authority.ACTS, "write", busy="undoing", of_session=True),),
-    "Take back what a turn did to files.",
+    "Undo a turn's changes to files.",
     is_first=True,
     is_idle=True,
 )

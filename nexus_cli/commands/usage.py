@@ -15,14 +15,14 @@ GROUPINGS = get_args(UsageBy)
 
 def build_usage(
     source: Source,
-    since: Annotated[str, Option("DATE", "Start at this day: YYYY-MM-DD.")] = "",
+    since: Annotated[str, Option("DATE", "First day to count: YYYY-MM-DD.")] = "",
     by: Annotated[str, Option("KIND", f"Sum by {', '.join(GROUPINGS)}.")] = "",
     every: Annotated[bool, Option(None, "All sessions.", "--all")] = False,
 ) -> Report[Any]:
-    """Show the tokens and dollars of all sessions, by day, model and project.
+    """Show tokens and cost of all sessions, by day, model and project.
 
-    Days are local; with --json they are days in UTC, and so is DATE. With --session alone, and in a session without
-    options, those of one session: a plot of its requests, by model, by kind of request, and for each of the last turns.
+    Days and DATE are in local time, with --json in UTC. With --session alone, and in a session without options, show
+    one session: a plot of its requests, and sums by model, kind of request and recent turn.
     """
     if by and by not in GROUPINGS:
         raise NexusError("usage", f"wrong value for --by: '{by}'", f"it is one of {', '.join(GROUPINGS)}")

@@ -14,13 +14,14 @@ from nexus_cli.reports.limits import NAMES, limits_report
 def explain(
     source: Source,
     call: Annotated[
-        str, Option("[ID]", "A call's id, or a unique prefix of it; in a session also a limit.", is_argument=True)
+        str,
+        Option("[ID]", "Id of a call, or a unique prefix; in a session also the name of a limit.", is_argument=True),
     ] = "",
 ) -> Report[Any]:
-    """Explain the decision on a tool call: the rule with file and line, or the level or limit and who set it.
+    """Explain the decision on a tool call: the rule with file and line, or the level or limit and its source.
 
-    Without ID the newest decisions of the session are listed, the newest last. In a session the name of a limit shows
-    the layers that set it; each can only tighten.
+    Without ID, list the latest decisions of the session. In a session, the name of a limit lists the sources that set
+    it; the strictest value applies.
     """
     state = source.live.state if source.live else None
     if state is not None and call.casefold() in NAMES:

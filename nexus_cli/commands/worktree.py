@@ -23,9 +23,9 @@ MOST = 512 * 1024
 
 
 def build_list(
-    source: Source, everywhere: Annotated[bool, Option(None, "Those of every project.", "--all")] = False
+    source: Source, everywhere: Annotated[bool, Option(None, "Show worktrees of every project.", "--all")] = False
 ) -> Report[Any]:
-    """List the worktrees of this project, and what is in them."""
+    """List the worktrees of this project and their changes."""
     from nexus_cli.reports import worktrees as reports  # noqa: PLC0415  (worktrees run git)
 
     found = None if everywhere else reports.find_project(source.folder())
@@ -37,9 +37,9 @@ def build_diff(
     name: Name,
     stat: Annotated[bool, Option(None, "Count the changed lines of each file.")] = False,
 ) -> Report[Any]:
-    """Print what was done in a worktree; what the project had changed when it was made is no part of it.
+    """Print the changes made in a worktree, without changes that the project had when the worktree was created.
 
-    In a pipe it is a patch that git apply takes, with binary files.
+    In a pipe the output is a patch for git apply, including binary files.
     """
     from nexus_cli.worktrees.carry_ignored import read_carried  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import diff_worktree  # noqa: PLC0415
@@ -60,10 +60,10 @@ def diff_value(data: bytes, most: int = MOST) -> dict[str, Any]:
 
 
 def apply_changes(source: Source, name: Name) -> Report[Any]:
-    """Bring what was done in a worktree to the project, by a three-way merge of each file.
+    """Apply the changes of a worktree to the project, with a three-way merge of each file.
 
-    What both changed is merged or marked in the file; what cannot be merged stays as it is in the project. Exit status
-    1 if anything of that is left for you. `nexus undo --session worktree-NAME` takes it back.
+    Conflicts are marked in the file; a file that cannot be merged keeps the project's version. Exit status 1 if
+    conflicts or such files remain. `nexus undo --session worktree-NAME` undoes it.
     """
     from nexus_cli.undo.follow_changes import follow_apply  # noqa: PLC0415
     from nexus_cli.worktrees.apply_worktree import apply_worktree  # noqa: PLC0415
@@ -71,9 +71,9 @@ def apply_changes(source: Source, name: Name) -> Report[Any]:
 
     record = find_record(source, name)
     if is_in_use(record):
-        source.say(f"a session is working in worktree {name}: what it does from now on is not applied.")
+        source.say(f"a session is working in worktree {name}: its later changes are not applied.")
     if here := find_worktree(record.source):
-        source.say(f"worktree {name} was made of worktree {here.name}: its changes go there.")
+        source.say(f"worktree {name} was created from worktree {here.name} and is applied to it.")
     result = follow_apply(places().data, name, record.source, lambda: apply_worktree(record))
     names = ", ".join(one.path for one in result.conflicts)
     left = f"worktree {name}: {plural(len(result.conflicts), 'conflict')}: {names}. Nothing of yours was overwritten."
@@ -82,7 +82,7 @@ def apply_changes(source: Source, name: Name) -> Report[Any]:
 
 
 async def apply_in_session(context: CommandContext, name: Name) -> None:
-    """Bring what was done in a worktree to the project, by a three-way merge of each file.
+    """Apply the changes of a worktree to the project, with a three-way merge of each file.
 
     Conflicts are marked in the file. /undo takes it back. The model is told.
     """
@@ -102,21 +102,23 @@ async def follow_apply_in(context: CommandContext, record: WorktreeRecord, of: s
     conflicts = f"; conflicts are left in {names}" if names else ""
     context.session.engine.tell_model(f"the person applied the changes of {of} to the project{conflicts}")
     if names:
-        context.say(f"{plural(len(result.conflicts), 'conflict')} left to you. Nothing of yours was overwritten.")
+        context.say(
+            f"{plural(len(result.conflicts), 'conflict')} left for you to resolve. None of your files were overwritten."
+        )
     return result
 
 
 def remove(
-    source: Source, name: Name, force: Annotated[bool, Option(None, "Discard what is not applied.")] = False
+    source: Source, name: Name, force: Annotated[bool, Option(None, "Discard unapplied changes.")] = False
 ) -> None:
-    """Remove a worktree with its branch. One in which something is not applied is removed with --force alone."""
+    """Remove a worktree with its branch. A worktree with unapplied changes needs --force."""
     from nexus_cli.worktrees.apply_worktree import clean_killed_apply  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import remove_worktree  # noqa: PLC0415
 
     record = find_record(source, name)
     clean_killed_apply(record)
     more = remove_worktree(record, force=force)
-    source.say(f"worktree {name} is removed{f'; {more}' if more else ''}.")
+    source.say(f"worktree {name} was removed{f'; {more}' if more else ''}.")
 
 
 def find_record(source: Source, name: str) -> WorktreeRecord:

@@ -21,10 +21,10 @@ def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: 
     try:
         real = Path(os.path.realpath(os.path.expanduser(named)))
     except (OSError, ValueError) as error:  # no name of a file: it has a NUL, or no bytes
-        raise NexusError("usage", option, "that is no path", "Name a folder beside the project") from error
+        raise NexusError("usage", option, "not a valid path", "Name a folder outside the project") from error
     home = Path(os.path.realpath(os.path.expanduser("~")))
     secrets = SecretPlaces(places(), project)
-    hint = "Name a folder beside the project"
+    hint = "Name a folder outside the project"
     if not os.path.lexists(real):
         why = "there is no such folder"
     elif not real.is_dir():
@@ -36,13 +36,13 @@ def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: 
     elif secrets.find(real) or secrets.are_below(real):
         why = "it holds credentials or nexus's own files"
     elif real.is_relative_to(project):
-        why, hint = "it is in the project already", "Leave it out"
+        why, hint = "it is in the project already", "Remove it"
     elif project.is_relative_to(real):
         why, hint = "the project is in it", f"To work in all of it: nexus -C {real}"
     elif one := next((one for one in added if real.is_relative_to(one)), None):
-        why, hint = f"{one} is added already", "Leave it out"
+        why, hint = f"{one} is added already", "Remove it"
     elif one := next((one for one in added if one.is_relative_to(real)), None):
-        why, hint = f"{one}, which is in it, is added already", "Name one of them"
+        why, hint = f"{one}, a folder inside it, is already added", "Name one of them"
     else:
         return real
     raise NexusError("usage", f"{option} {one_line(named)[:200]}".rstrip(), why, hint)
@@ -63,7 +63,7 @@ def merge_folders(kept: Iterable[str], added: Sequence[Path], project: Path) -> 
         if Path(one) in folders:
             continue
         if os.path.realpath(one) != one:  # real when it was added: a link has taken its place, or that of one above it
-            notices.append(f"without the added folder {one_line(one)[:200]}: it leads elsewhere now")
+            notices.append(f"without the added folder {one_line(one)[:200]}: its path now leads to another folder")
             continue
         try:
             folders.append(check_folder(one, project, folders, "the added folder"))

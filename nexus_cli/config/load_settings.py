@@ -94,7 +94,7 @@ def unknown_key_error(key: str, where: str = "") -> NexusError:
     """Return the error for an unknown key, with the most similar known one."""
     parts = split_key(key)
     if parts[0] in REMOVED_TABLES:
-        return NexusError("config", where or "the settings", f"{key} has no effect any more", "Leave it out")
+        return NexusError("config", where or "the settings", f"{key} is no longer supported", "Remove it")
     stem = f"{parts[0]}.{quote_part(parts[1])}." if len(parts) == 3 and parts[0] in NAMED_TABLES else ""
     known = [stem + name for name in NAMED_TABLES[parts[0]].settings] if stem else [*SETTINGS, *TABLES]
     near = nearest_name(key, known, 0.6)
@@ -109,7 +109,7 @@ def check_value(key: str, value: Any, where: str = "") -> SettingValue:
         raise unknown_key_error(key, where)
     folder = split_key(key)[-1] if key.startswith("folder_keys.") else "/"
     if not folder.startswith(("/", "~/")):  # it would name another one in each folder that nexus is started in
-        raise NexusError("config", where or "the settings", f"{key} names no absolute path", "Correct it")
+        raise NexusError("config", where or "the settings", f"{key} is not an absolute path", "Correct the path")
     fit = rule.read(value) if rule else None
     if fit is None:
         shown = f'"{value}"' if isinstance(value, str) else str(value)
@@ -174,7 +174,7 @@ def read_values(path: Path, notices: list[str] | None = None) -> dict[str, Setti
     """
     try:
         if not path.is_file() and path.exists():
-            raise NexusError("config", str(path), "is not a file", "Move it away; `nexus config set` makes a new one")
+            raise NexusError("config", str(path), "is not a file", "Move it away; `nexus config set` creates one")
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return {}
@@ -212,7 +212,7 @@ def parse_values(text: str, path: Path, notices: list[str] | None = None) -> dic
         del table[removed]
         if notices is not None:
             where = f"{path}, line {find_line(text, [removed])}"
-            notices.append(f"{where}: [{removed}] has no effect any more; {REMOVED_TABLES[removed]}")
+            notices.append(f"{where}: [{removed}] is no longer supported; {REMOVED_TABLES[removed]}")
     values: dict[str, SettingValue] = {}
     for parts, value in list_values(table):
         key = join_key(parts)

@@ -122,7 +122,7 @@ def working_folder(directory: str = "", named: str = "--cd") -> Path:
         folder = Path(directory).expanduser() if directory else Path.cwd()
         folder = folder if folder.is_absolute() else Path.cwd() / folder
         if not folder.is_dir():
-            raise NexusError("usage", f"{named} {directory}", "there is no such folder", "Name one that exists")
+            raise NexusError("usage", f"{named} {directory}", "there is no such folder", "Name an existing folder")
         return Path(os.path.realpath(folder))
     except OSError as error:
         why = error.strerror or "it cannot be entered"

@@ -45,4 +45,4 @@ def describe_waiting(project: Path) -> str:
     if not counts:
         return ""
     named = " and ".join(filter(None, (", ".join(counts[:-1]), counts[-1])))
-    return f"This project has {named} for agents, not in effect: `nexus trust` shows what it would do"
+    return f"This project has {named} for agents, not active: `nexus trust` shows its effects"

@@ -180,7 +180,7 @@ def _apply_file(loaded: LoadedSettings, path: Path, data: bytes | None) -> Loade
         said = drop_conflicts(loaded, said)
         made = apply_project(loaded, said, str(path))
     except NexusError as error:
-        return _add_notice(loaded, f"{error.message}; nothing of this file is in effect")
+        return _add_notice(loaded, f"{error.message}; the whole file is ignored")
     if not said.refused and not said.problems:
         return made
     names = ", ".join(map(_printable_key, said.refused[:8])) + (", ..." if len(said.refused) > 8 else "")

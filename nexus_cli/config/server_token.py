@@ -56,12 +56,18 @@ def read_token(url: str, path: Path | None = None) -> str:
         token = path.read_text(encoding="ascii").strip()
     except FileNotFoundError as error:
         if named is None:
-            hint = "`nexus serve` starts one and prints its address; --token-file names the token of another one"
-            raise NexusError("config", url, "no server of yours listens there", hint) from error
-        raise NexusError("config", f"the token file {path}", "it does not exist", "`nexus serve` prints it") from error
+            hint = "Start a server with `nexus serve`, or give the token of another server with --token-file"
+            raise NexusError("config", url, "none of your servers listens there", hint) from error
+        raise NexusError(
+            "config", f"the token file {path}", "it does not exist", "`nexus serve` prints the path of the file"
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it contains no token"
-        raise NexusError("config", f"the token file {path}", why, "`nexus serve` prints its place") from error
+        raise NexusError(
+            "config", f"the token file {path}", why, "`nexus serve` prints the path of the file"
+        ) from error
     if not token.isprintable() or not token:
-        raise NexusError("config", f"the token file {path}", "it contains no token", "`nexus serve` prints its place")
+        raise NexusError(
+            "config", f"the token file {path}", "it contains no token", "`nexus serve` prints the path of the file"
+        )
     return token

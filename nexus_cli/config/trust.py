@@ -150,7 +150,7 @@ def trust(project: Path, found: Configuration | None = None) -> None:
     if found.problem:
         raise NexusError("config", f"{project} is not trusted", found.problem, "Fix or remove the file")
     if not found.files:
-        why = f"it has no {FOLDER}, and nothing for agents beside it"
+        why = f"it has no {FOLDER} and no other configuration for agents"
         raise NexusError("config", f"{project} is not trusted", why, "There is nothing to trust")
     items = found.items
     texts = {key: {name: part_text(data) for name, data in item.parts.items()} for key, item in items.items()}
@@ -205,7 +205,7 @@ def _key(project: Path) -> str:
 def _refuse_worktree(project: Path) -> None:
     source = find_source(project)
     if source != project:
-        why = f"it is a worktree of {source}, whose trust it has"
+        why = f"it is a worktree of {source}, and is trusted with it"
         raise NexusError("config", f"{project} has no trust of its own", why, f"nexus trust {source}")
 
 

@@ -229,7 +229,7 @@ def _add_configuration(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
     table = _parse_file(servers, parse_servers)
     notices = [layer.notice]
     if table == {} and "servers" in (_parse_file(servers, json.loads) or {}):
-        notices.append(f'{one_line(str(servers))} names "servers", the form of VS Code: nexus reads "mcpServers"')
+        notices.append(f'{one_line(str(servers))} has the key "servers" of VS Code; nexus reads only "mcpServers"')
     return replace(
         layer,
         notice="; ".join(filter(None, notices)),

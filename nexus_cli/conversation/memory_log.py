@@ -56,7 +56,7 @@ class MemoryLog:
 
     def epoch(self, epoch_id: int) -> Epoch:
         if epoch_id not in self._epochs:
-            raise NexusError("usage", f"there is no epoch {epoch_id}", "this session has not begun it")
+            raise NexusError("usage", f"there is no epoch {epoch_id}", "the session has no such epoch")
         return self._epochs[epoch_id]
 
     def record_request(

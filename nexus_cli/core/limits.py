@@ -61,7 +61,7 @@ class Limits:
     """Limits of a run. None means no limit."""
 
     max_steps: int | None = None
-    """Model requests in one turn."""
+    """Maximum of model requests in one turn."""
     max_total_tokens: int | None = None
     """Input and output tokens over one turn."""
     max_cost: float | None = None

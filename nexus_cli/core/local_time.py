@@ -56,7 +56,9 @@ def local_zone() -> str:
             return name
     if not (datetime.now().astimezone().utcoffset() or time.daylight):
         return "UTC"
-    raise NexusError("usage", "the time zone of this machine", "it has no name", "Give one: --zone Europe/Berlin")
+    raise NexusError(
+        "usage", "the time zone of this machine", "it has no name", "Add a zone, such as --zone Europe/Berlin"
+    )
 
 
 def _read_timezone() -> str:

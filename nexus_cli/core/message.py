@@ -79,7 +79,7 @@ class ToolCall:
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     raw: str = ""
-    """The original arguments if they were no JSON object; `arguments` is empty then."""
+    """The original arguments if they were not a JSON object; `arguments` is then empty."""
     is_wrapped: bool = field(default=False, metadata=UNSHOWN)
     """True if the model called the tool through `use_tool`, and every request has to show the call in this form."""
 
@@ -175,7 +175,7 @@ class ToolResult:
     denied: bool = False
     """True if permission or the person refused the call."""
     cites: str = ""
-    """Id of the drop of which this result is a recalled piece, else ""."""
+    """Id of the drop that this result is a recalled part of, else ""."""
     status: int | None = None
     """Exit status of a command."""
     ran: bool = True
@@ -194,7 +194,7 @@ class ToolResult:
     first_line: int | None = None
     """Line number in the file of the first line of `output` (0: one line precedes the text); null if it is no file."""
     file: str = ""
-    """Absolute path of the file whose text `output` is, else ""."""
+    """Absolute path of the file whose text is in `output`, else ""."""
     parts: tuple[FilePart, ...] = field(default=(), metadata=UNSHOWN)
     """The files that `output` shows if they are several, or one in several parts."""
     edits: tuple[FileEdit, ...] = field(default=(), metadata=UNSHOWN)

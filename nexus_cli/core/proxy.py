@@ -80,7 +80,7 @@ def _open_tunnel(plain: socket.socket, place: str, proxy: Proxy) -> None:
     answer = HTTPResponse(plain, method="CONNECT")
     answer.begin()
     if answer.status != HTTPStatus.OK:
-        raise ProxyError(f"the proxy {proxy.name} refused it: HTTP status {answer.status} {answer.reason}")
+        raise ProxyError(f"the proxy {proxy.name} refused the connection: HTTP status {answer.status} {answer.reason}")
 
 
 def open_connection(

@@ -167,5 +167,5 @@ def _plan_instructions(setup: ForeignSetup, places: Places, asked: _Asked) -> No
 
 def refuse_without_terminal() -> NexusError:
     """Return the error of an import that nobody can confirm."""
-    hint = "--yes makes the changes (yours stay where they differ), --dry-run shows them"
-    return NexusError("usage", "nothing was imported", "there is no terminal to ask at", hint)
+    hint = "--yes makes the changes (different values of yours stay), --dry-run shows them"
+    return NexusError("usage", "nothing was imported", "stdin is not a terminal", hint)

@@ -65,10 +65,12 @@ def copy_ledger(source: Ledger, target: Ledger, verify: Callable[[Ledger], None]
 def _refuse_wrong_target(db: Database) -> None:
     what = "the ledger cannot be copied"
     if not db.is_administrator():
-        raise NexusError("usage", what, "only the administrator of a server copies a ledger to it", "Ask them to")
+        raise NexusError(
+            "usage", what, "only the administrator of the server can copy a ledger to it", "Ask the administrator"
+        )
     full = [table for table in _TABLES if table not in ("calibrations", "counts") and db.one(f"SELECT 1 FROM {table}")]
     if full:
-        raise NexusError("usage", what, f"the target is not empty: it has {', '.join(full)}", "Name an empty one")
+        raise NexusError("usage", what, f"the target is not empty: it has {', '.join(full)}", "Name an empty ledger")
 
 
 class _Copy:

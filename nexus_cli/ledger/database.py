@@ -323,7 +323,7 @@ class Database:
                 retry_while_busy(lambda: self.connection.executescript("PRAGMA incremental_vacuum"))
                 self._empty_log()
             except sqlite3.DatabaseError as error:
-                raise ledger_error(error, "what was deleted is gone, but the file could not be made smaller") from error
+                raise ledger_error(error, "the data was deleted, but the file could not be made smaller") from error
 
     def _empty_log(self) -> None:
         """Empty the write-ahead log, so that nothing deleted is left in it; wait for processes that read."""

@@ -119,7 +119,7 @@ def check_version(connection: sqlite3.Connection, path: Path) -> int:
     found = schema.version(connection)
     connection.execute("COMMIT")
     if owner != schema.APPLICATION and tables:
-        why = "it is the database of another program"
+        why = "the database belongs to another program"
         raise NexusError("ledger", f"the ledger {path} cannot be opened", why, "Set NEXUS_HOME to another folder")
     if found > len(schema.STEPS):
         why = f"a newer nexus wrote it (schema {found}, this one knows {len(schema.STEPS)})"
@@ -148,7 +148,7 @@ def _connect_exclusively(path: Path, notices: list[str]) -> sqlite3.Connection:
         if primary_code(error) not in _BROKEN:
             raise
     aside = _set_aside(path)
-    notices.append(f"the ledger was damaged: it was set aside as {aside} and a new one was created")
+    notices.append(f"the ledger was damaged: nexus moved it to {aside} and created a new one")
     _make_private_file(path)
     return retry_while_busy(lambda: _create_or_upgrade(path))
 
@@ -165,7 +165,9 @@ def _create_or_upgrade(path: Path) -> sqlite3.Connection:
     ready = _connect_if_current(path)
     if ready is None:
         why = "its file system does not support write-ahead logging"
-        raise NexusError("ledger", f"the ledger {path} cannot be opened", why, "Set NEXUS_HOME to a folder on another")
+        raise NexusError(
+            "ledger", f"the ledger {path} cannot be opened", why, "Set NEXUS_HOME to a folder on another file system"
+        )
     return ready
 
 

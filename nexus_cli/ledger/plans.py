@@ -39,7 +39,9 @@ class PlanTable:
             if name:
                 self._db.lock(f"plan {name}")
             if name and self._db.one("SELECT 1 FROM plans WHERE name = ?", name):
-                raise NexusError("usage", f"schedule {name!r}", "there is one of this name", "Choose another name")
+                raise NexusError(
+                    "usage", f"schedule {name!r}", "a schedule with this name already exists", "Choose another name"
+                )
             key = self._db.run(
                 "INSERT INTO plans (prompt, name, options, cron, zone, missed, next_at, created)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

@@ -114,7 +114,7 @@ class PostgresDatabase(Database):
         deadline = time.monotonic() + PATIENCE
         while not self._try_lock(key):
             if time.monotonic() > deadline:
-                why = f"meanwhile another process has opened session {session}"
+                why = f"another process has opened session {session}"
                 self._ended = NexusError("ledger", "the connection to the ledger was lost", why, "Fork the session")
                 raise self._ended
             time.sleep(0.1)
@@ -207,8 +207,8 @@ class PostgresDatabase(Database):
                 if error.sqlstate == "25006":  # it only reads: a new connection may write again
                     self._server.close()
                 if is_unknown:
-                    why = "the connection was lost while it was committed, so it may have been recorded or not"
-                    raise LedgerAwayError(what, why, "Look before you repeat it") from error
+                    why = "the connection was lost during the commit, so the change may or may not be recorded"
+                    raise LedgerAwayError(what, why, "Check before you repeat it") from error
                 raise server_error(error, what, self._url) from error
             except BaseException:
                 self._rollback()

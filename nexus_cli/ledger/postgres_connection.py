@@ -63,8 +63,8 @@ _PLACEHOLDER = re.compile(r"\?(\d*)")
 _WHY = {
     "23503": ("its session was deleted or changed by another process", "Start a new session"),
     "23505": ("another process continued the session", "Fork it with `nexus sessions fork`"),
-    "25006": ("the server only reads", "Name the server that writes"),
-    "40P01": ("another process needed the same rows", "Try again"),
+    "25006": ("the server is read-only", "Use the primary server"),
+    "40P01": ("another process was using the same rows", "Try again"),
     "42501": ("this role may not do that there", "Ask its administrator"),
     "53100": ("the server's disk is full", "Free some space there"),
     "53300": ("the server has no connection left", "Try again, or raise its max_connections"),
@@ -191,7 +191,9 @@ def _set_up(connection: psycopg.Connection[Any], what: str) -> tuple[bool, tuple
         why = f"the server is PostgreSQL {info.server_version // 10_000}, {OLDEST} or newer is needed"
         raise NexusError("ledger", what, why, "Upgrade the server")
     if encoding != "UTF8":
-        raise NexusError("ledger", what, f"its encoding is {encoding}", "Make it with: createdb -E UTF8 NAME")
+        raise NexusError(
+            "ledger", what, f"its encoding is {encoding}", "Create the database with: createdb -E UTF8 NAME"
+        )
     for kind, loader in (("text", _TextLoader), ("numeric", _NumberLoader)):
         connection.adapters.register_loader(kind, loader)
     connection.adapters.register_dumper(str, _TextDumper)

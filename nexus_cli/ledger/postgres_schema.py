@@ -230,7 +230,7 @@ def prepare(db: PostgresDatabase) -> None:
         raise NexusError("ledger", f"the ledger {db.place} cannot be opened", why, "Upgrade nexus")
     if found and not db.is_administrator():
         why = f"an older nexus wrote it (schema {found}, today {len(schema.STEPS)})"
-        hint = "Its administrator upgrades it by any nexus command"
+        hint = "Its administrator upgrades it by running any nexus command"
         raise NexusError("ledger", f"the ledger {db.place} cannot be opened", why, hint)
     for _ in schema.STEPS:
         with db.write(alone=True):
@@ -267,5 +267,5 @@ def version(db: PostgresDatabase) -> int:
             return int(found[0])
     if not rows:
         return 0
-    why, hint = "it is the database of another program", "Make one of its own: createdb NAME"
+    why, hint = "the database belongs to another program", "Create a database for nexus: createdb NAME"
     raise NexusError("ledger", f"the ledger {db.place} cannot be opened", why, hint)

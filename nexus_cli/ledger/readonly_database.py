@@ -20,7 +20,7 @@ from nexus_cli.ledger.open_database import check_version
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 """SQLite's codes for a place that is read-only or full."""
 _NOTHING_IN_IT = ("it is empty, and cannot be initialized", "Free some space on its disk, and make its folder writable")
-_WRITABLE = "Make its folder writable, or copy it to one that is and set NEXUS_HOME"
+_WRITABLE = "Make its folder writable, or copy the folder to a writable place and set NEXUS_HOME"
 
 
 def is_unwritable(error: NexusError) -> bool:
@@ -61,7 +61,7 @@ class ReadOnlyDatabase(Database):
         except sqlite3.OperationalError as error:
             if primary_code(error) not in UNWRITABLE:
                 raise ledger_error(error, self._what) from error
-            why = "the newest changes are in a log beside it, which can only be read in a writable folder"
+            why = "the newest changes are in its write-ahead log, which can only be read in a writable folder"
             raise NexusError("ledger", self._what, why, _WRITABLE) from error
         except sqlite3.DatabaseError as error:
             raise ledger_error(error, self._what) from error
@@ -88,7 +88,7 @@ class ReadOnlyDatabase(Database):
 
     def _require_unchanged(self) -> None:
         if self._alone and _state(self._path) != self._state:
-            raise NexusError("ledger", self._what, "another program has written to it meanwhile", "Try again")
+            raise NexusError("ledger", self._what, "another program has written to it", "Try again")
 
 
 def open_readonly(path: Path) -> ReadOnlyDatabase:

@@ -234,4 +234,4 @@ def pick_request(requests: Sequence[T], step: int, named: str = "", hint: str = 
         return requests[step - 1]
     there = f"{len(requests)} {'request' if len(requests) == 1 else 'requests'}"
     why = f"this session has sent {there}, counted from 1" if requests else "this session has sent no request yet"
-    raise NexusError("usage", named or f"--step {step}", why, hint if requests else "Ask something first")
+    raise NexusError("usage", named or f"--step {step}", why, hint if requests else "Send a message first")

@@ -391,7 +391,7 @@ class RunTable:
             options = {**before.options, "paused": paused}
             if not before.has_ended and before.is_paused != paused:
                 if not self.is_own(before):
-                    why = f"it is a run of {before.principal}, who alone may pause it"
+                    why = f"it is a run of {before.principal}, and only they may pause it"
                     raise NexusError("usage", before.id, why, f"nexus runs cancel {before.id}")
                 self._db.run("UPDATE runs SET options = ?, updated = ? WHERE key = ?", _json(options), at, key)
                 self._db.notify()

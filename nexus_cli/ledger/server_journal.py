@@ -28,7 +28,7 @@ _LONG_WAIT, _SHORT_WAIT = 40.0, 3.0
 """Seconds to wait for an answer of the server: longer than its own limit of a statement; and until the person is told,
 or a turn ends without the answer."""
 _NOW = "waiting for the server, Ctrl+C stops"
-_LATER = "what is not saved yet is kept on this machine until the server answers"
+_LATER = "unsaved entries are kept on this machine until the server answers"
 
 
 @dataclass(eq=False)
@@ -161,7 +161,7 @@ class ServerJournal(SessionJournal):
                         return True
                     if time.monotonic() >= deadline:
                         self._take_back_starts(log)
-                        hint = "Resume the session when it answers"
+                        hint = "Resume the session when the server answers"
                         raise NexusError("ledger", away.what, f"{away.why}, for {self.wait:,.0f} s", hint) from away
                 has_waited = True
                 await asyncio.sleep(RETRY_SECONDS)

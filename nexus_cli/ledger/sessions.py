@@ -334,8 +334,12 @@ def check_name(db: Database, name: str, own: int = 0) -> str:
         title,
     )
     if other:
-        why = f"session {other[0]} has it" if other[1] == title else f"session {other[0]} has an id that begins with it"
-        raise NexusError("usage", f'the name "{title}" is taken', why, "Choose another")
+        why = (
+            f"session {other[0]} has it"
+            if other[1] == title
+            else f"session {other[0]} has an id that begins with this name"
+        )
+        raise NexusError("usage", f'the name "{title}" is taken', why, "Choose another name")
     return title
 
 

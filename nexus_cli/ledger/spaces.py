@@ -81,7 +81,7 @@ class SpaceTable:
         """
         name = check_name(name, "the name")
         if fold_name(name) in {fold_name(SELF), *([] if kind == AGENT else [AGENT_NAME])}:
-            raise NexusError("usage", f"the name {name}", "it stands for an agent", "Choose another name")
+            raise NexusError("usage", f"the name {name}", "it is reserved for an agent", "Choose another name")
         with self._db.write():
             self._db.lock("entities")
             found = self.find_entity(name)
@@ -95,7 +95,7 @@ class SpaceTable:
                 )
             elif found.kind != kind:
                 what = "an agent" if found.kind == AGENT else "a person"
-                raise NexusError("usage", f"the name {found.name}", f"it is that of {what}", "Choose another name")
+                raise NexusError("usage", f"the name {found.name}", f"{what} has this name", "Choose another name")
             elif options is not None:
                 self._db.run("UPDATE entities SET options = ? WHERE key = ?", json.dumps(dict(options)), found.key)
         made = self.find_entity(name)
@@ -110,7 +110,7 @@ class SpaceTable:
     def get_entity(self, key: int) -> Entity:
         row = self._db.one("SELECT key, name, kind, options FROM entities WHERE key = ?", key)
         if row is None:
-            raise NexusError("usage", f"ent-{key}", "there is nobody of this id")
+            raise NexusError("usage", f"ent-{key}", "no member has this id")
         return _entity(row)
 
     def own_role(self) -> str:
@@ -149,7 +149,9 @@ class SpaceTable:
         """Return the name of a new space; raise `NexusError("usage", ...)` if it is invalid or taken."""
         name = check_name(name, "the name of a space", colons=True)
         if self._db.one("SELECT 1 FROM spaces WHERE folded = ?", fold_name(name)):
-            raise NexusError("usage", f"the space {name}", "there is one of this name", "Choose another name")
+            raise NexusError(
+                "usage", f"the space {name}", "a space with this name already exists", "Choose another name"
+            )
         return name
 
     def join(self, space: Space, member: Entity) -> bool:
@@ -164,7 +166,9 @@ class SpaceTable:
     def _add_member(self, space: int, name: str, member: Entity) -> None:
         if member.kind == AGENT and not self.is_own(member):
             how = f"nexus space join {shlex.quote(name)} --as {shlex.quote(member.name)}"
-            raise NexusError("usage", f"the agent {member.name}", "it is somebody else's", f"They let it in: {how}")
+            raise NexusError(
+                "usage", f"the agent {member.name}", "it belongs to somebody else", f"Its owner adds it: {how}"
+            )
         self._db.run("INSERT INTO members (space, entity) VALUES (?, ?) ON CONFLICT DO NOTHING", space, member.key)
 
     def leave(self, space: Space, member: Entity) -> bool:
@@ -208,7 +212,7 @@ class SpaceTable:
             self._db.notify()
         changed = self.get_entity(agent.key)
         if changed.options.get(name) != value[name]:  # row-level security lets only its owner
-            raise NexusError("usage", what, "it is the agent of somebody else", hint)
+            raise NexusError("usage", what, "the agent belongs to somebody else", hint)
         return changed
 
     def get(self, key: int) -> Space:
@@ -278,9 +282,9 @@ class SpaceTable:
         """
         text = replace_surrogates(text).replace("\0", "\ufffd")
         if not text.strip():
-            raise NexusError("usage", "an empty message", "there is nothing to post", "Say something")
+            raise NexusError("usage", "an empty message", "there is nothing to post", "Type a message")
         if len(text) > LONGEST_MESSAGE:
-            why = f"it has {len(text):,} characters, and {LONGEST_MESSAGE:,} is the most"
+            why = f"it has {len(text):,} characters, and {LONGEST_MESSAGE:,} is the maximum"
             raise NexusError("usage", "the message is too long", why, "Put it into a file and name that")
         if reply_to is not None and self.message(reply_to, space) is None:
             raise NexusError("usage", f"msg-{reply_to}", f"there is no such message in {space.name}")

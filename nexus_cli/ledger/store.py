@@ -95,8 +95,8 @@ class Ledger:
             ledger = cls._on_server(place)
             if not ledger.writes:
                 ledger.close()
-                what, why = f"the ledger {shown_place(place)} cannot be opened", "the server only reads"
-                raise NexusError("ledger", what, why, "Name the server that writes")
+                what, why = f"the ledger {shown_place(place)} cannot be opened", "the server is read-only"
+                raise NexusError("ledger", what, why, "Use the primary server")
             return ledger
         connection = connect_memory() if place is None else connect(place, notices)
         return cls(Database(connection), place, notices)
@@ -405,7 +405,7 @@ class Ledger:
                 if one in self._locks and one not in held:
                     self._locks.pop(one).release()
             why = "another process is using " + (f"its worker {busy}" if busy != session else "it")
-            raise NexusError("usage", f"session {session} cannot be deleted", why, "End that one first")
+            raise NexusError("usage", f"session {session} cannot be deleted", why, "Stop that process first")
         return sum(self._delete(one) for one in reversed(every))
 
     def _delete(self, session: str) -> int:

@@ -87,7 +87,7 @@ class UnsavedCalls:
         except OSError as error:
             self.close(removes=True)
             why = error.strerror or error
-            self.warn(f"what is not saved yet cannot be kept on this machine ({why}): it is lost if nexus ends")
+            self.warn(f"unsaved entries cannot be kept on this machine ({why}): they are lost if nexus exits")
 
     def _create(self) -> None:
         self._path = private_dir(unsaved_folder()) / f"{self.session}-{os.urandom(4).hex()}.jsonl"
@@ -201,7 +201,7 @@ def _save_kept(db: Database, url: str, path: Path, *, is_locked: bool) -> list[s
         aside = path.rename(path.with_suffix(".refused"))
         return [f"what session {session} did while the ledger was away cannot be saved ({error}): see {aside}"]
     path.unlink()
-    return [f"session {session}: what it did while the ledger was away is saved now"] if len(lines) > 1 else []
+    return [f"session {session}: its work while the ledger was unreachable is now saved"] if len(lines) > 1 else []
 
 
 def _make_calls(db: Database, session: str, calls: Iterable[Mapping[str, Any]]) -> None:

@@ -221,7 +221,7 @@ class ServerHost:
         if state.failures > RESTARTS:
             if since < REST_SECONDS:
                 raise ServerError(
-                    "died", f"{state.last}; it failed {state.failures} times and is left alone for a minute"
+                    "died", f"{state.last}; it failed {state.failures} times and is not started again for a minute"
                 )
             state.failures = 0
         elif state.failures > 1:

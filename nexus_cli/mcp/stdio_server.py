@@ -60,7 +60,7 @@ class ServerProcess:
         """Return the last lines of stderr as an addition to an error, "" if there are none."""
         if self.errors:
             return f"; its last lines: {' | '.join(list(self.errors)[-3:])}"
-        return f"; on stdout it wrote what is no message: {self.stray}" if self.stray else ""
+        return f"; it wrote something else than a message to stdout: {self.stray}" if self.stray else ""
 
 
 @contextlib.asynccontextmanager

@@ -156,7 +156,7 @@ class CallPermission:
         """Raise `NexusError("config", ...)` if no sandbox works here. For `sandbox.backend = "required"`."""
         found = self.probe_backend()
         if found is not None and found.backend == "none":
-            hint = "`nexus doctor` says what is missing; `nexus config set sandbox.backend auto` runs without it"
+            hint = "`nexus doctor` shows what is missing; `nexus config set sandbox.backend auto` runs without it"
             raise NexusError("config", 'sandbox.backend is "required"', found.why, hint)
 
     def check_rules(self, level: str) -> None:
@@ -171,7 +171,7 @@ class CallPermission:
         unread = self._rules.unread_denials if self._rules is not None and level == ALL else ()
         if unread:
             where, _, why = unread[0].partition(": ")
-            hint = "Correct the rule (`nexus config edit`), or take another level than all"
+            hint = "Correct the rule (`nexus config edit`), or choose another level than all"
             raise NexusError("config", where, why, hint)
 
     def take_problems(self, level: str) -> list[str]:

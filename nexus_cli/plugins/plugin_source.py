@@ -31,7 +31,7 @@ def parse_source(text: str, cwd: Path) -> PluginSource:
         place = local if not _REMOTE.match(place) and os.path.exists(local) else place
         inner = os.path.normpath(found["inner"] or ".")
         if inner.startswith(("/", "..")) or place.startswith("-"):
-            raise NexusError("usage", one_line(text), "that is no folder in a repository", _HINT)
+            raise NexusError("usage", one_line(text), "not a folder in a repository", _HINT)
         return PluginSource(place, found["commit"], "" if inner == "." else inner)
     if _REMOTE.match(text) or text.endswith(".git"):
         why = "a repository needs a commit: a branch or tag may change what runs here"

@@ -31,7 +31,12 @@ def store_plugin(plugin: PluginFolder, source: PluginSource, keys: Iterable[str]
     accepted = {key: plugin.items[key].sha256 for key in keys}
     with _change_record() as known:
         if is_new and plugin.name in known:
-            raise NexusError("usage", f"plugin {plugin.name}", "there is one of this name", "Try nexus plugin list")
+            raise NexusError(
+                "usage",
+                f"plugin {plugin.name}",
+                "a plugin with this name is already installed",
+                "Try nexus plugin list",
+            )
         for left in plugins_root().glob(".*"):  # drafts of processes that were killed
             shutil.rmtree(left, ignore_errors=True)
         try:

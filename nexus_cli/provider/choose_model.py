@@ -50,8 +50,8 @@ def choose_model(
         raise NexusError(
             "config",
             "no model",
-            f"there are several keys: {found}",
-            f"Choose one: --model {usable}, NEXUS_MODEL=..., or nexus config set model ...",
+            f"several keys are set: {found}",
+            f"Choose a model: --model {usable}, NEXUS_MODEL=..., or nexus config set model ...",
         )
     found_servers = servers()
     if found_servers:
@@ -59,7 +59,7 @@ def choose_model(
         raise NexusError(
             "config",
             "no model",
-            f"there is no key, but a server was reached: {where}",
+            f"no key is set, but a local server answered: {where}",
             f"Use it: --model {found_servers[0].prefix.rstrip('/')}/NAME, or nexus config set model ...",
         )
     first = next(iter(settings.default_models), "OPENAI_API_KEY")

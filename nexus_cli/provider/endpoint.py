@@ -142,8 +142,8 @@ def read_env_address(provider: str, environ: Mapping[str, str]) -> EnvValue | No
         return None
     text = environ[name].strip()
     if not _is_address(text):
-        why = f"{name} is not an address: it must be complete, with http:// or https://"
-        raise ProviderError("config", why, "Correct it, or unset it")
+        why = f"{name} is not a complete URL with http:// or https://"
+        raise ProviderError("config", why, "Correct or unset the variable")
     return EnvValue(text, text == environ[name])
 
 
@@ -227,7 +227,7 @@ def resolve_endpoint(
     """
     provider = provider_of(model)
     if not provider:
-        raise ProviderError("usage", f"{model!r} names no known provider", HOW_TO_NAME)
+        raise ProviderError("usage", f"{model!r} is not from a known provider", HOW_TO_NAME)
     key_name, model = split_key_name(model)
     if provider in SUBSCRIPTIONS and not key:
         login = stored_name(provider, key_name)

@@ -96,7 +96,7 @@ def hint_for(kind: str, model: str, *, status: int | None = None, spent: bool = 
             return f"The {SUBSCRIPTIONS[provider]} subscription may not have {model}: `nexus model list`"
         if status == 403:
             key = stored_name(provider, split_key_name(model)[0])
-            return f"Check what the key in {key} may use, or choose another model"
+            return f"Check the permissions of the key in {key} may use, or choose another model"
         if provider == "bedrock":
             return "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, or AWS_BEARER_TOKEN_BEDROCK"
         return set_key_hint(provider, split_key_name(model)[0])
@@ -414,7 +414,9 @@ def to_provider_error(error: BaseException, *, model: str, started: bool = False
         )
     if package:
         why = f"{provider_of(model) or model} needs the package {package}, which is not installed"
-        return ProviderError("config", why, f"Install {package} where nexus is installed, or choose another model")
+        return ProviderError(
+            "config", why, f"Install {package} into nexus's Python environment, or choose another model"
+        )
     f = read_facts(error)
     kind, transient = _classify(f)
     spent = f.status == 402 or any(words.search(f.text) for words in PLAN)

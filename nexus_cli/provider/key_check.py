@@ -67,7 +67,7 @@ class KeyPrompt:
         if not refusal:
             return key, f"The key was not tried: {untried}." if untried else ""
         self._refused = key
-        again = "Paste another one, or the same again to store it." if self.left else "Nothing was stored."
+        again = "Paste another key, or this key again to store it." if self.left else "Nothing was stored."
         return "", f"{self._name} refuses this key: {refusal}. {again}"
 
 

@@ -56,9 +56,9 @@ def find_provider(text: str) -> str:
         names = (provider, shape.title, *KEY_VARIABLES[provider])
         if word in (name.casefold() for name in names) or OTHER_NAMES.get(word) == provider:
             return provider
-    hint = f"Known are {', '.join(LOGIN_NAMES)}; set the key of another one in the environment, as litellm names it"
+    hint = f"Known providers: {', '.join(LOGIN_NAMES)}. Other keys: set litellm's environment variable"
     if len(given) > LONGEST_NAME:
-        raise NexusError("usage", "unknown provider", "the name of a provider is expected, not its key", hint)
+        raise NexusError("usage", "unknown provider", "expected the name of a provider, not a key", hint)
     raise NexusError("usage", f'unknown provider "{given}"', "nexus cannot store its key", hint)
 
 

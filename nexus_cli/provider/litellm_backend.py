@@ -204,7 +204,7 @@ class LitellmBackend:
                     with _collection_off(), ahead.lead() if ahead is not None else nullcontext():
                         await self._open(line, request, where, info)
                 if line.is_web_page:
-                    why = "a web page came instead of an answer"
+                    why = "the server sent a web page instead of an answer"
                     raise ProviderError("provider", why, check_address_hint(where.provider))
                 if has_own_reasons(where):
                     reading.track_gemini_reasons(line.chunks)

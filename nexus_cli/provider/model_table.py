@@ -102,7 +102,7 @@ def price_tiers(entry: Mapping[str, Any]) -> tuple[PriceTier, ...]:
 FIRST_LINES = "{\n    "
 KEYS = re.compile(r'\n    "([^"\\]+)": ')
 DEFAULT_WINDOW = 128_000
-HOW_TO_NAME = "`nexus model list` shows names that work; a name is written PROVIDER/MODEL"
+HOW_TO_NAME = "`nexus model list` lists usable models; a name has the form PROVIDER/MODEL"
 TABLE = "model_prices_and_context_window_backup.json"
 CLAUDE_TO_4_5 = re.compile(r"(?:^|-)claude-(?:[34]|(?:sonnet|opus|haiku)-4)(?:-[0-5])?(?:-(?:sonnet|opus|haiku))?$")
 CLAUDE_WINDOW = 200_000
@@ -389,5 +389,5 @@ def check_model(name: str) -> None:
     """Raise `NexusError` of kind `usage` for a name without a known provider or a model."""
     provider, rest = provider_of(name), split_model_name(name)[1].strip()
     if not provider or not rest.strip("/"):
-        why = f"{name!r} names no known provider" if not provider else f"{name!r} names a provider and no model"
+        why = f"{name!r} is not from a known provider" if not provider else f"{name!r} has no model name"
         raise NexusError("usage", "unknown model", why, HOW_TO_NAME)

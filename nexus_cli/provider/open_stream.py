@@ -67,7 +67,7 @@ class OpenStream:
         self._plain = not hasattr(inner, "__aiter__")
         source: Any = self._wrapper if self._plain else inner
         if not hasattr(source, "__aiter__"):
-            raise ProviderError("provider", "the model's answer is no stream")
+            raise ProviderError("provider", "the model's answer is not a stream")
         response = getattr(inner, "response", None)
         if hasattr(response, "aclose"):
             self._responses.append(response)

@@ -58,7 +58,7 @@ def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | No
     main, *_ = read_conversations(ledger, session, settings)
     requests = main.requests
     if not requests:
-        raise NexusError("usage", f"session {session}", "it has not sent a request yet", "Ask something first")
+        raise NexusError("usage", f"session {session}", "it has not sent a request yet", "Send a message first")
     if step is None:
         missed = (asked for asked in reversed(requests) if _verdict(asked, main.facts(asked)).missed)
         asked = next(missed, requests[-1])

@@ -119,7 +119,7 @@ def _live_view(state: SessionState, request: RequestPlan) -> RequestView:
         drops += draft.drops
         notices = [*dict.fromkeys((*notices, *draft.notices)), change_notice(conversation.epoch, request.epoch)]
     elif engine.begins_epoch:
-        notices.append("the next request rewrites the window; this shows it as it was sent")
+        notices.append("the next request rewrites the window; this report shows the window before that")
     elif conversation.is_recorded:
         notices += prune_notice(state)
     _, bounds = dispatcher.in_force(engine)

@@ -64,7 +64,7 @@ def _find_id(call_id: str, known: Sequence[str]) -> str:
     found = [call_id] if call_id in known else [one for one in known if one.startswith(call_id)]
     if len(found) > 1:
         some = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
-        raise NexusError("usage", call_id, f"several calls begin so: {some}", "Give more of the id")
+        raise NexusError("usage", call_id, f"several calls begin with this id: {some}", "Give more of the id")
     return found[0] if found else ""
 
 

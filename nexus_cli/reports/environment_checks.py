@@ -174,7 +174,7 @@ def _server(url: str) -> Check:
         shared = ledger.db.one("SELECT count(*) FROM project_members")
         everything = ledger.db.is_administrator()
     latency = statistics.median(seconds) * 1000
-    sees = "everything (it is the administrator)" if everything else "its own sessions and what is shared with it"
+    sees = "everything (it is the administrator)" if everything else "its own and shared sessions"
     detail = f"{shown_place(url)}, PostgreSQL {str(version and version[0]).split()[0]}; this role sees {sees}; "
     detail += f"an answer takes {latency:.1f} ms" + ("" if ledger.writes else "; it only reads")
     hints = [f"{row[0]} is off there: a commit may be lost" for row in sure]
@@ -183,7 +183,7 @@ def _server(url: str) -> Check:
     if latency > SLOW_MS:
         hints.append("Every commit waits for several answers: a server nearer by is faster")
     if not ledger.writes:
-        hints.append("Name the server that writes")
+        hints.append("Use the primary server")
     return Check("ledger", "note" if hints else "ok", detail, "; ".join(hints))
 
 
@@ -395,7 +395,7 @@ def _instructions(settings: Settings, folder: Path) -> Check:
         layers = instruction_layers(folder, _is_denied(settings, folder))
     except NexusError as error:
         return Check("instructions", "broken", error.message, error.hint)
-    hint = "`nexus doctor --instructions` has their prices, and what they repeat"
+    hint = "`nexus doctor --instructions` shows their prices and repetitions"
     notices = [layer.notice for layer in layers if layer.notice]
     found = "; ".join([plural(len([layer for layer in layers if layer.text]), "file"), *notices])
     return Check("instructions", "note" if notices else "ok", found, hint)

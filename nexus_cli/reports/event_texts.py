@@ -217,7 +217,9 @@ def describe_failure(outcome: Outcome) -> str:
     if outcome.was_declined:
         return "Stopped. Type what to do instead, or /continue without it."
     if not outcome.has_failed:
-        return f"{outcome.error['message'].rstrip('.')}. The session continues by itself then; you can type meanwhile."
+        return (
+            f"{outcome.error['message'].rstrip('.')}. Then the session continues automatically; you can type meanwhile."
+        )
     hint = (
         use_slash_names(outcome.error.get("hint", "")).rstrip(".").removesuffix("; ask to continue")
     )  # see `Repl.feed`

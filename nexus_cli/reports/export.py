@@ -77,7 +77,12 @@ def _require_inside(folder: Path, target: Path) -> None:
     except ValueError:
         parts = (".",)
     if any(part.startswith(".") for part in parts):
-        raise NexusError("usage", str(target), "it is outside of the session's folder, or hidden", "Name a file there")
+        raise NexusError(
+            "usage",
+            str(target),
+            "the file is outside the session's folder, or hidden",
+            "Name a visible file in that folder",
+        )
 
 
 def save_export(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:

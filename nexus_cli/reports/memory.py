@@ -35,7 +35,7 @@ def search_facts(
 ) -> FactsReport:
     """Return the kept facts that fit `text`, the best first; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():
-        raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")
+        raise NexusError("usage", "nothing to search for", "the text is empty", "Give words to search for")
     found = ledger.facts.search(text, project, slots, HITS + 1)
     return facts_report(ledger, found[:HITS], here, more=len(found) > HITS, project=project, text=text, whole=True)
 

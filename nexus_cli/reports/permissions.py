@@ -21,7 +21,7 @@ _RUNS = {
 _RUNS_UNCONFINED = {
     **_RUNS,
     ASK: "reading inside the project; everything else needs approval",
-    AUTO: "the same as edit: without a sandbox every command needs approval",
+    AUTO: "like edit, because without a sandbox every command needs approval",
 }
 
 

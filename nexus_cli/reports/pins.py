@@ -30,7 +30,7 @@ def pins_report(state: SessionState) -> dict[str, Any]:
 def pins_text(value: Value, width: int) -> str:
     """List the pins, then the person's newest messages, which can be pinned by number."""
     messages, pins = value.get("messages") or (), value["pins"]
-    text = "Nothing is pinned. /pin TEXT pins words"
+    text = "Nothing is pinned. /pin TEXT pins a text"
     text += f", /pin {messages[-1]['entry']} your newest message." if messages else ", /pin NUMBER a message."
     if pins:
         text = f"{plural(len(pins), 'pin')}, {number(value['tokens'])} of {number(value['room'])} tokens."

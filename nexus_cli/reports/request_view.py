@@ -128,7 +128,7 @@ def recorded_view(
     holds = load_next_limits(log, found, options, settings)
     row, epoch = log.last_request(), log.current_epoch()
     if epoch is None:
-        raise NexusError("usage", f"session {found.id}", "it has not sent a request yet", "Ask something first")
+        raise NexusError("usage", f"session {found.id}", "it has not sent a request yet", "Send a message first")
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
     info = load_model_info(ledger, options.model or found.model, settings, log)

@@ -120,13 +120,15 @@ def stop_running(ledger: Ledger, session: str) -> LockOwner:
     info = ledger.session(session)
     owner = ledger.find_owners().get(info.id)
     if owner is None:
-        raise NexusError("usage", f"session {info.id}", "no process has it open", "nexus sessions list --running")
+        raise NexusError(
+            "usage", f"session {info.id}", "it is not open in any process", "nexus sessions list --running"
+        )
     if info.spawner:
         hint = f"/agents stop in session {info.spawner}, or nexus sessions stop {info.spawner}"
         raise NexusError("usage", f"session {info.id}", "it is a worker of another session", hint)
     if owner.command in SERVERS:
-        why = f"it is one of the sessions of nexus {owner.command} (process {owner.pid})"
+        why = f"it is a session of nexus {owner.command} (process {owner.pid})"
         raise NexusError("usage", f"session {info.id}", why, "Cancel its turn there")
     if not owner.is_here:
-        raise NexusError("usage", f"session {info.id}", "its process is on another machine or unknown", "End it there")
+        raise NexusError("usage", f"session {info.id}", "its process is on another machine or unknown", "Stop it there")
     return owner

@@ -322,7 +322,7 @@ def _parts(value: Value) -> Iterator[str]:
     yield f"{value['id']} {name_state(value)} · {name_origin(value)}"
     yield " · ".join(filter(None, _facts({**value, "cost_usd": None})))
     if value["broken_off"]:
-        yield f"No process works on it any more. To let it go on: nexus runs resume {value['id']}"
+        yield f"No process is executing this run. To continue it: nexus runs resume {value['id']}"
     if value["waits_for"] and not value["came"]:
         yield f"waits: {_name_wait(value)}"
         yield from filter(None, [_last_error(value)])

@@ -99,7 +99,7 @@ def show_session(ledger: Ledger, session: str) -> SessionReport:
 def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> SearchReport:
     """Return the newest entries that contain `text`; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():
-        raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")
+        raise NexusError("usage", "nothing to search for", "the text is empty", "Give words to search for")
     found = ledger.search(text, folder, limit)
     hits = cast("list[SearchHit]", [asdict(hit) for hit in found.hits])
     return {
@@ -194,7 +194,9 @@ def sessions_text(value: Value, width: int) -> str:
     left = " ".join(filter(None, (describe_more_sessions(value), left)))
     if not sessions:
         text = "No sessions here yet."
-        return "\n".join(filled(f"{text} {left or '`nexus sessions list --all` lists those of other folders.'}", width))
+        return "\n".join(
+            filled(f"{text} {left or '`nexus sessions list --all` lists the sessions of other folders.'}", width)
+        )
     rows, persons = [("id", "last used", "turns", "what")], len({s.get("person") for s in sessions})
     for s in sessions:
         what = s.get("name") or title_of(s.get("first_text")) or f"({s.get('recipe')})"

@@ -49,7 +49,7 @@ def check_guides(place: Path) -> list[str]:
     """
     files = [*_find_files(place)]
     if not files:
-        why = "there is no SKILL.md and no commands/NAME.md" if place.exists() else "it does not exist"
+        why = "no SKILL.md or commands/NAME.md found" if place.exists() else "it does not exist"
         raise NexusError("usage", f"nothing to check in {one_line(str(place))}", why)
     root = place if place.is_dir() else place.parent
     return [line for path in files for line in _check_file(path, one_line(str(path.relative_to(root))))]

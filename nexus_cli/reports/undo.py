@@ -25,7 +25,7 @@ LARGEST = 1 << 20
 MOST = 512 * 1024
 """Most characters of a diff."""
 
-UNSURE_QUESTION = "Take back also what is perhaps yours?"
+UNSURE_QUESTION = "Also revert changes that may be yours?"
 
 _KINDS = {"heads": "branch", "remotes": "branch", "tags": "tag", "notes": "notes"}
 
@@ -58,7 +58,7 @@ def undo_text(value: Value, width: int) -> str:
         lines += filled(f"HEAD was moved and stays at {_plain(after)}. To move it back:", width)
         lines += folded(moved["command"], width, "  ")
     if unsure:
-        lines += filled(f"{describe_unsure(unsure)} To take back: `nexus undo --all` or `nexus undo PATH`.", width)
+        lines += filled(f"{describe_unsure(unsure)} To revert them: `nexus undo --all` or `nexus undo PATH`.", width)
     for what in value["unfollowed"]:
         lines += filled(f"Not covered: {_plain(what)}", width)
     return "\n".join(lines)

@@ -80,7 +80,7 @@ MOST_MESSAGES = 1_000
 """Most messages in one answer."""
 STOP_SECONDS = 5.0
 """Seconds that a turn may take to stop."""
-TAKEN_BACK = "it was taken back by unqueue"
+TAKEN_BACK = "the message was removed by unqueue"
 STOPPING = "the server is stopping"
 ENDED = "this agent has ended"
 
@@ -275,7 +275,7 @@ class AgentDispatcher:
     async def steer(self, content: str) -> Acknowledged:
         """Say something to the running turn."""
         if not content.strip():
-            raise RpcError(INVALID_PARAMS, "content has no words")
+            raise RpcError(INVALID_PARAMS, "content has no text")
         if not self._works:
             raise RpcError(REFUSED, "no turn is running: use send")
         self.session.steer(content, source="client")
@@ -374,7 +374,7 @@ class AgentDispatcher:
     async def _reopen(self, options: Options) -> None:
         """Open the session of `options`: this one, or another one in its place."""
         if self._opened is None or self._works or self.session.busy:
-            raise NexusError("usage", "this agent", "a turn or a command runs", "Try again when it has ended")
+            raise NexusError("usage", "this agent", "a turn or command is running", "Try again when it has ended")
         await end_hooks(self.session, options.resume)
         self.session = self._opened(options, earlier=self.session)
         self.session.engine.control.listener = self.publish

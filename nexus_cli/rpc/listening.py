@@ -34,7 +34,7 @@ def bind_address(host: str, port: int) -> socket.socket:
             made.close()
             raise
     except UnicodeError as error:
-        raise NexusError("usage", f"--host {host[:80]!r}", "this cannot be the name of a host") from error
+        raise NexusError("usage", f"--host {host[:80]!r}", "not a valid host name") from error
     except OSError as error:
         raise _cannot_listen(f"{host} port {port}", error, "Choose another --port or --host") from error
     return made
@@ -83,7 +83,9 @@ def _remove_dead(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise NexusError("usage", f"socket {path}", "there is a file of another kind", "Choose another --socket")
+        raise NexusError(
+            "usage", f"socket {path}", "a file that is not a socket exists there", "Choose another --socket"
+        )
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
         probe.setblocking(False)  # a blocking connect would hang if too many already wait
         try:

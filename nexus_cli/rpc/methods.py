@@ -183,17 +183,17 @@ METHODS: Mapping[str, Method] = {
             "Make an agent: a session of its own.",
             (
                 Param("agent_id", "Letters, digits, '.', '_', '-', at most 64; without one it is made."),
-                Param("system_prompt", "The whole system text, in the place of that of nexus."),
+                Param("system_prompt", "The whole system text, instead of nexus's own."),
                 Param("model", "A litellm name or an alias; the server's without one."),
                 Param(
                     "allow",
                     "What runs without asking; more than the server allows is an error.",
                     _one_of(*LEVELS, *FORMER_NAMES.values()),
                 ),
-                Param("cwd", "Its working folder; without one that of `session`, else the server's."),
+                Param("cwd", "Working folder of the agent; default: the folder of `session`, else of the server."),
                 Param("recipe", "The recipe of the session."),
                 Param("session", "The session that it continues: an id or a name; without one it begins a new one."),
-                Param("limits", "Limits of each turn, which replace those of the settings.", _LIMITS),
+                Param("limits", "Limits of each turn, instead of the limits in the settings.", _LIMITS),
                 Param("effort", "The reasoning effort of the model.", _one_of(DEFAULT_EFFORT, *EFFORTS)),
             ),
             CreatedAgent,
@@ -202,9 +202,9 @@ METHODS: Mapping[str, Method] = {
         ),
         Method(
             "list_sessions",
-            "List the sessions in the ledger, the newest first, with those of `nexus ask` and of other programs.",
+            "List the sessions in the ledger, newest first, including sessions of `nexus ask` and other programs.",
             (
-                Param("cwd", "Those of this folder; without it those of all folders."),
+                Param("cwd", "Only sessions of this folder; default: all folders."),
                 Param("limit", "Sessions to return; 50 without it.", _number(1, MOST_MESSAGES)),
             ),
             SessionsReport,
@@ -240,8 +240,8 @@ METHODS: Mapping[str, Method] = {
         ),
         Method(
             "unqueue",
-            "Take back messages that no turn has used yet; a `send` that is taken back fails with -32003.",
-            (Param("content", "Only the newest one with these words; without it all of them."),),
+            "Remove messages that no turn has used yet; the `send` of a removed message fails with -32003.",
+            (Param("content", "Only the newest message with this text; default: all messages."),),
             UnqueuedTexts,
         ),
         Method("cancel", "Stop the running turn. Completed steps are kept."),
@@ -251,7 +251,7 @@ METHODS: Mapping[str, Method] = {
             (
                 Param("id", "The `id` of that event.", required=True),
                 Param("answer", "Allow it, also for the session, or not.", _one_of(*ANSWERS), required=True),
-                Param("words", "With `no`: what the model is told."),
+                Param("words", "With `no`: the reason for the model."),
             ),
             errors=(REFUSED,),
         ),
@@ -302,7 +302,7 @@ METHODS: Mapping[str, Method] = {
         Method("get_tokens", "Return the tokens of the window.", (), TokenUsage),
         Method(
             "get_context",
-            "Return what the next request holds, as `nexus context --json` does.",
+            "Return the content of the next request, as `nexus context --json` does.",
             (),
             ContextReport,
             (REFUSED,),
@@ -329,7 +329,7 @@ METHODS: Mapping[str, Method] = {
         ),
         Method(
             "worktree_diff",
-            "Return what was done in a worktree, as a patch that git apply takes.",
+            "Return the changes of a worktree as a patch for git apply.",
             (_WORKTREE, _FOLDER, Param("stat", "Count the changed lines of each file instead.", YES)),
             WorktreeDiff,
             (REFUSED,),
@@ -337,7 +337,7 @@ METHODS: Mapping[str, Method] = {
         ),
         Method(
             "worktree_apply",
-            "Bring what was done in a worktree to the project, by a three-way merge of each file.",
+            "Apply the changes of a worktree to the project, with a three-way merge of each file.",
             (_WORKTREE, _FOLDER),
             AppliedWorktree,
             (REFUSED,),

@@ -83,7 +83,7 @@ class AgentConfig:
     session: str = ""
     """The session that it continues; "" for a new one."""
     limits: Limits = field(default_factory=Limits)
-    """Limits of each turn, which replace those of the settings."""
+    """Limits of each turn, instead of the limits in the settings."""
     effort: str = ""
     strict: bool = False
     """True: a level above the pool's is an error; else the pool's applies."""
@@ -184,12 +184,14 @@ class AgentPool:
 
     def _free_id(self, wanted: str) -> str:
         if wanted and not AGENT_ID.fullmatch(wanted):
-            why = "it takes letters, digits, '.', '_' and '-', at most 64, and begins with a letter or a digit"
-            raise NexusError("usage", f"agent id {wanted[:80]!r}", why, "Choose another one")
+            why = "it must have at most 64 letters, digits, '.', '_' and '-', and begin with a letter or digit"
+            raise NexusError("usage", f"agent id {wanted[:80]!r}", why, "Choose another id")
         if wanted in self._agents:
-            raise InUseError(f"agent {wanted}", "there is one of this id", "Choose another id, or destroy it")
+            raise InUseError(
+                f"agent {wanted}", "an agent with this id already exists", "Choose another id, or destroy that agent"
+            )
         if len(self._agents) >= MOST_AGENTS:
-            raise NexusError("limit", "no further agent", f"there are {MOST_AGENTS}", "Destroy one")
+            raise NexusError("limit", "no further agent", f"the maximum is {MOST_AGENTS}", "Destroy an agent first")
         return wanted or f"agent-{secrets.token_hex(4)}"
 
     async def _make(self, name: str, config: AgentConfig, stays: ExitStack) -> Agent:
@@ -280,7 +282,7 @@ class AgentPool:
         name = next((agent.agent_id for agent in self.list() if agent.session.id == found.id), "")
         if name or ledger.is_locked(found.id):
             why = f"agent {name} works in it" if name else "a worker works in it"
-            raise InUseError(f"session {found.id} is open elsewhere", why, "Use that agent, or destroy it")
+            raise InUseError(f"session {found.id} is open elsewhere", why, "Use or destroy that agent")
         return found
 
     def _folder_of(self, resumed: SessionInfo | None) -> Path:

@@ -23,7 +23,7 @@ from nexus_cli.session.session import Session
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.server_results import TerminalCall
 
-ELSEWHERE = "it does not work over --connect"
+ELSEWHERE = "not available over --connect"
 CHOICE_SECONDS = 600.0
 """Seconds that a command waits for the choice of a client, which may have left."""
 

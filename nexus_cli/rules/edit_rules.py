@@ -10,7 +10,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.tool import Tool
 from nexus_cli.rules.rule_set import DECISIONS, Decision, RuleSet, parse_rule, rules_key
 
-LISTED = "`nexus rules list` and /permissions show those in force"
+LISTED = "`nexus rules list` and /permissions list the active rules"
 
 
 def add_rule(typed: str, tools: Mapping[str, Tool], folder: str = "") -> bool:

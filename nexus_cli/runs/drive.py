@@ -159,8 +159,8 @@ class RunDriver:
         """The folder of the project."""
         folder = Path(self.run.options.get("folder") or Path.home())
         if not folder.is_dir():
-            why = "there is no such folder any more"
-            raise NexusError("usage", f"folder {folder}", why, "Restore it, or start the work elsewhere")
+            why = "the folder no longer exists"
+            raise NexusError("usage", f"folder {folder}", why, "Restore the folder, or start the work elsewhere")
         return folder
 
     def end_after_step(self) -> None:

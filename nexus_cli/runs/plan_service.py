@@ -88,7 +88,7 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
         read_source(find_source(project_root(Path(options["folder"]))))
     options["allow"] = check_level(str(options.get("allow") or ASK), settings)
     if options.get("until") and options["allow"] not in UNASKED and not options.get("rules"):
-        why = f"no command runs at level {options['allow']} where nobody watches"
+        why = f"unattended runs at level {options['allow']} cannot run commands"
         raise NexusError("usage", f"--until {options['until'][:80]!r}", why, "Add --allow auto")
     recipe_for(options["recipe"], Path(options["folder"]))
     return ledger.plans.add(
@@ -116,14 +116,14 @@ def check_rules(rules: Iterable[str]) -> None:
         try:
             parse_rule("allow", rule, rule_tools())
         except ValueError as error:
-            raise NexusError("usage", f"--rule {rule[:80]!r}", str(error), "nexus docs rules") from None
+            raise NexusError("usage", f"--rule {rule[:80]!r}", str(error), "See nexus docs rules") from None
 
 
 def check_level(level: str, settings: RunSettings) -> str:
     """Return a level of unattended runs; raise `NexusError("usage", ...)` for one above the person's settings."""
     level = require_level(level, "--allow")
     if LEVELS.index(level) > LEVELS.index(settings.allow):
-        why = f"where nobody watches your settings allow {settings.allow} at most"
+        why = f"your settings allow unattended runs at most level {settings.allow}"
         raise NexusError("usage", f"--allow {level}", why, f"nexus config set runs.allow {level}")
     return level
 
@@ -131,7 +131,7 @@ def check_level(level: str, settings: RunSettings) -> str:
 def _check_plan_name(text: str) -> str:
     name = check_name(text, "plan")
     if parse_key(name, "plan") is not None:
-        raise NexusError("usage", f"schedule {name!r}", "a name that looks like an id", "Choose another name")
+        raise NexusError("usage", f"schedule {name!r}", "the name looks like an id", "Choose another name")
     return name
 
 
@@ -358,8 +358,10 @@ class PlanService(Plans):
         time = first_time(ledger.runs.now(), cron=new.cron)
         second = CronTimes.of(time.cron, time.zone).next_after(time.next_at)
         if second is not None and second - time.next_at < LEAST_SECONDS:
-            why = f"it comes every {format_duration(second - time.next_at)}"
-            raise NexusError("usage", f"cron {new.cron!r}", why, f"At most every {format_duration(LEAST_SECONDS)}")
+            why = f"it runs every {format_duration(second - time.next_at)}"
+            raise NexusError(
+                "usage", f"cron {new.cron!r}", why, f"The shortest interval is {format_duration(LEAST_SECONDS)}"
+            )
 
     def _not_soon(self, ledger: Ledger, new: NewPlan) -> NewPlan:
         """Let a recurring plan of unattended work leave out the next minutes, and refuse a single time in them: plans
@@ -369,7 +371,7 @@ class PlanService(Plans):
             return new
         if not new.cron and first_time(now, at=new.at, within=new.within).next_at < now + LEAST_SECONDS:
             why = f"it is less than {format_duration(LEAST_SECONDS)} ahead"
-            raise NexusError("usage", "the schedule", why, "Do it now, or later: nobody watches this work")
+            raise NexusError("usage", "the schedule", why, "Do the work now, or schedule it later")
         return replace(new, after=LEAST_SECONDS)
 
     def _remove(self, ledger: Ledger, name: str) -> ToolResult:
@@ -377,7 +379,7 @@ class PlanService(Plans):
         if plan.options.get("by") != AGENT or plan.id not in {one["id"] for one in self._own_plans(ledger)}:
             raise NexusError("usage", plan.id, "the person made it, or it is of another project", "They can remove it")
         ledger.plans.remove(plan.key)
-        return ToolResult(f"{plan.id} is removed")
+        return ToolResult(f"{plan.id} was removed")
 
     def _own_plans(self, ledger: Ledger) -> list[ScheduleObject]:
         here, now = ledger.project_of(self._session.folder), ledger.runs.now()

@@ -70,7 +70,7 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
         schedule = CronTimes.of(cron, name)
         found = schedule.next_after(now)
         if found is None:
-            why = f"it has no time within {MOST_YEARS} years"
+            why = f"no matching time within {MOST_YEARS} years"
             raise NexusError("usage", f"--cron {cron!r}", why, f"Fields: {FIELDS}")
         return PlanTime(found, schedule.expression, name)
     try:
@@ -82,10 +82,10 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
 def _near(at: float, now: float, text: str) -> float:
     """Return `moment`; raise `NexusError` if it is past or too far ahead."""
     if at <= now:
-        raise NexusError("usage", f"--at {text[:80]!r}", "it is past", "Give a time to come")
+        raise NexusError("usage", f"--at {text[:80]!r}", "the time is in the past", "Give a future time")
     if at > now + MOST_DAYS * 86400:
         why = f"it is more than {MOST_YEARS} years ahead"
-        raise NexusError("usage", f"the time {text[:80]!r}", why, "Give an earlier one")
+        raise NexusError("usage", f"the time {text[:80]!r}", why, "Give an earlier time")
     return at
 
 

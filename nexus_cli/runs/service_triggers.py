@@ -122,7 +122,9 @@ def _read_secret(values: Mapping[str, Any]) -> str:
     """Return the secret that a service names, "" if it names none; raise `NexusError` for one that does not exist."""
     name = str(values.get("secret", ""))
     if values.get("sender") and values.get("token_header"):
-        raise NexusError("config", "sender and token_header", "a sender has headers of its own", "Omit one of them")
+        raise NexusError(
+            "config", "sender and token_header", "a sender already defines its headers", "Omit one of them"
+        )
     if name and not (secret := read_secret(name)):
         raise NexusError("config", name, f"it is neither set nor stored (nexus login {name})")
     return secret if name else ""

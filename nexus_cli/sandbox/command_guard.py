@@ -110,7 +110,7 @@ class CommandGuard:
                 "down or newer, stay as commands leave them"
             )
         if links := [path.removeprefix(f"{project}/") for path in self.snapshot.links_out()]:
-            lines.append(f"links out of the project, to what is not guarded: {', '.join(links[:3])}")
+            lines.append(f"links out of the project, to unprotected files: {', '.join(links[:3])}")
         new = [line for line in lines if (project, line) not in _told_of]
         _told_of.update((project, line) for line in new)
         return new
@@ -137,7 +137,7 @@ def _writes(folder: Path) -> Iterator[None]:
     except OSError as error:
         otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of that folder"
         why = f"nexus cannot write {folder}: {error.strerror or error}. {write_failure_hint(error, otherwise)}"
-        raise UncheckedError(f"{why}: without it no command that may write is started") from error
+        raise UncheckedError(f"{why}: until then commands that may write are not started") from error
 
 
 def _look(
@@ -227,6 +227,6 @@ def _lines(told: Iterable[RestoredPath], project: str) -> list[str]:
 def _describe_failure(project: str, error: Exception) -> str:
     why = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
     return (
-        f"NOT CHECKED: what the last command did to hooks, instructions and the like in {project} could not be "
+        f"NOT CHECKED: changes of the last command to hooks, instructions and similar files in {project} could not be "
         f"compared ({why}). No command starts there before it is; do not run git there"
     )

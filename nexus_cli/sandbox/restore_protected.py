@@ -32,7 +32,7 @@ from nexus_cli.tree.real_tree import RealTree
 
 REPOSITORY = "new repository: git there runs programs that its configuration or hooks name"
 REBASE = "a rebase that runs programs (exec) when it continues"
-GONE = "is gone; nexus undo brings a removed repository back, one that was moved out of the project is not guarded"
+GONE = "is gone; nexus undo restores a removed repository, but not one that was moved out of the project"
 UNREAD = "cannot be read: repositories that it links to were not checked"
 _MOST_SEARCHED = 100_000
 """Most files and folders that are searched for a git folder that was moved."""

@@ -185,7 +185,7 @@ def discover() -> Mapping[str, Contributor]:
     for module in pkgutil.iter_modules([str(Path(__file__).with_name(FOLDER))]):
         for contributor in importlib.import_module(f"{__package__}.{FOLDER}.{module.name}").CONTRIBUTORS:
             if contributor.id in found:
-                why = f"another one is called {contributor.id} too"
+                why = f"another contributor is also called {contributor.id}"
                 raise NexusError("config", f"contributor {module.name}", why, "Rename one of them")
             found[contributor.id] = contributor
     if python_plugins():

@@ -115,7 +115,9 @@ class SectionReader:
                 self.hung[name] = task
             if name in self.values:
                 values[name] = self.values[name]
-                notices.append(f"context section {name} is as it was read before: {_failure(task)}")
+                notices.append(
+                    f"context section {name} could not be read again; the previous content is used: {_failure(task)}"
+                )
             else:
                 skipped[name] = _failure(task)
                 self.missing |= {name} & required

@@ -75,18 +75,18 @@ def read_project_recipe(text: str, where: str) -> dict[str, Any]:
     _only(where, "", table, KEYS)
     for key in WIDENING:
         if key in table:
-            raise NexusError("config", where, f"a project's recipe cannot set {key}", "Take it out")
+            raise NexusError("config", where, f"a project's recipe cannot set {key}", "Remove it")
     made = read_recipe(text, where, lambda name: None)
     for key, factor in made["multipliers"].items():
         kept = key.partition(".")[0] in KEPT
         if factor < 1 if kept else factor > 1:
             verb = "lower" if kept else "raise"
             why = f"a project's recipe cannot {verb} multipliers.{one_line(key)}"
-            raise NexusError("config", where, why, "Take it out")
+            raise NexusError("config", where, why, "Remove it")
     budget = made["section_budget"]
     if budget is not None and budget < LEAST_BUDGET:
         why = f"a project's recipe cannot set section_budget below {LEAST_BUDGET}"
-        raise NexusError("config", where, why, "Give more, or take it out")
+        raise NexusError("config", where, why, "Increase it, or remove it")
     return made
 
 
@@ -127,7 +127,12 @@ def _text(where: str, key: str, value: Any, beside: Beside) -> str:
         _expect(where, f"{key}.file", bool(FILE.fullmatch(named)), "the name of an .md or .txt file beside the recipe")
         value = beside(named)
         if value is None:
-            raise NexusError("config", where, f"{key}: there is no file {named} beside it", "Add it, or name another")
+            raise NexusError(
+                "config",
+                where,
+                f"{key}: there is no file {named} next to the recipe",
+                "Add it, or name another file",
+            )
     _expect(where, key, isinstance(value, str) and bool(value.strip()), 'a text, or { file = "NAME.md" }')
     return str(value).strip()
 

@@ -174,7 +174,7 @@ def read_guide(skill: Skill) -> str:
     """Return the guide as written, without front matter; raise `NexusError("config", ...)` if that fails."""
     found = _read(skill.source, skill.path, LIMIT)
     if found is None:
-        raise NexusError("config", skill.path, "is not there any more", "`nexus skill list` shows what is")
+        raise NexusError("config", skill.path, "is not there any more", "`nexus skill list` lists the skills")
     return read_front_matter(found.text).text.strip("\n")
 
 

@@ -74,7 +74,7 @@ class AnswerSchema:
         """Parse a schema. Raises `NexusError("usage", ...)`, which calls it `named`, if it cannot be used."""
         if len(text.encode("utf-8", "replace")) > MOST_BYTES:
             why = f"a schema is part of the request and may have at most {MOST_BYTES // 1024} KiB"
-            raise NexusError("usage", named, why, "Remove what no answer needs")
+            raise NexusError("usage", named, why, "Remove unneeded parts")
         try:
             self.schema: Any = parse_json(text)
             if not isinstance(self.schema, Mapping | bool):
@@ -219,7 +219,7 @@ def _check_references(resource: SchemaResource, resolver: Any) -> None:
             resolver.lookup(reference)
         except (Unresolvable, NoSuchAnchor):
             what = f"the schema refers to {cut_at_word(one_line(reference), LONGEST)!r}"
-            why = "it has no such part, and nothing is fetched"
+            why = "no such definition exists, and nexus does not download schemas"
             raise NexusError("usage", what, why, "Put the definition into the schema, under $defs") from None
     for part in resource.subresources():
         _check_references(part, resolver.in_subresource(part))

@@ -134,7 +134,7 @@ def refuse_while_busy(session: Session) -> None:
         why = f"{', '.join(busy)} {'works' if len(busy) == 1 else 'work'} for it in the background"
         raise NexusError("usage", "the session cannot be left", why, "Wait, or stop them: /agents stop NAME")
     if session.jobs is not None and (left := session.jobs.running()):
-        why = f"{', '.join(left)} {'runs' if len(left) == 1 else 'run'} in the background and would end with it"
+        why = f"{', '.join(left)} {'runs' if len(left) == 1 else 'run'} in the background and would be stopped"
         raise NexusError("usage", "the session cannot be left", why, f"/jobs stop {left[0]}")
 
 
@@ -187,7 +187,7 @@ def _open(
     info = _load_first_info(ledger, name, settings, recipe, options, found, notices)
     if not info.tools and not options.no_tools:
         options = replace(options, no_tools=True)
-        notices.append(f"{info.name} takes no tools: it can only answer in words")
+        notices.append(f"{info.name} does not support tools: it can only answer with text")
     if notice := effort_notice(info.name, options.effort):
         notices.append(notice)
     if found and found.worktree not in ("", options.worktree):

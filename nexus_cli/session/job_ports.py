@@ -211,7 +211,9 @@ class JobPorts:
             if not asks and state.engine.control.running:
                 return  # the step asks at its end
             if not asks:
-                line = f"{job} listens on port {port.listener.port}: /jobs open {job} lets your browser reach it"
+                line = (
+                    f"{job} listens on port {port.listener.port}: /jobs open {job} makes it available to your browser"
+                )
                 state.engine.control.emit_aside(Notice(line, warning=False))
                 port.why = f"/jobs open {job} forwards it"
                 return

@@ -30,7 +30,7 @@ def open_ledger(options: Options, notices: list[str]) -> Ledger:
         if not needs_ledger(options):
             return open_instead(error, notices)
         ledger = Ledger.open_for_reading(ledger_place())
-        notices.append(f"{error.message}; what follows is kept in memory and lost when it ends")
+        notices.append(f"{error.message}; later messages are kept in memory and lost when the session ends")
         return ledger
     notices.extend(ledger.notices)
     return ledger
@@ -53,7 +53,7 @@ def needs_ledger(options: Options) -> bool:
 
 def open_instead(error: NexusError, notices: list[str]) -> Ledger:
     """Open the ledger in memory of a session whose own cannot be used."""
-    notices.append(f"{error.message}; this session is kept in memory and lost when it ends")
+    notices.append(f"{error.message}; the session is kept in memory and lost when it ends")
     return Ledger.open(None)
 
 
@@ -81,7 +81,7 @@ def lock_session(ledger: Ledger, session: SessionInfo) -> None:
         raise InUseError(
             f"session {named} is open elsewhere",
             "another process is working in it",
-            f"Wait for it, or make a copy: nexus sessions fork {named}",
+            f"Wait for that process, or make a copy: nexus sessions fork {named}",
         )
 
 

@@ -21,7 +21,7 @@ NOT_TRUSTED: Mapping[State, str] = {
     "untrusted": "it belongs to this project, which is not trusted",
 }
 """Reasons for ignoring a recipe of the project, by its trust state."""
-TRUST = "`nexus trust` shows what it holds and enables it"
+TRUST = "`nexus trust` shows its content and enables it"
 
 
 def folders() -> list[Path]:
@@ -64,7 +64,7 @@ def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tupl
     except NexusError as error:
         why = f"the session has the limits of its recipe: {error.message}"
         hint = "Continue in another recipe: --recipe ask"
-        hint = f"{TRUST}; or continue in another recipe: --recipe ask" if error.hint == TRUST else hint
+        hint = f"{TRUST}; or continue with another recipe: --recipe ask" if error.hint == TRUST else hint
         raise NexusError(error.kind, f"session {found.id} cannot continue", why, hint) from error
 
 

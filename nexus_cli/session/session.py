@@ -136,8 +136,10 @@ class Session:
     def refuse_to_leave(self) -> None:
         """Raise `NexusError("ledger", ...)` if leaving the session would lose it."""
         if self.ledger is not None and self.ledger.is_kept and not self.saved:
-            why = "its ledger cannot be written, so that it lives in this process alone"
-            raise NexusError("ledger", f"session {self.id} cannot be left", why, "/export keeps a copy; then /exit")
+            why = "its ledger cannot be written, so it exists only in this process"
+            raise NexusError(
+                "ledger", f"session {self.id} cannot be left", why, "Save a copy with /export, then use /exit"
+            )
 
     def inherit_from(self, other: Session) -> None:
         """Copy what waits for the next message, and the sandbox probe, from the previous session."""

@@ -107,7 +107,7 @@ class SessionServers(ServerTools):
         if entry is None:
             return ToolResult(error=f"there is no MCP server {server} any more", ran=False)
         if entry.source in ("project", "plugin") and await self._is_changed(entry):
-            why = "it, or a file that its command names, has changed since it was trusted: nexus trust"
+            why = "the server, or a file that its command names, changed since you trusted it: run nexus trust"
             self._tell(f"MCP server {server}: {why}")
             return ToolResult(error=f"MCP server {server} is not used: {why}", ran=False)
         questions: PersonQuestions | None = context.services.get(PersonQuestions)

@@ -85,7 +85,7 @@ class UntilRounds(Continuation):
         state, (call, tool) = self._state, self._call()
         spending = state.engine.spending
         limits = describe_limits(state.dispatcher.limits, is_chat=spending.is_chat or spending.is_served)
-        line = f"works until `{one_line(self._command)}` exits 0: {limits}"
+        line = f"working until `{one_line(self._command)}` exits 0: {limits}"
         state.engine.emit(event.Notice(line, warning=False))
         decision = await state.dispatcher.permit(CheckedCall(tool, call.arguments, {}, call))
         if decision.result is not None:

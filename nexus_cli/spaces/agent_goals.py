@@ -34,7 +34,7 @@ def add_goal(
     text = " ".join(text.replace("\0", " ").split())
     if not text or len(text) > LONGEST_GOAL:
         why = f"it has {len(text):,} characters, at most {LONGEST_GOAL}" if text else "its text is missing"
-        raise NexusError("usage", "the goal", why, "Say it in a sentence")
+        raise NexusError("usage", "the goal", why, "Use one sentence")
 
     def change(found: Entity) -> list[AgentGoal]:
         goals = found.goals

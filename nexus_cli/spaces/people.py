@@ -33,7 +33,7 @@ def own_name(ledger: Ledger, settings: Settings) -> str:
     for found in (_git_name, _login_name):
         if name := _as_name(found()):
             return name
-    raise NexusError("config", "your name in spaces", "neither git nor the login gives one", _HINT)
+    raise NexusError("config", "your name in spaces", "git and the login have no name", _HINT)
 
 
 def _git_name() -> str:
@@ -97,7 +97,7 @@ def find_agent(ledger: Ledger, settings: Settings, name: str, folder: Path) -> E
         raise NexusError("usage", f"agent {name[:LONGEST_NAME]!r}", "no agent has this name", hint)
     agent = make_member(ledger, settings, name, folder, {}, agent=True)
     if not ledger.spaces.is_own(agent):
-        raise NexusError("usage", f"agent {agent.name}", "this agent is somebody else's", "Name one of your own")
+        raise NexusError("usage", f"agent {agent.name}", "this agent is somebody else's", "Name your own agent")
     return agent
 
 

@@ -16,7 +16,7 @@ from nexus_cli.text.cells import cells, cut, one_line, wrap
 TRIES = 5
 """Unclear answers after which a question is closed."""
 OR_WORDS = "or type what to do instead"
-OR_OWN_WORDS = "or your own words"
+OR_OWN_WORDS = "or your own answer"
 ESCAPE = "Esc stop"
 DRAFT_FIRST = "send or clear your draft to answer"
 """Shown instead of `ESCAPE` while a draft blocks the question."""

@@ -151,7 +151,7 @@ _TRIM = 100_000_000
 """Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
 KILLED_SINCE = "nexus was killed in it, so that all changes since are counted as its own"
 NOT_NOTED = "this step cannot be written down"
-KILLED = "the process was killed while this ran, and what it had looked at is lost"
+KILLED = "nexus was killed during this command, and its record of the files is lost"
 TOO_MANY = f"more than {MOST:,} files, or a look takes longer than {WALK_SECONDS:.0f} s: new ones are not followed"
 
 

@@ -30,7 +30,7 @@ def disk_errors(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         hint = "Wait a moment" if isinstance(error, TimeoutError) else "Check the permissions"
-        hint = f"{write_failure_hint(error, hint)}; then repeat it"
+        hint = f"{write_failure_hint(error, hint)}; then repeat the command"
         raise NexusError("internal", what, f"{error.strerror or error}".lower(), hint) from error
 
 

@@ -115,7 +115,7 @@ def list_files(git: Git) -> ProjectFiles:
     entries = [entry.partition(b"\t")[::2] for entry in staged]
     if odd := next((path for _, path in entries if not {b"", b".", b".."}.isdisjoint(path.split(b"/"))), b""):
         # Git does not write such an index, but reads one that came with a downloaded folder.
-        raise GitError(f"the index names a file outside the project: {os.fsdecode(odd)}")
+        raise GitError(f"the index refers to a file outside the project: {os.fsdecode(odd)}")
     others = git.run(*_tell_cases_apart(git.cwd), "ls-files", "-o", "--exclude-standard", "-z").split(b"\0")[:-1]
     return ProjectFiles(
         tuple(staged),

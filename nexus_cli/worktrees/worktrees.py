@@ -135,7 +135,7 @@ def check_name(name: str) -> None:
     elif not _NAME.fullmatch(name):
         why = "it has letters, digits, dots, dashes and underscores, and begins with a letter or digit"
     elif ".." in name or name.endswith((".", ".lock")):
-        why = "git allows no such branch"
+        why = "git does not allow this branch name"
     if why:
         raise NexusError("usage", f"no worktree '{shown}'", why, "Choose another name")
 
@@ -186,7 +186,7 @@ def _make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, 
     if record is not None and record.base:
         kept = _delete(record, with_branch=False)
         branch = f"; {_tell_kept(kept, 'has its published commits')}" if kept else ""
-        notices.append(f"the folder of worktree {name} was deleted: it is created again{branch}")
+        notices.append(f"the folder of worktree {name} was deleted: nexus created it again{branch}")
     try:
         record, more = fill_worktree(prepare_record(folder, name, source), source)
     except BaseException:
@@ -352,7 +352,7 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
             state = inspect_worktree(record)
             built = state.built
         except GitError as error:
-            hint = "Check its contents; --force removes it"
+            hint = "Check its contents, or remove it with --force"
             raise NexusError("usage", f"worktree {record.name} stays", str(error), hint) from error
         why = _describe_unapplied(record, state)
         if why:
@@ -454,7 +454,7 @@ def _change_worktrees(folder: Path) -> Iterator[None]:
     try:
         lock = FileLock.wait_for(folder / ".making.lock", WAIT)
     except TimeoutError as error:
-        why = "another process is making or removing one"
+        why = "another process is creating or removing a worktree"
         raise NexusError("usage", "no worktree", why, "Try again later") from error
     with lock:
         yield

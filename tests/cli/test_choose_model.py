@@ -178,7 +178,7 @@ def test_a_server_at_a_documented_address_counts_like_one_on_its_usual_port(nexu
             )
             assert base in check["detail"]
             refused = nexus("ask", "hi", env={variable: base}).stderr.decode()
-            assert f"--model {provider}/NAME" in refused and "a server was reached" in refused
+            assert f"--model {provider}/NAME" in refused and "a local server answered" in refused
 
 
 @pytest.mark.matrix
@@ -208,7 +208,7 @@ def test_model_show_tells_all_that_is_known(nexus: Run, config: Path) -> None:
     unknown = nexus("model", "show", "openai/not-in-any-table").stdout.decode()
     assert "128,000?" in unknown and "unknown" in unknown
     nobody = nexus("model", "show", "not-a-model-at-all")
-    assert nobody.returncode == 2 and b"names no known provider" in nobody.stderr
+    assert nobody.returncode == 2 and b"is not from a known provider" in nobody.stderr
 
 
 def test_model_use_writes_the_personal_setting(nexus: Run, config: Path) -> None:

@@ -102,7 +102,8 @@ def blocks(topic: str, language: str = "") -> list[str]:
 
 def commands_in(text: str) -> list[list[str]]:
     """The words behind `nexus` of each command in code."""
-    code = [*re.findall(r"`([^`\n]+)`", text), *re.findall(r"^(?:\$ )?(nexus .*)", text, re.MULTILINE)]
+    fenced = "".join(re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    code = [*re.findall(r"`([^`\n]+)`", text), *re.findall(r"^(?:\$ )?(nexus .*)", fenced, re.MULTILINE)]
     quoted = r"'[^']*'|\"[^\"]*\""
     lines = [re.split(r"[|<>#]", re.sub(quoted, "TEXT", one))[0].split() for one in code if one.startswith("nexus ")]
     return [words[1:] for words in lines]
@@ -140,7 +141,7 @@ def test_every_command_option_and_setting_that_a_page_names_exists(topic: str) -
 
 
 def test_a_wrong_command_on_a_page_would_be_found() -> None:
-    found = commands_in("`nexus sessions lst` and\nnexus drops show d3 --rang 1 > file\n`nexus ask --json x`")
+    found = commands_in("`nexus sessions lst`\n```sh\nnexus drops show d3 --rang 1 > file\n```\n`nexus ask --json x`")
     assert [unknown_words(words) for words in found] == [["lst"], [], ["--rang"]]
 
 

@@ -278,7 +278,7 @@ def test_a_refused_key_that_is_given_again_is_stored(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("nexus_cli.provider.key_check.check_key", lambda *asked: ("no list of models here", ""))
     person = Person(["openai", key, key, "", ""])
     person.start({})
-    assert "the same again to store it" in " ".join(person.text.split())
+    assert "this key again to store it" in " ".join(person.text.split())
     assert stored_key("OPENAI_API_KEY") == key
 
 

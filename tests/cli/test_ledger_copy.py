@@ -140,7 +140,7 @@ def test_a_ledger_in_which_somebody_works_is_not_copied(nexus: Run, filled: Path
             session = ledger.sessions()[0].id
             assert ledger.lock(session)
             done = nexus("ledger", "copy", str(place), urls[1])
-            assert done.returncode == 2 and f"works in session {session}" in done.stderr.decode()
+            assert done.returncode == 2 and f"another process is using session {session}" in done.stderr.decode()
         assert content(urls[1])["sessions"] == []
 
 
@@ -160,7 +160,7 @@ def test_a_copy_that_is_not_rebuilt_as_it_was_leaves_the_target_empty(
         return found
 
     monkeypatch.setattr(command, "check", differ)
-    with pytest.raises(NexusError, match=f"session {damaged} is not rebuilt") as caught:
+    with pytest.raises(NexusError, match=f"session {damaged} was not rebuilt") as caught:
         command.copy(make_source(partial(Ledger.open, None)), str(filled), target)
     assert caught.value.exit_status == 1
     found = content(target if to_server else Path(target))

@@ -38,7 +38,7 @@ def test_facts_are_added_listed_found_and_forgotten(nexus: Run, tmp_path: Path) 
 def test_what_forgetting_leaves_is_said_alike_wherever_it_is_explained(nexus: Run) -> None:
     shell = nexus("memory", "forget", "--help").stdout.decode()
     page = (Path(__file__).parents[2] / "nexus_cli" / "docs" / "context.md").read_text()
-    [paragraph] = [part for part in page.split("\n\n") if part.startswith("Facts have three slots")]
+    [paragraph] = [part for part in page.split("\n\n") if part.startswith("A fact is about you")]
     for told in (shell, paragraph, next(one.help for one in discover()["memory"].verbs if one.name == "forget")):
         words = " ".join(told.split())
         assert "from memory" in words and "until you delete them" in words, words

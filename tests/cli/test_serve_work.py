@@ -64,7 +64,7 @@ def test_a_ledger_that_cannot_be_opened_leaves_the_agents(tmp_path: Path, monkey
     lines = list[str]()
     provider: Any = None
     assert run_server._Work.open(Settings(), tmp_path, lines.append, provider) is None
-    assert len(lines) == 1 and "no schedules, services" in lines[0]
+    assert len(lines) == 1 and "schedules, services and waiting runs are not served" in lines[0]
 
 
 def test_a_run_that_goes_on_is_not_said_to_wait() -> None:

@@ -61,8 +61,8 @@ def test_the_commented_file_and_the_classes_have_the_same_defaults() -> None:
 def test_a_table_of_earlier_versions_is_accepted_with_one_notice(here: Places, value: str) -> None:
     settings = load(here, f'effort = "high"\n\n[warm]\nminutes = {value}\n')
     assert settings.effort == "high"
-    assert settings.notices == (f"{here.settings}, line 3: [warm] has no effect any more; remove it",)
-    with pytest.raises(NexusError, match=r"warm\.minutes has no effect any more"):
+    assert settings.notices == (f"{here.settings}, line 3: [warm] is no longer supported; remove it",)
+    with pytest.raises(NexusError, match=r"warm\.minutes is no longer supported"):
         parse_value("warm.minutes", value)
 
 
@@ -208,7 +208,7 @@ def test_what_another_program_wrote_meanwhile_stays(here: Places, monkeypatch: p
         here.settings.write_text('model = "theirs"\n')
 
     monkeypatch.setattr(os, "fsync", synced)
-    with pytest.raises(NexusError, match="changed it meanwhile"):
+    with pytest.raises(NexusError, match="changed the file"):
         write_setting(here, "limits.max_steps", "4")
     assert here.settings.read_text() == 'model = "theirs"\n'
     assert os.listdir(here.config) == ["config.toml"]
@@ -398,7 +398,7 @@ def test_edit_takes_nothing_away_that_was_set_meanwhile(
         return 'model = "mine"'
 
     monkeypatch.setattr("nexus_cli.cli.setup.edit_config.edit_text", edit)
-    with pytest.raises(NexusError, match="another process has changed it") as caught:
+    with pytest.raises(NexusError, match="another process changed the file") as caught:
         edit_settings(here, {}, lambda error: True)
     kept = here.config / "config.toml.rejected"
     assert str(kept) in caught.value.hint and kept.read_text() == 'model = "mine"\n'

@@ -135,11 +135,11 @@ BAD = [
     (["create", "x" * 65], "64"),
     (["create", "a space", "--member", "a@b"], "printable"),
     (["create", "A"], "one of this name"),
-    (["create", "B", "--allow", "edit"], "option of agents"),
+    (["create", "B", "--allow", "edit"], "applies only to agents"),
     (["create", "B", "--agent", "Ana", "--allow", "more"], "ask, edit, auto or all"),
     (["create", "B", "--agent", "Ana", "--max-cost", "-1"], "above 0"),
     (["create", "B", "--agent", "Ana", "--recipe", "nope"], "nope"),
-    (["create", "B", "--agent", "Husam"], "that of a person"),
+    (["create", "B", "--agent", "Husam"], "a person has this name"),
     (["read", "Projct Alpha"], "Did you mean Project Alpha?"),
     (["read", "alpha"], "Did you mean Project Alpha?"),
     (["read", "space-99"], "no such space"),
@@ -150,7 +150,7 @@ BAD = [
     (["post", "A"], "nothing to post"),
     (["post", "Project Alpha", "x", "--as", "Sarah"], "not a member"),
     (["join", "A", "--agent"], "--as NAME"),
-    (["join", "A", "--as", "Husam", "--agent"], "that of a person"),
+    (["join", "A", "--as", "Husam", "--agent"], "a person has this name"),
     (["leave", "Project Alpha", "--as", "Sarah"], "not a member"),
 ]
 

@@ -98,7 +98,7 @@ def test_running_workers_are_listed_opened_steered_and_stopped(context: FakeCont
         await typed(context, "stop w1")
         await typed(context, "")
         assert states(context) == {"w1": "stopped"}
-        assert any("gets this with its next" in said for said in context.said) and "w1 is stopped" in context.said[-1]
+        assert any("gets this with its next" in said for said in context.said) and "w1 was stopped" in context.said[-1]
         for rest, why in (("stop w1", "has ended"), ("steer w1", "is missing"), ("steer w7 x", "there are w1")):
             with pytest.raises(NexusError, match=why):
                 await typed(context, rest)
@@ -232,7 +232,7 @@ def test_what_is_applied_already_is_not_offered_again_and_is_kept_unless_the_per
         await typed(context, "review w1")
         assert [choice.key for choice in context.offered] == ["later", "remove"], "the first one is chosen by Enter"
         assert not list_worktrees(project) if pick == "remove" else list_worktrees(project)
-        assert context.said == ([f"Worktree {record.name} is removed."] if pick == "remove" else [])
+        assert context.said == ([f"Worktree {record.name} was removed."] if pick == "remove" else [])
 
     over(context, session, work)
 
@@ -251,7 +251,7 @@ def test_conflicts_are_marked_and_told_and_the_worktree_stays(context: FakeConte
         text = (project / "app.py").read_text()
         assert "by the person" in text and "by a worker" in text and "<<<<<<<" in text
         assert "app.py" in find_form("applied")(context.shown[-1][1], 80)
-        assert context.said == ["1 conflict left to you. Nothing of yours was overwritten."]
+        assert context.said == ["1 conflict left for you to resolve. None of your files were overwritten."]
         assert "conflicts are left in app.py" in session.engine.readings.notices[-1]
         assert len(list_worktrees(project)) == 1
 
@@ -282,7 +282,7 @@ def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_ba
         assert "by a worker" in (project / "app.py").read_text()
         assert f"applied the changes of worktree {record.name}" in session.engine.readings.notices[-1]
         await give(f"worktree remove {record.name}")
-        assert context.said[-1] == f"Worktree {record.name} is removed." and not list_worktrees(project)
+        assert context.said[-1] == f"Worktree {record.name} was removed." and not list_worktrees(project)
         await give("undo")
         assert (project / "app.py").read_text() == before
 

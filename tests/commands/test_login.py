@@ -27,7 +27,7 @@ def test_a_key_is_stored_and_wins_over_the_environment_from_now_on(
     context.run("login openai")
     assert [path.read_text() for path in stored()] == [KEY] and "OPENAI_API_KEY" not in os.environ
     text = "\n".join(context.said)
-    assert str(stored()[0]) in text and "OPENAI_API_KEY is no longer used" in text and KEY not in text
+    assert str(stored()[0]) in text and "OPENAI_API_KEY is ignored in this session" in text and KEY not in text
     assert len(context.asked) == 2 and "/continue" not in text
 
 
@@ -102,7 +102,7 @@ def test_a_refused_key_that_is_given_again_is_stored(context: FakeContext, monke
     monkeypatch.setattr("nexus_cli.provider.key_check.check_key", lambda *asked: ("no list of models here", ""))
     context.secrets = [KEY, KEY]
     context.run("login openai")
-    assert "the same again to store it" in "\n".join(context.said)
+    assert "this key again to store it" in "\n".join(context.said)
     assert [path.read_text() for path in stored()] == [KEY]
 
 

@@ -124,7 +124,11 @@ def test_a_fact_may_begin_with_a_word_like_a_slot(context: FakeContext) -> None:
 
 
 def test_what_is_missing_is_named(context: FakeContext) -> None:
-    for act, named in (("accept", "id, several, or all"), ("forget", "the fact's id"), ("add", "one short sentence")):
+    for act, named in (
+        ("accept", "ids of proposals, or all"),
+        ("forget", "ids of facts"),
+        ("add", "one short sentence"),
+    ):
         with pytest.raises(NexusError, match=named):
             context.run(f"memory {act}")
     with pytest.raises(NexusError) as caught:

@@ -130,7 +130,7 @@ def test_resume_also_called_sessions_offers_those_of_this_folder_or_all(context:
     context.turn("here")
     other = FakeContext(tmp_path.parent, context.provider)
     other.turn("there")
-    assert "no other session in this folder" in context.run("sessions").said[-1]
+    assert "This folder has no other session" in context.run("sessions").said[-1]
     context.run("sessions --all")
     assert [choice.key for choice in context.offered] == [other.session.id]
 
@@ -340,7 +340,7 @@ def test_compact_tells_how_it_went_and_takes_instructions(context: FakeContext) 
 
 def test_what_is_open_goes_on(context: FakeContext) -> None:
     for _ in range(2):
-        with pytest.raises(NexusError, match="no turn was cut short"):
+        with pytest.raises(NexusError, match="no turn was interrupted"):
             context.run("continue")
         context.turn("words")
     assert not context.started

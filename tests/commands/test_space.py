@@ -92,6 +92,6 @@ def test_what_cannot_be_done_is_one_line_with_a_way(husam: FakeContext, context:
         with pytest.raises(NexusError, match=why) as caught:
             husam.run(line)
         assert caught.value.hint and "\n" not in caught.value.line
-    with pytest.raises(NexusError, match="is a member of no space") as caught:
+    with pytest.raises(NexusError, match="was not a member of a space") as caught:
         context.run("space enter Project Alpha")
     assert "nexus space join 'Project Alpha' --as nexus" in caught.value.hint

@@ -20,7 +20,7 @@ def test_folders_that_overlap_are_refused(tmp_path: Path, monkeypatch: pytest.Mo
     for named, added, why in (
         (project.parent, (), "the project is in it"),
         (library / "inner", (library,), f"{library} is added already"),
-        (library, (library / "inner",), "which is in it, is added already"),
+        (library, (library / "inner",), "a folder inside it, is already added"),
         (tmp_path, (), "home folder"),
     ):
         with pytest.raises(NexusError, match=why) as refused:
@@ -44,4 +44,4 @@ def test_a_kept_folder_that_has_become_a_link_is_not_followed(tmp_path: Path) ->
         folder.mkdir()
     library.symlink_to(other)
     folders, notices = merge_folders([str(library), str(library / ".." / "library")], (), project)
-    assert folders == () and all("leads elsewhere" in one for one in notices) and len(notices) == 2, notices
+    assert folders == () and all("leads to another folder" in one for one in notices) and len(notices) == 2, notices

@@ -386,7 +386,7 @@ def test_prompts_at_once_run_one_after_the_other_and_a_cancel_ends_them_all(plac
             first = asyncio.ensure_future(agent.prompt(opened.session_id, [text("fix the price")]))
             await editor.until(lambda: bool(editor.questions))
             second = asyncio.ensure_future(agent.prompt(opened.session_id, [text("and this")]))
-            with pytest.raises(RequestError, match="a turn runs"):
+            with pytest.raises(RequestError, match="a turn is running"):
                 await agent.set_config_option("model", opened.session_id, "openai/other")
             await agent.cancel(opened.session_id)  # nobody ever answers the question
             assert [(await one).stop_reason for one in (first, second)] == ["cancelled", "cancelled"]
@@ -508,7 +508,7 @@ def test_what_no_right_editor_sends_is_answered_in_one_line_each(place: Stage) -
 def test_without_the_package_one_line_says_what_to_install(place: Stage) -> None:
     done = place.run("acp", bug="import sys\nsys.modules['acp'] = None\n")
     assert done.status == 2 and len(done.told) == 1
-    assert done.told[0].startswith("nexus: nexus acp: the package for it is missing. ")
+    assert done.told[0].startswith("nexus: nexus acp: a required package is missing. ")
     assert done.told[0].endswith(" install 'agent-client-protocol>=0.12.1,<0.13'.")
 
 

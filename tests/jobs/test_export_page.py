@@ -161,7 +161,7 @@ def test_a_browser_shows_it_in_the_width_of_the_screen(place: Stage, width: int,
 def test_bad_input_is_one_line(place: Stage) -> None:
     for words, why in (
         (("export", "--html", "--jsonl"), "several formats"),
-        (("export", "--raw"), "only a page redacts secrets"),
+        (("export", "--raw"), "it applies only to HTML pages"),
         (("export", "--html", "nope"), "nope"),
         (("sessions", "export", "nope", "--html"), "nope"),
     ):

@@ -149,7 +149,7 @@ def test_what_arrived_before_the_wait_ended_is_saved_by_the_next_command(
         finally:
             postgres.start()
         (told,) = check_all_is_there(around, session, ended=False)
-        assert session in told and "is saved now" in told
+        assert session in told and "is now saved" in told
         again = ask(around, "-r", session) if first < 5 else done
         assert first == 5 or again.returncode == 0, again.stderr
         check_all_is_there(around, session)
@@ -424,7 +424,7 @@ def test_a_commit_that_took_place_though_its_answer_was_lost_is_not_repeated(
             away[0] = 3
             outages.append(3)
             connection._server.close()
-            raise LedgerAwayError("the ledger could not be written", "it may have been recorded or not")
+            raise LedgerAwayError("the ledger could not be written", "the change may or may not be recorded")
 
     def refuse(self: PostgresDatabase) -> Any:
         if away[0]:

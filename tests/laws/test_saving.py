@@ -193,7 +193,7 @@ def test_what_a_session_notes_after_another_command_looked_is_kept(place: Path, 
 
         name = asyncio.run(live())
         ledger = Ledger.open(url)
-        assert "is saved now" in ledger.notices[0]
+        assert "is now saved" in ledger.notices[0]
         assert len(ledger.log(name).memos("goal")) == 1 and texts(ledger, name)[-1] == "answer 2"
         ledger.close()
 

@@ -119,7 +119,7 @@ def test_only_its_owner_lets_an_agent_into_a_space(room: Room) -> None:
     room.refuse(f"INSERT INTO members (space, entity) VALUES ({theirs.key}, {room.bot})")
     room.sql(f"INSERT INTO members (space, entity) VALUES ({theirs.key}, {room.ping})")
     room.refuse(f"UPDATE members SET entity = {room.bot} WHERE space = {theirs.key}")
-    with pytest.raises(NexusError, match="somebody else's") as caught:
+    with pytest.raises(NexusError, match="belongs to somebody else") as caught:
         room.ben.spaces.join(theirs, room.ben.spaces.get_entity(room.bot))
     assert "nexus space join theirs --as Bot" in caught.value.hint
     assert room.ana.spaces.join(theirs, room.ana.spaces.get_entity(room.bot))

@@ -145,7 +145,7 @@ def people(ledger: Ledger, *agents: str) -> tuple[Space, list[Entity]]:
 def test_names_are_one_whatever_their_case_and_of_one_kind(ledger: Ledger) -> None:
     made = ledger.spaces.entity("Husam", HUMAN)
     assert ledger.spaces.entity("husam", HUMAN) == made
-    with pytest.raises(NexusError, match="that of a person"):
+    with pytest.raises(NexusError, match="a person has this name"):
         ledger.spaces.entity("HUSAM", AGENT)
     assert ledger.spaces.entity("\uff28usam ", HUMAN) == made
     assert ledger.spaces.entity("Jose\u0301  Maria", HUMAN).name == "Jos\u00e9 Maria"
@@ -253,7 +253,7 @@ def test_the_cursor_of_a_member_only_goes_on(ledger: Ledger) -> None:
 
 def test_a_plan_fires_once_however_many_see_that_it_is_due(ledger: Ledger) -> None:
     plan = ledger.plans.add("report", {"allow": "ask"}, AT, next_at=100.0, cron="0 9 * * *", zone="UTC", name="Daily")
-    with pytest.raises(NexusError, match="one of this name"):
+    with pytest.raises(NexusError, match="with this name already exists"):
         ledger.plans.add("other", {}, AT, next_at=100.0, name="Daily")
     assert ledger.plans.due(99.0) == [] and ledger.plans.due(100.0) == [plan]
     (key,) = ledger.plans.fire(plan, 200.0, AT, [("plan-1 100", {"type": "plan"})])

@@ -135,7 +135,7 @@ def test_a_file_goes_to_the_server_and_role_that_it_was_made_for(
     assert opened(by_variables)[0] == []
     monkeypatch.setenv("PGUSER", "alice")
     told, words = opened(by_variables, session)
-    assert words == ["words 1", "words 2"] and "is saved now" in told[0] and not kept()
+    assert words == ["words 1", "words 2"] and "is now saved" in told[0] and not kept()
 
 
 def test_a_password_or_a_limit_in_the_address_does_not_make_it_another_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ def test_of_two_that_add_the_same_name_one_wins_and_drafts_of_the_killed_go(tmp_
     install(tmp_path / "one")
     (plugins_root() / ".0123").mkdir()
     plugin = read_plugin(make_hookify(tmp_path / "two"))
-    with pytest.raises(NexusError, match="one of this name"):
+    with pytest.raises(NexusError, match="with this name is already installed"):
         store_plugin(plugin, PluginSource("two"), plugin.items, is_new=True)
     assert find_plugin("hookify").source == PluginSource(str(tmp_path / "one"))
     store_plugin(plugin, PluginSource("two"), plugin.items)
@@ -125,5 +125,5 @@ def test_a_repository_needs_a_whole_commit(tmp_path: Path, text: str) -> None:
     found = parse_source(f"{text}@{commit}:plugins/x", tmp_path)
     assert (found.place, found.commit, found.inner) == (text, commit, "plugins/x")
     assert found.shown == f"{text}@{commit}:plugins/x"
-    with pytest.raises(NexusError, match="no folder in a repository"):
+    with pytest.raises(NexusError, match="not a folder in a repository"):
         parse_source(f"{text}@{commit}:../x", tmp_path)

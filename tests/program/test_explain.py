@@ -46,4 +46,4 @@ def test_the_difference_to_the_request_before_is_shown(seen: Seen) -> None:
 
 
 def test_without_a_session_there_is_nothing_to_compare(seen: Seen) -> None:
-    assert seen["early"].status == 2 and "none yet" in " ".join(seen["early"].told)
+    assert seen["early"].status == 2 and "no saved session" in " ".join(seen["early"].told)

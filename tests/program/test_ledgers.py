@@ -146,7 +146,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 def test_a_broken_ledger_is_set_aside_and_never_overwritten(seen: Seen) -> None:
     shown = seen["garbage"]
     assert (shown["done"].status, shown["done"].stdout) == (0, b"answer (1)\n") and clean(shown["done"])
-    assert len(shown["done"].told) == 1 and "damaged: it was set aside as" in shown["done"].told[0]
+    assert len(shown["done"].told) == 1 and "damaged: nexus moved it to" in shown["done"].told[0]
     assert shown["aside"] == [b"this is no database\n" * 5000] and shown["replays"] == [True]
 
 

@@ -175,7 +175,7 @@ def test_nobody_is_told_to_go_on_with_what_was_not_kept(seen: Seen) -> None:
     for done, kind in zip(unkept, ("length", "provider"), strict=True):
         assert done.result["error"]["kind"] == kind and "Nothing was saved" in done.result["error"]["hint"]
         assert len(done.told) == 1 + (kind == "provider") and "ask to continue" not in str(done.told)
-    assert kept.result["error"]["hint"] == "What arrived is kept; ask to continue"
+    assert kept.result["error"]["hint"] == "The partial answer is kept; ask the model to continue"
 
 
 def test_without_tools_none_is_offered_and_none_runs(seen: Seen) -> None:

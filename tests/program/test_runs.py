@@ -72,7 +72,7 @@ def test_a_person_resumes_without_waiting_on_and_cancels(tmp_path: Path) -> None
             assert bad.status == 2 and len(bad.stderr.decode().splitlines()) == 1, words
         assert place.run("runs", "resume", "run-1", "--answer", "maybe").status == 2
         of_all = place.run("runs", "resume", "--all", "--answer", "yes")
-        assert of_all.status == 2 and b"--answer yes: it answers one run" in of_all.stderr
+        assert of_all.status == 2 and b"--answer yes: it needs the id of a run" in of_all.stderr
 
 
 @pytest.mark.parametrize("answer", ["yes", "no"])

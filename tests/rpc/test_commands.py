@@ -287,7 +287,7 @@ async def test_a_session_in_which_something_runs_is_not_opened_again(
         setting = asyncio.create_task(run(served, "goal ship it"))
         await until(lambda: len(provider.asked) > asked)
         error = (await run(served, "model openai/other"))["error"]
-        assert error["message"] == "this agent: a turn or a command runs"
+        assert error["message"] == "this agent: a turn or command is running"
         gate.set()
         await setting
         assert (await run(served, "model openai/other"))["error"] is None
@@ -333,7 +333,7 @@ async def test_a_choice_from_a_list_has_to_be_named(tmp_path: Path, monkeypatch:
         error = (await run(served, "effort"))["error"]
         assert error == {
             "kind": "usage",
-            "message": "choosing from a list: it does not work over --connect",
+            "message": "choosing from a list: not available over --connect",
             "hint": "Name one behind the command",
         }
         assert (await run(served, "effort low"))["error"] is None

@@ -119,7 +119,7 @@ async def test_ids_are_checked_unique_and_free_again_after_destroy(tmp_path: Pat
     for wrong in ("a/b", "..", "-x", "a b", "é", "a" * 65, "\n"):
         with pytest.raises(NexusError, match="agent id"):
             await pool.create(wrong)
-    with pytest.raises(NexusError, match="there is one of this id"):
+    with pytest.raises(NexusError, match="an agent with this id already exists"):
         await pool.create("a.b-1_c")
     both = await asyncio.gather(*(pool.create("twin") for _ in range(3)), return_exceptions=True)
     assert sum(isinstance(one, NexusError) for one in both) == 2
@@ -139,7 +139,7 @@ async def test_there_is_a_most_of_agents_whether_they_have_names_or_not(
     for _ in range(2):
         await pool.create()
     for name in ("", "named"):
-        with pytest.raises(NexusError, match="there are 2"):
+        with pytest.raises(NexusError, match="the maximum is 2"):
             await pool.create(name)
     await pool.destroy(pool.list()[0].agent_id)
     assert (await pool.create()).agent_id.startswith("agent-")

@@ -59,7 +59,7 @@ async def test_a_session_or_an_id_that_is_in_use_is_an_error_of_its_own(tmp_path
         made = await served.client.create_agent("a")
         await served.client.send("a", "one")
         assert "agent a works in it" in await refused(served.client.create_agent(session=made["session"]), -32005)
-        assert "there is one of this id" in await refused(served.client.create_agent("a"), -32005)
+        assert "an agent with this id already exists" in await refused(served.client.create_agent("a"), -32005)
         await served.client.destroy_agent("a")
         with closing(Ledger.open(places().ledger)) as other:
             assert other.lock(made["session"])
@@ -144,7 +144,7 @@ async def test_what_waits_can_be_taken_back(tmp_path: Path) -> None:
         later = [asyncio.create_task(served.client.send("a", words)) for words in ("two", "three", "two")]
         await until(lambda: len(served.pool.list()[0].dispatcher._queued) == 3)
         assert await served.client.unqueue("a", "two") == {"texts": ["two"]}
-        assert "taken back" in await refused(later[2], -32003)
+        assert "removed by unqueue" in await refused(later[2], -32003)
         assert await served.client.unqueue("a", "nothing") == {"texts": []}
         assert await served.client.unqueue("a") == {"texts": ["steer", "two", "three"]}
         for turn in later[:2]:
@@ -166,7 +166,7 @@ async def test_what_was_taken_back_is_never_sent_and_the_rest_is(tmp_path: Path,
             await asyncio.sleep(0)
         back = (await dispatcher.unqueue())["texts"]
         if back:
-            with pytest.raises(RpcError, match="taken back"):
+            with pytest.raises(RpcError, match="removed by unqueue"):
                 await sent
         else:
             assert (await sent)["text"] == "echo delete"
@@ -189,7 +189,7 @@ async def test_a_stream_whose_message_is_taken_back_ends_with_an_error(tmp_path:
         await served.client.create_agent("a")
         first = asyncio.create_task(served.client.send("a", "first"))
         await until(lambda: provider.asked)
-        with pytest.raises(ConnectionError, match="taken back"):
+        with pytest.raises(ConnectionError, match="removed from the queue"):
             async for event in served.client.stream("a", "two"):
                 assert event["type"] == "notice"
                 assert await served.client.unqueue("a") == {"texts": ["two"]}

@@ -264,7 +264,7 @@ def test_a_broken_contributor_is_named_shown_and_the_turn_goes_on(
 
 def test_two_contributors_of_one_id_are_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "CONTRIBUTORS", clock.CONTRIBUTORS[:1] * 2)
-    with pytest.raises(NexusError, match="another one is called session_start too"):
+    with pytest.raises(NexusError, match="another contributor is also called session_start"):
         contributor.discover.__wrapped__()
 
 

@@ -58,7 +58,7 @@ def test_the_history_is_at_hand_and_what_follows_is_not_kept(how: dict[str, Any]
     session = open_session(options, SETTINGS, approver=None, provider=provider)
     assert session.id == id_ and not session.saved
     [warning] = session.notices
-    assert "ledger" in warning and warning.endswith("what follows is kept in memory and lost when it ends")
+    assert "ledger" in warning and warning.endswith("later messages are kept in memory and lost when the session ends")
     events, outcome = say(session, "go on, every answer")
     assert outcome.ok and outcome.text == "the second answer"
     assert not [event for event in events if isinstance(event, Notice)]

@@ -168,7 +168,10 @@ def test_after_a_wrong_key_another_one_is_used_at_once_and_the_turn_goes_on(
 def test_esc_cancels_each_field_and_shows_nothing(
     places: Callable[..., Place], opened: Callable[[Terminal], Any]
 ) -> None:
-    for typed, status, said in (("", 0, "Cancelled."), ("banana" + ENTER + "1" + ENTER, 2, "One of the ways above")):
+    for typed, status, said in (
+        ("", 0, "Cancelled."),
+        ("banana" + ENTER + "1" + ENTER, 2, "Use one of the ways above"),
+    ):
         here = places()
         (here.nexus_home / "config" / "config.toml").unlink()
         made = opened(Repl(here, env=BARE, bug=ALONE))

@@ -72,7 +72,7 @@ def test_a_session_of_another_terminal_is_stopped_from_the_list(repl: Opens, pla
     second.send(f"/sessions --stop {own_id}" + ENTER)
     second.wait_for("This session is open here")
     second.send(f"/sessions --stop {first_id}" + ENTER)
-    second.wait_for("was told to end")
+    second.wait_for("was asked to stop")
     first.wait_for("Resume with")
     first.status()
     leave(second)

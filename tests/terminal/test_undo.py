@@ -27,7 +27,7 @@ def test_undo_asks_before_it_takes_back_what_the_person_may_have_saved(repl: Ope
     (made.folder / "ended").touch()
     made.wait_for("All pass.")
     made.send("/undo\r")
-    made.wait_for("Take back also what is perhaps yours?")
+    made.wait_for("Also revert changes that may be yours?")
     made.send(keys)
     made.wait_for("Undid turn 1")
     assert mine.read_text() == text, made.picture()

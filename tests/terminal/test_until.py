@@ -32,7 +32,7 @@ def test_a_goal_is_worked_for_until_its_command_passes(repl: Opens, columns: int
     made.idle()
     text = " ".join(made.text.split())
     limits = "at most 200 requests, no cost limit (limits.max_cost), no time limit (limits.timeout)"
-    assert f"works until `{CHECK}` exits 0: {limits}" in text
+    assert f"working until `{CHECK}` exits 0: {limits}" in text
     assert f"`{CHECK}` exits 0 after 3 rounds" in text and "until" not in status_line(made)
     assert len(made.server.requests) == 4, "no request breaks the goal down"
     made.send("/goal\r")
@@ -74,14 +74,14 @@ def test_esc_stops_a_round_and_clear_ends_the_work(repl: Opens) -> None:
     made.wait_for("sleep 50")
     assert f"until {CHECK}" in status_line(made)
     made.send("/goal clear\r")
-    made.wait_for(f"No longer works until `{CHECK}` exits 0.")
+    made.wait_for(f"Stopped working until `{CHECK}` exits 0.")
     made.send(f"/goal build --until {CHECK}\r")  # waits for the end of the turn
     made.send("\x1b")
     made.wait_for("Interrupted")
     made.idle()
     assert len(made.server.requests) == 1
     made.send("/goal clear\r")
-    made.wait_for("no goal has a command that must pass")
+    made.wait_for("no goal has an --until command")
     made.send("/goal build --until 'make\r")
     made.wait_for("the quote ' is not closed")
     assert len(made.server.requests) == 1

@@ -87,11 +87,12 @@ def ask(
     require_section: RequireSection = None,
     price: Price = False,
 ) -> int:
-    """One turn, then exit. Without PROMPT (or with -) stdin is the prompt; with one, piped stdin is added to it.
+    """Run one turn, then exit. Without PROMPT (or with -) the prompt is read from stdin; otherwise piped stdin is added
+    to PROMPT.
 
-    The answer goes to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 usage or configuration,
-    3 stopped short, 4 the context contract is broken and nothing was sent, 75 try again later, 130, 143 and 129
-    interrupted by SIGINT, SIGTERM and SIGHUP.
+    The answer goes to stdout, everything else to stderr. Exit status: 0 success, 1 failure, 2 wrong usage or
+    configuration, 3 stopped before the end (a limit, no answer), 4 an input limit such as --no-drops would be broken
+    (nothing was sent), 75 temporary failure, 130, 143 and 129 stopped by SIGINT, SIGTERM and SIGHUP.
     """
     require_limit("--max-cost", max_cost)
     require_limit("--timeout", timeout)
@@ -223,7 +224,7 @@ class PromptReader:
             return
         if not self._from_stdin or self._reader is None or self._reader.empty:
             why = "there is no prompt, and stdin is empty" if self._reader else "there is no prompt"
-            raise NexusError("usage", "nothing to ask", why, 'Try nexus ask "..." or pipe something in')
+            raise NexusError("usage", "nothing to ask", why, 'Try nexus ask "..." or pipe text to nexus ask')
 
     def read(self) -> tuple[Trigger, list[str]]:
         """Return the trigger and notices about its input. Its text: the words, a block per file, one for stdin."""

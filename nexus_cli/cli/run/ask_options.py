@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 StreamJson = Annotated[bool, typer.Option("--stream-json", help="Print events as JSON lines.")]
 Files = Annotated[
     list[str] | None,
-    typer.Option("--file", "-f", metavar="PATH", help="Attach a text file, lines of it (a.py:3-5), a PDF or an image."),
+    typer.Option(
+        "--file", "-f", metavar="PATH", help="Attach a text file, some of its lines (a.py:3-5), a PDF or an image."
+    ),
 ]
 MaxSteps = Annotated[
     int | None, typer.Option(callback=whole_number(), metavar="N", help="Maximum number of model requests.")
@@ -30,7 +32,7 @@ Until = Annotated[
     typer.Option(
         metavar="COMMAND",
         callback=refuse_empty,
-        help="Work on until this shell command exits 0, within the limits; exit status 3 otherwise.",
+        help="Continue until this shell command exits 0, within the limits; otherwise exit with status 3.",
     ),
 ]
 Schema = Annotated[
@@ -38,23 +40,33 @@ Schema = Annotated[
     typer.Option(
         metavar="SCHEMA",
         callback=refuse_empty,
-        help="The answer must be JSON that matches this JSON Schema: a file, the schema itself, or MODULE:CLASS of "
-        "pydantic. At most two repairs; exit status 3 if it never matches.",
+        help="Require an answer in JSON that matches this JSON Schema: a file, the schema itself, or MODULE:CLASS of "
+        "pydantic. The model may correct the answer twice; exit status 3 if it never matches.",
     ),
 ]
-WatchStream = Annotated[bool, typer.Option("--watch", help="One turn for each batch of lines on stdin, to its end.")]
-WatchLines = Annotated[int, typer.Option(callback=whole_number(), metavar="N", help="With --watch: lines of a batch.")]
-WatchPause = Annotated[float, typer.Option(metavar="SECONDS", help="With --watch: a pause that ends a batch.")]
+WatchStream = Annotated[
+    bool, typer.Option("--watch", help="Run one turn for each batch of lines on stdin, until stdin ends.")
+]
+WatchLines = Annotated[
+    int, typer.Option(callback=whole_number(), metavar="N", help="With --watch: number of lines in a batch.")
+]
+WatchPause = Annotated[
+    float, typer.Option(metavar="SECONDS", help="With --watch: seconds without input that end a batch.")
+]
 RequireSave = Annotated[bool, typer.Option("--require-save", help="Fail if the session cannot be saved.")]
 ExplainContext = Annotated[
     bool,
-    typer.Option("--explain-context", help="Print on stderr what each request holds, and why, before it is sent."),
+    typer.Option(
+        "--explain-context", help="Print the content of each request, with reasons, on stderr before it is sent."
+    ),
 ]
 
 _PANEL = "Context contract (exit status 4 and nothing sent)"
 FullInput = Annotated[
     bool,
-    typer.Option("--require-full-input", help="Require the whole prompt, files and stdin.", rich_help_panel=_PANEL),
+    typer.Option(
+        "--require-full-input", help="Fail if the prompt, files or stdin would be cut.", rich_help_panel=_PANEL
+    ),
 ]
 MaxInput = Annotated[
     int | None,
@@ -82,7 +94,8 @@ RequireSection = Annotated[
     typer.Option(metavar="ID", help="Require a context section in full; repeatable.", rich_help_panel=_PANEL),
 ]
 Price = Annotated[
-    bool, typer.Option("--price", help="Print what would be sent and its price as JSON; send and save nothing.")
+    bool,
+    typer.Option("--price", help="Print the first request and its price as JSON, without sending or saving anything."),
 ]
 
 

@@ -123,7 +123,7 @@ class FirstRun:
         if key := ask_key(name, self._environ, self._stream, self._read_key):
             self._say(f"Stored in {store_key(key_variable(name), key)}; `nexus logout {name}` removes it.")
             return
-        raise NexusError("config", "no model", "no key was given", "One of the ways above is enough")
+        raise NexusError("config", "no model", "no key was given", "Use one of the ways above")
 
     def _print_found(self, servers: Sequence[LocalServer]) -> None:
         keys = ", ".join(keys_present(self._environ, self._settings)) or "none"
@@ -159,7 +159,7 @@ class FirstRun:
         """Ask for the permission level. `auto` is offered only if commands can be confined."""
         from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415  (on the first start only)
 
-        self._say("What may run without asking you? You can change it at any time: /permissions.")
+        self._say("What may run without asking you? Change this at any time with /permissions.")
         walls = self._settings.sandbox.backend
         probe = find_backend(walls, own=places(), project=project_root(Path.cwd()), keep=False)
         has_sandbox = probe.backend != "none"

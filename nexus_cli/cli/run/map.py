@@ -27,7 +27,14 @@ from nexus_cli.ui.print.stream import write_stderr_line
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 MOST_JOBS = 64
 Jobs = Annotated[
-    int, typer.Option("--jobs", "-j", callback=whole_number(1, MOST_JOBS), metavar="N", help="Items at once.")
+    int,
+    typer.Option(
+        "--jobs",
+        "-j",
+        callback=whole_number(1, MOST_JOBS),
+        metavar="N",
+        help="Number of items to process at the same time.",
+    ),
 ]
 ResumeFile = Annotated[
     str,
@@ -35,7 +42,7 @@ ResumeFile = Annotated[
         "--resume",
         metavar="FILE",
         callback=refuse_empty,
-        help="Append each finished item to FILE, and do not ask again for those that are in it.",
+        help="Append each finished item to FILE, and skip items that FILE already contains.",
     ),
 ]
 
@@ -45,23 +52,25 @@ def map_items(
     prompt: Annotated[str, typer.Argument(metavar="PROMPT")],
     files: Annotated[list[str] | None, typer.Argument(metavar="[FILES]...", show_default=False)] = None,
     jobs: Jobs = 4,
-    null: Annotated[bool, typer.Option("--null", "-0", help="The items on stdin end with NUL, not a newline.")] = False,
+    null: Annotated[
+        bool, typer.Option("--null", "-0", help="Items on stdin are separated by NUL instead of newlines.")
+    ] = False,
     resume: ResumeFile = "",
     unordered: Annotated[bool, typer.Option("--unordered", help="Print items as they finish.")] = False,
     max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Maximum cost of all items in dollars.")] = None,
     max_steps: Annotated[
-        int | None, typer.Option(callback=whole_number(), metavar="N", help="Maximum number of requests of an item.")
+        int | None, typer.Option(callback=whole_number(), metavar="N", help="Maximum number of requests per item.")
     ] = None,
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of an item in seconds.")] = None,
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit per item in seconds.")] = None,
     schema: Schema = "",
     *,
     shared: SharedOptions,
     no_plugins: NoPlugins = False,
 ) -> int:
-    """Run one turn for each of FILES, or for each line of stdin; {} in PROMPT stands for the item.
+    """Run one turn for each of FILES, or for each line of stdin; {} in PROMPT is replaced by the item.
 
-    A file is attached to its message. Prints one JSON line per item. Exit status: 0 all done, 3 some failed (their
-    lines say why), else as nexus ask. More: nexus docs map.
+    Each file is attached to its message. Prints one JSON line per item. Exit status: 0 success, 3 if some items failed
+    (see their lines), else as nexus ask. More: nexus docs map.
     """
     require_limit("--max-cost", max_cost)
     require_limit("--timeout", timeout)
@@ -69,10 +78,10 @@ def map_items(
     if not prompt.strip():
         raise NexusError("usage", "nothing to ask", "the prompt is empty", "See nexus map --help")
     if files and null:
-        raise NexusError("usage", "--null", "it is for items on stdin, and files are given", "Give one of them")
+        raise NexusError("usage", "--null", "it applies to items on stdin, but files are given", "Give one of them")
     if not files and os.isatty(0):
         why = "no files are given, and stdin is a terminal"
-        raise NexusError("usage", "no items", why, "Name files, or pipe a list in")
+        raise NexusError("usage", "no items", why, "Name files, or pipe a list to nexus")
     block_imports_from(str(shared.folder))
     text = ""
     if schema:

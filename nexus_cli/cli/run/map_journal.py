@@ -76,7 +76,9 @@ class MapJournal:
                 value = None
             if not _is_entry(value):
                 why = f"line {number} is not from a resume file of `nexus map`"
-                raise NexusError("usage", f"--resume {self.path}", why, "Name a new file, or one that --resume wrote")
+                raise NexusError(
+                    "usage", f"--resume {self.path}", why, "Name a new file, or a file that --resume wrote"
+                )
             self._note(value, start, end - start)
         self._is_torn = not line.endswith(b"\n")
 
@@ -150,7 +152,7 @@ def _open(path: Path) -> IO[bytes]:
     except BlockingIOError as error:
         file.close()
         raise NexusError(
-            "usage", named, "another process is writing it", "Wait for it, or name another file"
+            "usage", named, "another process is writing it", "Wait for that process, or name another file"
         ) from error
     except BaseException:
         file.close()

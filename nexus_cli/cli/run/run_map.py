@@ -108,7 +108,7 @@ class MapBudget:
     def end(self) -> None:
         """Let every further item fail: what is left does not pay for one."""
         rest = max(0.0, (self._limit or 0.0) - self._spent)
-        why = f"${rest:.4f} is left and the next item needs more"
+        why = f"${rest:.4f} is left, which is less than the next item needs"
         self.error = NexusError(
             "limit", "not started: limit max_cost reached", why, "Continue with a higher --max-cost"
         )

@@ -48,7 +48,8 @@ def resume_run(
     source: Source,
     run: OneRun = "",
     answer: Annotated[
-        str, Option("yes|session|no", "The answer to what it asks; session: for the whole run.", least=0)
+        str,
+        Option("yes|session|no", "The answer to its question; session: yes for the rest of the run.", least=0),
     ] = "",
     every: Every = False,
     plan: OfPlan = "",
@@ -57,17 +58,17 @@ def resume_run(
 ) -> Report[Any]:
     """Continue a run here and now, without waiting on; where it waits for an approval, you are asked.
 
-    A failed run continues in its session, with its level, rules and model; its limits count from here on.
-    Without a terminal --answer says yes or no. Exit status 0 when it has ended well, 3 when it waits again or a limit
-    stopped it, 130 after Ctrl+C: it can be resumed again. With --all, --plan, --space or --agent only pauses end: the
-    runs go on with nexus serve.
+    A failed run continues in its session with its level, rules and model; its limits start again from zero. Without a
+    terminal, answer with --answer. Exit status: 0 success, 3 if the run waits again or a limit stopped it, 130 after
+    Ctrl+C (resume it again). --all, --plan, --space and --agent only end the pause of runs; nexus serve continues the
+    runs.
     """
     if answer and answer not in ANSWERS:
         raise NexusError("usage", f"--answer {answer}", f"expected one of {', '.join(ANSWERS)}")
     if not run:
         if answer:
             raise NexusError(
-                "usage", f"--answer {answer}", "it answers one run", f"nexus runs resume ID --answer {answer}"
+                "usage", f"--answer {answer}", "it needs the id of a run", f"nexus runs resume ID --answer {answer}"
             )
         return end_pause(source, every, plan, space, agent)
     ledger = source.ledger
@@ -95,7 +96,9 @@ def _signal(source: Source, run: Run, answer: str) -> None:
     """Signal that a person resumes or answers the run. Raises `NexusError("usage", ...)` if it needs an answer."""
     ledger, asks = source.ledger, asks_approval(run)
     if answer and not asks:
-        raise NexusError("usage", f"--answer {answer}", f"{run.id} asks nothing", f"nexus runs resume {run.id}")
+        raise NexusError(
+            "usage", f"--answer {answer}", f"{run.id} is not waiting for an answer", f"nexus runs resume {run.id}"
+        )
     if run.state != WAITING or run.waits is None:
         return
     at = format_utc(local_now())
@@ -105,7 +108,7 @@ def _signal(source: Source, run: Run, answer: str) -> None:
         for one in questions:
             source.say(f"{answer}: {one_line(one['what'])[:200]}")
     elif asks and not (os.isatty(0) and Stream(2).terminal):
-        why = f"it asks: {run.waits.why.removeprefix('approval: ')}, and this is no terminal"
+        why = f"it asks: {run.waits.why.removeprefix('approval: ')}, and stdin is not a terminal"
         raise NexusError("usage", run.id, why, f"nexus runs resume {run.id} --answer yes")
     else:
         ledger.runs.signal(run.key, "person", {}, at)

@@ -8,7 +8,7 @@ from nexus_cli.commands.verb import Authority, Source, Verb
 
 
 def run(source: Source, name: Name) -> int:
-    """Run scheduled work now, and print how that ended. Exit status 1 if it failed, 3 if a limit stopped it."""
+    """Run a schedule now and print the result. Exit status 1 if it failed, 3 if a limit stopped it."""
     return run_plan(source.ledger, source.ledger.plans.find(name), json=source.is_json)
 
 

@@ -13,7 +13,7 @@ from nexus_cli.core.errors import NexusError
 SECONDS = 60.0
 """Time limit for importing a model."""
 _CLASS = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*)[.:](?P<name>[^\W\d]\w*)")
-_FORMS = "Give a file, the schema itself, or a pydantic model as MODULE:CLASS"
+_FORMS = "Give a file, the schema itself, or a pydantic model (MODULE:CLASS)"
 _PRINT_SCHEMA = """\
 import json, os, sys
 out = os.dup(1)

@@ -25,12 +25,12 @@ LONGEST_LINE = 64 * 1024 * 1024
 def acp(source: Source, model: Model = "", effort: Effort = "", allow: Allow = "") -> None:
     """Serve an editor by the Agent Client Protocol on stdin and stdout. Editors start it: `nexus docs editors`.
 
-    Sessions are ordinary ones: `nexus -r ID` continues them in a terminal.
+    Editors start this command (`nexus docs editors`). `nexus -r ID` continues its sessions in a terminal.
     """
     shared = SharedOptions(model=model, effort=effort, allow=allow)
     shared.check()
     if importlib.util.find_spec("acp") is None:
-        raise NexusError("usage", "nexus acp", "the package for it is missing", install_hint("acp"))
+        raise NexusError("usage", "nexus acp", "a required package is missing", install_hint("acp"))
     if not all(_is_stream(descriptor) for descriptor in (0, 1)):
         raise NexusError(
             "usage", "nexus acp", "stdin and stdout have to be pipes", "Editors start it: nexus docs editors"

@@ -18,29 +18,43 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.copying import CopyResult, copy_ledger
 from nexus_cli.session.replay import check
 
-Project = Annotated[str, Option("PROJECT", "A folder, or the project as sessions name it.", is_argument=True, least=0)]
+Project = Annotated[str, Option("PROJECT", "A folder, or the project's name in sessions.", is_argument=True, least=0)]
 Role = Annotated[str, Option("ROLE", "A role of the server: a person or a group.", is_argument=True, least=0)]
 
 
 def show(source: Source) -> None:
-    """Print the place of the ledger: a file, or a server without its password."""
+    """Print the location of the ledger: a file, or a server URL without the password."""
     print_text(shown_place(ledger_place()))
 
 
 def copy(
     source: Source,
-    original: Annotated[str, Option("FROM", "A file, or postgresql://USER@HOST/NAME.", is_argument=True, least=0)],
-    target: Annotated[str, Option("TO", "The same; it has to be empty.", is_argument=True, least=0)],
+    original: Annotated[
+        str,
+        Option(
+            "FROM",
+            "The source: a file, or postgresql://USER@HOST/NAME.",
+            is_argument=True,
+            least=0,
+        ),
+    ],
+    target: Annotated[
+        str,
+        Option(
+            "TO", "The target, which must be empty: a file, or postgresql://USER@HOST/NAME.", is_argument=True, least=0
+        ),
+    ],
 ) -> None:
-    """Copy a whole ledger into an empty one, and rebuild the requests of every session there. All of it or nothing."""
+    """Copy a whole ledger into an empty one and verify every session by rebuilding its requests. On an error nothing is
+    copied."""
     begun = time.monotonic()
     from_place, to_place = _place(original), _place(target)
     if isinstance(from_place, Path) and not from_place.is_file():
         raise NexusError("usage", f"the ledger {original}", "there is no such file", "Give an existing file as FROM")
     with closing(Ledger.open_for_reading(from_place)) as old:
         if busy := old.locked_sessions():
-            why = f"a process works in session {name_first(busy, 5)}"
-            raise NexusError("usage", "the ledger cannot be copied", why, "End it first")
+            why = f"another process is using session {name_first(busy, 5)}"
+            raise NexusError("usage", "the ledger cannot be copied", why, "Stop that process first")
         with closing(Ledger.open(to_place)) as new:
             checked = _Checked(old)
             result = copy_ledger(old, new, checked.verify)
@@ -65,7 +79,7 @@ class _Checked:
             if found["ok"]:
                 continue
             if check(self._source, session) != found:
-                why = f"session {session} is not rebuilt as it was sent: {found['first_difference']}"
+                why = f"session {session} was not rebuilt exactly as sent: {found['first_difference']}"
                 raise NexusError("ledger", "the copy failed, and the target is empty", why)
             self.damaged.append(session)
 
@@ -86,16 +100,20 @@ def _figures(result: CopyResult, checked: _Checked) -> str:
 
 def _place(text: str) -> LedgerPlace:
     if not text:
-        raise NexusError("usage", "nexus ledger copy", "a place is empty", "Name a file or postgresql://USER@HOST/NAME")
+        raise NexusError(
+            "usage", "nexus ledger copy", "an argument is empty", "Give a file or postgresql://USER@HOST/NAME"
+        )
     return text if is_server(text) else Path(os.path.abspath(os.path.expanduser(text)))
 
 
 def share(source: Source, project: Project, role: Role) -> None:
-    """Let a role see your sessions, facts and runs in a project on a server, go on with them and delete them. Theirs
-    you see once they share it with you. Run by the administrator it is both ways, for all who worked there so far."""
+    """Let a database role read, continue and delete your sessions, facts and runs in a project. You see theirs once
+    they share them with you. An administrator shares in both directions, for all who have worked in the project."""
     with closing(_open_server()) as ledger:
         if not ledger.db.one("SELECT 1 FROM pg_roles WHERE rolname = ?", role):
-            raise NexusError("usage", f"the role {role}", "the server has no such role", "createuser makes one")
+            raise NexusError(
+                "usage", f"the role {role}", "the server has no such role", "Create the role with createuser"
+            )
         named = _identity(project, ledger)
         if ledger.db.is_administrator():
             line = _share_all(ledger, named, role)
@@ -108,7 +126,7 @@ def _share_own(ledger: Ledger, project: str, role: str) -> str:
     """Share a project's own rows of this role with another one, and return the line that says so."""
     own = ledger.spaces.own_role()
     if role == own:
-        raise NexusError("usage", f"the role {role}", "this is your own role", "Name a colleague's")
+        raise NexusError("usage", f"the role {role}", "this is your own role", "Name the role of another person")
     with ledger.db.write():
         _insert_share(ledger, project, role, own)
     if ledger.db.one("SELECT 1 FROM project_members WHERE (project, owner, role) = (?, ?, ?)", project, role, own):
@@ -154,8 +172,7 @@ def _insert_share(ledger: Ledger, project: str, role: str, owner: str) -> None:
 
 
 def unshare(source: Source, project: Project, role: Role) -> None:
-    """End the sharing of a project with a role, in both directions, whoever began it; by the administrator, with
-    everybody."""
+    """Stop sharing a project with a role, in both directions. An administrator stops sharing with everybody."""
     with closing(_open_server()) as ledger:
         named = _identity(project, ledger, must_exist=False)
         own = "" if ledger.db.is_administrator() else ledger.spaces.own_role()
@@ -167,7 +184,7 @@ def unshare(source: Source, project: Project, role: Role) -> None:
     source.say(
         f"{role} and you no longer see each other's sessions of {named}."
         if own
-        else f"{role} sees only their own sessions of {named}, and nobody else theirs."
+        else f"{role} sees only their own sessions of {named}, and nobody else sees theirs."
     )
 
 
@@ -186,8 +203,8 @@ def _identity(project: str, ledger: Ledger, *, must_exist: bool = True) -> str:
     if folder.is_dir():
         return ledger.project_of(folder.absolute())
     if must_exist and not ledger.db.one("SELECT 1 FROM sessions WHERE project = ? LIMIT 1", project):
-        why = "there is no such folder, and no session in it"
-        raise NexusError("usage", f"the project {project}", why, "Name a folder, or the project as sessions name it")
+        why = "no such folder exists, and no session uses this project"
+        raise NexusError("usage", f"the project {project}", why, "Give a folder, or a project name that sessions show")
     return project
 
 

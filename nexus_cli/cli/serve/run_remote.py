@@ -21,7 +21,9 @@ from nexus_cli.ui.repl.remote_agent import RemoteAgent
 TAKEN = {"--model", "--resume", "--cd", "--recipe", "--allow", "--quiet", "--verbose"}
 """Options that apply to an agent on a server."""
 
-WITHOUT_SERVER = "Its sessions are kept where it ran: nexus sessions list --all; nexus --resume ID continues one"
+WITHOUT_SERVER = (
+    "Its sessions are stored on the machine of the server: nexus sessions list --all; nexus --resume ID continues one"
+)
 
 
 def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:

@@ -146,7 +146,7 @@ class _Work:
             ledger = Ledger.open(ledger_place())
             services, problems = load_services(settings.services, folder)
         except NexusError as error:
-            warn(f"{error.message}: no schedules, services and waiting runs are served")
+            warn(f"{error.message}: schedules, services and waiting runs are not served")
             return None
         for line in problems:
             warn(line)
@@ -162,13 +162,13 @@ class _Work:
             try:
                 await self._runner.serve(self._stop)
             except NexusError as error:  # the disk is full, or another process holds a lock
-                self._warn(f"{error.message}; schedules, services and waiting runs go on when that is over")
+                self._warn(f"{error.message}; schedules, services and waiting runs continue when the ledger is back")
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stop.wait(), AGAIN_SECONDS)
 
     def _note_end(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._warn(f"{report_bug(error).message}: schedules, services and waiting runs are not served any more")
+            self._warn(f"{report_bug(error).message}: schedules, services and waiting runs are no longer served")
 
     async def finish_steps(self) -> None:
         """Start no other work, and let running work finish its step."""

@@ -29,29 +29,30 @@ def serve(
     directory: Directory = "",
     allow: Allow = "",
     once: Annotated[
-        bool, Option(None, "Do what is due and end: for cron and timers. Status 1 if a run failed, 3 at a limit.")
+        bool,
+        Option(
+            None, "Run due work and exit, for cron and timers. Exit status 1 if a run failed, 3 if a limit stopped it."
+        ),
     ] = False,
-    until_eof: Annotated[bool, Option(None, "End when stdin ends, with the program that started it.")] = False,
-    verbose: Annotated[
-        bool, Option(None, "Print what it does on stderr; at a terminal it always does.", "--verbose -v")
-    ] = False,
+    until_eof: Annotated[bool, Option(None, "Exit when stdin ends, with the program that started nexus.")] = False,
+    verbose: Annotated[bool, Option(None, "Log to stderr; always on at a terminal.", "--verbose -v")] = False,
 ) -> int:
-    """Agents for other programs: JSON-RPC 2.0 over HTTP, on this machine unless --host names another address.
+    """Serve agents to other programs: JSON-RPC 2.0 over HTTP, on this machine unless --host names another address.
 
-    It also runs plans, agents of spaces, runs whose wait is over, and services: POST /trigger/NAME, with a token each.
-    A program sends the token of the printed file with each request. SIGTERM ends it: running turns finish their step
-    and can be resumed.
+    The server also starts scheduled runs, agents of spaces, waiting runs whose event occurred, and services (POST
+    /trigger/NAME, each with its own token). Clients send the token from the printed file with each request. SIGTERM
+    stops the server: running turns finish their step and can be resumed.
     """
     allow = SharedOptions(allow=allow).allow
     if once:
         given = (socket_path, port is not None, host != "127.0.0.1", model, directory, allow, until_eof, verbose)
         if any(given):
-            why = "with --once nothing listens; schedules and services have their own model, folder and level"
+            why = "it opens no server, and schedules and services have their own model, folder and level"
             raise NexusError("usage", "--once", why, "Omit the other options but --json")
         block_imports_from(str(working_folder()))
         return serve_once(lambda: open_ledger("write"), json=source.is_json)
     if socket_path and (port is not None or host != "127.0.0.1"):
-        raise NexusError("usage", "--socket and --host or --port", "it listens in one place", "Give one of them")
+        raise NexusError("usage", "--socket and --host or --port", "they name different addresses", "Give one of them")
     folder = working_folder(directory)
     block_imports_from(str(folder))
     settings = settings_in(folder)

@@ -9,7 +9,7 @@ from nexus_cli.commands.verb import Authority, Report, Source, Verb
 
 
 def consolidate(source: Source, model: Model = "") -> Report[Any]:
-    """Have the model merge and clean up the facts of this project and of the agent, and show what changed."""
+    """Have the model merge and clean up the facts about this project and the agent, and show the changes."""
     from nexus_cli.cli.sessions import consolidate as work  # noqa: PLC0415  (loads the engine)
 
     return Report("changed_facts", work.consolidate(model))

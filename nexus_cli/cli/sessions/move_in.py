@@ -27,15 +27,15 @@ MOST_LEFT_OUT = 40
 
 def import_program(
     source: Source,
-    program: Annotated[str, Option("|".join(SETUPS), "The other program.", is_argument=True, least=0)],
-    dry_run: Annotated[bool, Option(None, "Write nothing; show what would be done.")] = False,
-    sessions: Annotated[bool, Option(None, "Import its sessions instead of its settings.")] = False,
-    yes: Annotated[bool, Option(None, "Do not ask; what differs in your files stays.", "--yes -y")] = False,
+    program: Annotated[str, Option("|".join(SETUPS), "The program to import from.", is_argument=True, least=0)],
+    dry_run: Annotated[bool, Option(None, "Show the changes without writing anything.")] = False,
+    sessions: Annotated[bool, Option(None, "Import the program's sessions instead of its settings.")] = False,
+    yes: Annotated[bool, Option(None, "Do not ask; keep different values in your files.", "--yes -y")] = False,
 ) -> None:
     """Take over settings, rules, instructions, commands and MCP servers of another program, or its sessions.
 
-    Each file's change is shown and asked about; a second import changes nothing. What has no counterpart here is named,
-    rules that denied or asked first. Keys are never copied. Nothing is executed.
+    It shows each changed file and asks before writing; a second import changes nothing. Entries that nexus cannot
+    import are listed, deny and ask rules first. Keys are never copied. Nothing is executed.
     """
     if program not in SETUPS:
         raise NexusError("usage", f"cannot import from {program}", f"it is one of {', '.join(SETUPS)}", "Name one")
@@ -47,7 +47,7 @@ def import_program(
     count = len(READERS[program][0](home)) if program in READERS else 0
     there = f"Its {plural(count, 'session')}: nexus import {program} --sessions" if count else ""
     if not (setup.files or setup.lost or setup.in_place):
-        why = f"{home} has no settings of it" if count else f"{home} has no file of it"
+        why = f"{home} has no settings to import" if count else f"{home} has no files to import"
         raise NexusError("usage", f"nothing to import from {program}", why, there or "See nexus docs moving")
     plan = plan_import(
         setup, places(), _choose if source.confirm and not dry_run and not yes else lambda what, answers: MINE
@@ -74,7 +74,7 @@ def import_program(
 
 def _import_sessions(program: str, dry_run: bool) -> None:
     if program not in READERS:
-        why = f"only those of {' and '.join(READERS)} can be"
+        why = f"only sessions of {' and '.join(READERS)} can be imported"
         raise NexusError("usage", f"sessions of {program} cannot be imported", why, "Omit --sessions")
     home = program_folder(program)
     with closing(open_ledger("read" if dry_run else "create")) as ledger:

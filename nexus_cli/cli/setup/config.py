@@ -11,7 +11,7 @@ from nexus_cli.core.errors import NexusError
 
 
 def edit(source: Source) -> None:
-    """Edit the personal config.toml with $VISUAL or $EDITOR. A file that cannot be read is not saved."""
+    """Edit the personal config.toml with $VISUAL or $EDITOR. An invalid file is not saved."""
     named = any(os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR"))
     if not named and not (os.isatty(0) and os.isatty(1)):
         why = "there is no terminal, and neither VISUAL nor EDITOR names an editor"
@@ -29,7 +29,7 @@ def _again(source: Source, error: NexusError) -> bool:
     from nexus_cli.cli.confirm import confirm  # noqa: PLC0415  (loads asyncio, where the text cannot be read)
 
     source.say(error.line.removeprefix("nexus: "))
-    return confirm("Edit it again? (no keeps the file as it was)", "y")
+    return confirm("Edit the file again? (no: keep the previous version)", "y")
 
 
 VERBS = (Verb(edit, "edit", Authority.PERMITS, "nothing"),)

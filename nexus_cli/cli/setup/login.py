@@ -55,18 +55,18 @@ def login(
         list[str] | None, Option("[PROVIDER]", f"One of {', '.join(LOGIN_NAMES)}.", is_argument=True)
     ] = None,
     key_name: Annotated[
-        str, Option("NAME", "Name of one of several keys, as in -m NAME:PROVIDER/MODEL.", "--as", least=0)
+        str, Option("NAME", "Name of this key, to select it with -m NAME:PROVIDER/MODEL.", "--as", least=0)
     ] = "",
 ) -> None:
     """Store the key of PROVIDER: pasted at a prompt that does not show it, or from stdin.
 
-    It goes into the system's keyring where there is one, else into a file that only you can read. A key in the
-    environment wins over it. PROVIDER may be a name such as HOOK_SECRET that settings of services and hosts use.
-    For a subscription (github-copilot, chatgpt) you sign in on a web page, with a code that is shown here.
+    Nexus uses the system's keyring if available, else a file that only you can read. A key in the environment takes
+    precedence. PROVIDER may also be the name of a secret, such as HOOK_SECRET, for settings of services and hosts. For
+    a subscription (github-copilot, chatgpt) sign in on a web page with the printed code.
     """
     provider, *further = words or ("",)
     if further:
-        why = "a key must not be an argument: it would stay in the shell's history and show in the process list"
+        why = "a key must not be an argument: the shell's history and the process list would show it"
         hint = "Run `nexus login PROVIDER` and paste it, or pipe it in. Make a new key if others use this machine"
         raise NexusError("usage", "wrong usage", why, hint)
     if not provider:
@@ -99,8 +99,8 @@ def _sign_in(provider: str, key_name: str) -> None:
     title, stream = SUBSCRIPTIONS[provider], QuietStream(Stream(2))
 
     def show(address: str, code: str) -> None:
-        _say(stream, f"Open {address} and enter the code {code} to sign in to {title}. Share the code with nobody.")
-        _say(stream, "Waiting for you to do so (Ctrl+C to cancel).")
+        _say(stream, f"Open {address} and enter the code {code} to sign in to {title}. Do not share the code.")
+        _say(stream, "Waiting for the sign-in (Ctrl+C to cancel).")
 
     place = store_key(stored_name(provider, key_name), log_in(provider, authenticator(provider), show))
     model = f"{key_name}:{provider}/" if key_name else f"{provider}/"
@@ -122,7 +122,7 @@ def _piped() -> str:
     text = sys.stdin.buffer.read(MOST).decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > 1:
-        raise NexusError("usage", "stdin", f"it has {len(lines)} lines, a key has one", "Pipe the key alone")
+        raise NexusError("usage", "stdin", f"it has {len(lines)} lines, a key has one", "Pipe only the key")
     return lines[0] if lines else ""
 
 
@@ -159,7 +159,7 @@ def offer_login(model: str, environ: Mapping[str, str], stream: Writable, read_k
     provider = provider_of(model)
     if provider not in SHAPES or not lacks_key(model, environ):
         return
-    _say(stream, f"{model} needs a key for {SHAPES[provider].title}, and there is none yet.")
+    _say(stream, f"{model} needs a key for {SHAPES[provider].title}, and no key is stored.")
     if key := ask_key(provider, environ, stream, read_key):
         key_name = split_key_name(model)[0]
         logout = f"nexus logout {provider}{f' --as {key_name}' if key_name else ''}"

@@ -18,9 +18,9 @@ from nexus_cli.provider.model_names import SUBSCRIPTIONS
 def logout(
     source: Source,
     provider: Annotated[str, Option("PROVIDER", f"One of {', '.join(LOGIN_NAMES)}.", is_argument=True, least=0)],
-    key_name: Annotated[str, Option("NAME", "Name of one of several keys.", "--as", least=0)] = "",
+    key_name: Annotated[str, Option("NAME", "Name of the key, if you stored several.", "--as", least=0)] = "",
 ) -> None:
-    """Remove the stored key of PROVIDER. One in the environment is not touched."""
+    """Remove the stored key of PROVIDER. A key in the environment stays."""
     check_key_name(key_name)
     subscription = find_subscription(provider)
     if not subscription and is_key_name(provider) and not is_provider_key(provider) and not key_name:

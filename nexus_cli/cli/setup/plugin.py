@@ -23,7 +23,7 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import QuietStream, Stream
 
 All = Annotated[bool, Option(None, "Accept every item without a question.", "--all")]
-Yes = Annotated[list[str] | None, Option("ITEM", "Accept items whose kind and name begin so; repeatable.")]
+Yes = Annotated[list[str] | None, Option("ITEM", "Accept items whose kind and name start with ITEM; repeatable.")]
 
 
 def add(
@@ -31,15 +31,15 @@ def add(
     place: Annotated[
         str,
         Option(
-            "PATH | REPOSITORY@COMMIT[:FOLDER]", "A folder, or a commit of a repository.", is_argument=True, least=0
+            "PATH | REPOSITORY@COMMIT[:FOLDER]", "A folder, or a commit of a git repository.", is_argument=True, least=0
         ),
     ],
     accept_all: All = False,
     yes: Yes = None,
 ) -> int:
-    """Copy a plugin folder and accept its items one by one. Runs nothing of it.
+    """Copy a plugin folder and accept its items one by one. Adding runs no code of the plugin.
 
-    What you accepted is pinned: an item that changes afterwards is not in effect.
+    Accepted items are pinned: an item that changes later is inactive.
 
     nexus plugin add ~/src/hookify
 
@@ -57,13 +57,11 @@ def add(
 def update(
     source: Source,
     name: Name,
-    place: Annotated[
-        str, Option("[SOURCE]", "The new source; of a repository, or its new COMMIT.", is_argument=True, least=0)
-    ] = "",
+    place: Annotated[str, Option("[SOURCE]", "The new folder, repository or COMMIT.", is_argument=True, least=0)] = "",
     accept_all: All = False,
     yes: Yes = None,
 ) -> int:
-    """Copy a plugin's folder again: show the differences, and ask for each item that is not in effect."""
+    """Update a plugin: copy its folder again, show the differences, and ask about each inactive item."""
     installed = find_plugin(name)
     known = installed.source
     if place and known.commit and "@" not in place and not os.path.isdir(place):
@@ -141,14 +139,14 @@ def _choose(
         for text in yes:
             if not text.strip() or not any(key.startswith(text) for key in states):
                 raise NexusError(
-                    "usage", f"--yes {one_line(text)}", "no item begins so", f"There are: {_names(states)}"
+                    "usage", f"--yes {one_line(text)}", "no item starts with this text", f"There are: {_names(states)}"
                 )
         return [key for key in asking if any(key.startswith(text) for text in yes)]
     if not asking:
         return []
     if source.confirm is None:
-        why = "its items have to be accepted one by one, and there is no terminal to ask in"
-        hint = f"Accept them by --yes ITEM or --all; items: {_names(asking)}"
+        why = "its items need your approval, and stdin is not a terminal"
+        hint = f"Accept items with --yes ITEM or --all; items: {_names(asking)}"
         failed = "was not updated" if diff or "new" not in states.values() else "was not installed"
         raise NexusError("usage", f"plugin {plugin.name} {failed}", why, hint)
     return [key for key in asking if source.confirm(f"Accept {one_line(key)[:200]}?")]

@@ -24,10 +24,10 @@ def trust(
     directory: Annotated[str, Option("[DIR]", "A folder in the project.", is_argument=True)] = "",
     revoke: Annotated[bool, Option(None, "Revoke trust.")] = False,
 ) -> int:
-    """Let the configuration of this project take effect: it can tighten what you allowed, and widen nothing.
+    """Let the configuration of this project take effect.
 
-    What it would do is shown before, with what is different since the last time. What changes afterwards is not in
-    effect until you trust it again; the rest stays.
+    It can restrict your permissions, but not extend them. nexus first shows its effects and the changes since you last
+    trusted it. Items that change later are inactive until you trust them again.
     """
     below = working_folder(directory, "trust")
     folder = project_root(below)

@@ -34,12 +34,12 @@ MAX_MODELS = 6
 
 def tour(
     source: Source,
-    yes: Annotated[bool, Option(None, "Run without pauses; every question is allowed.", "--yes -y")] = False,
+    yes: Annotated[bool, Option(None, "Run without pauses and answer every question with yes.", "--yes -y")] = False,
     keep: Annotated[bool, Option(None, "Keep the folder of the tour.")] = False,
 ) -> int:
-    """See nexus at work without a key: the real engine, a scripted model, its own folder.
+    """Run a demo without a key: the real engine with a scripted model in its own folder.
 
-    In a terminal step by step, otherwise straight through. Your own sessions and settings are not touched.
+    In a terminal it pauses after each step. Your own sessions and settings are not touched.
     """
     texts = tomllib.loads((defaults_dir() / "tour" / "chapters.toml").read_text(encoding="utf-8"))
     stream = Stream(1)

@@ -131,7 +131,7 @@ class ScriptedModel:
             return _fill_groups(step.text, found), calls
         where = f"after {moment.after}" if moment.after else f"to {moment.words.splitlines()[-1][:60]!r}"
         why = f"the script has no answer {where}"
-        raise ProviderError("provider", why, "What came back was not foreseen", what="the scripted model stopped")
+        raise ProviderError("provider", why, "The script does not expect this reply", what="the scripted model stopped")
 
     def _compute_usage(self, request: Request, said: str) -> Usage:
         """Return the tokens of a request and its reply; a prefix already sent to the same model counts as cached."""

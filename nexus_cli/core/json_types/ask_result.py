@@ -142,7 +142,7 @@ class AskResult(TypedDict):
     usage: UsageObject
     context: ContextFigures | None
     drops: list[DropObject]
-    """Those of this turn."""
+    """The drops of this turn."""
     denied: list[DeniedCall]
     files_changed: list[str]
     error: ErrorObject | None

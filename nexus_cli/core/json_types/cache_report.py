@@ -54,7 +54,7 @@ class RewriteRow(TypedDict):
     cause: str
     epoch: int
     cold: int
-    """Tokens that the next request sent uncached because of it."""
+    """Tokens that the next request sent uncached because of the rewrite."""
     saved: int
     """Tokens that it removed from each later request."""
     steps: int
@@ -74,9 +74,9 @@ class RewriteRow(TypedDict):
     requests: int
     """Requests that followed, up to the next compaction, truncation or new system text."""
     uncached: int | None
-    """Tokens of the first of them that were not read from the cache."""
+    """Tokens of the first request after it that were not read from the cache."""
     net_usd: float | None
-    """How it came out so far: dollars saved in these requests minus its cost."""
+    """The balance so far: dollars saved in these requests minus the cost."""
 
 
 class CacheReport(ReportOfSession):

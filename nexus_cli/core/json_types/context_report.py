@@ -41,9 +41,9 @@ class SectionObject(TypedDict):
     unread_bytes: int
     """Bytes of its file that were not read."""
     multiplier: float
-    """The recipe's, times the learned one."""
+    """The multiplier of the recipe times the learned multiplier."""
     learned: NotRequired[float]
-    """The learned one, where it is not 1 (`sections.learn`)."""
+    """The learned multiplier if it is not 1 (`sections.learn`)."""
     score: float
     tokens: int
     full_tokens: int
@@ -92,7 +92,7 @@ class ServerTokens(TypedDict):
 
     name: str
     schemas: int
-    """Tokens of those of its tools that are sent by themselves."""
+    """Tokens of the schemas of tools that are sent individually."""
     results: int
     """Tokens of the results of its calls in the window."""
 
@@ -254,7 +254,7 @@ class DifferenceReport(ReportOfSession):
     tokens: dict[str, int]
     sections: SectionDifferences
     told: list[ToldSection]
-    """Event sections that were sent with it."""
+    """Event sections that were sent with the message."""
     tools: ToolDifferences
     entries: EntryDifferences
 
@@ -268,7 +268,7 @@ class PriceReport(VersionedReport):
     input: int
     """Input tokens of the turn's first request."""
     cached: int
-    """Those that should be in the provider's cache."""
+    """Tokens that should be in the provider's cache."""
     cost_usd: float | None
     """Price of the input, without the answer; null if a price is unknown."""
     cold: bool

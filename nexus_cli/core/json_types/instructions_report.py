@@ -28,7 +28,7 @@ class InstructionFinding(TypedDict):
     """0 for the whole file."""
     text: str
     other: str
-    """The place that it repeats or contradicts."""
+    """The location of the text that this one repeats or contradicts."""
 
 
 class InstructionsReport(VersionedReport):

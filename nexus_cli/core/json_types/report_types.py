@@ -87,7 +87,7 @@ class UsageByProject(UsageSumObject):
 
 
 class UsageByName(UsageSumObject):
-    """The usage of what `--by` names."""
+    """The usage grouped by `--by`."""
 
     name: str
     """"" for the sessions of no agent or plan."""
@@ -112,7 +112,7 @@ class UsageReport(VersionedReport):
     """With `--by`: whose usage `named` has."""
     named: NotRequired[list[UsageByName]]
     imported: NotRequired[list[ImportedUsage]]
-    """Without `--since`, where sessions were imported."""
+    """The programs that sessions were imported from; without `--since`."""
 
 
 CommandPartObject = TypedDict(
@@ -156,7 +156,7 @@ DecisionObject = TypedDict(
 class DecisionsReport(ReportOfSession):
     """`nexus why --json`.
 
-    Of a decision, `decision` is null if the call could not run; `from` is file and line of the rule, `built in`,
+    For a decision, `decision` is null if the call could not run; `from` is file and line of the rule, `built in`,
     `level X`, `limit X` or `allowed for this session`; `bound_by` is the layer of that level or limit; `answer` is
     `yes`, `session`, `always`, `no` or `none`, null if nobody was asked; `said` are the words of a no.
     """
@@ -175,7 +175,7 @@ class ModelObject(TypedDict):
 
     name: str
     because: list[str]
-    """The reasons why it is usable."""
+    """Reasons that make the model usable."""
     window: int
     max_output: int | None
     input_price: float | None
@@ -229,7 +229,7 @@ class RunObject(LevelFields):
     """Name of the agent that does it."""
     space: str | None
     key: str | None
-    """Of a service's run: what its events have in common, such as the commit."""
+    """For a run of a service: the key of its events, such as the commit."""
     events: int | None
     """The number of these events; None for a run without `key`."""
     plan: str | None
@@ -253,7 +253,8 @@ class RunObject(LevelFields):
     refused: list[str]
     """A line for each call that was refused."""
     steps: int | None
-    """Its requests, those of its look back included. This and what follows is known once it has ended."""
+    """Requests of the run, including its final reflection. This and the following keys are known once the run has
+    ended."""
     seconds: float | None
     """From its beginning to its end, waits included."""
     usage: UsageObject | None
@@ -264,7 +265,7 @@ class RunObject(LevelFields):
     commits: list[str]
     """Its commits, newest first, each as `ID SUBJECT`; without those that others made while it waited."""
     uncommitted: list[str]
-    """Uncommitted files, without those of before it that it did not change."""
+    """Uncommitted files, without files that were uncommitted before the run and that it did not change."""
     no_longer_uncommitted: list[str]
     """Files that were uncommitted when it began, and were committed, put back or removed since."""
     until: UntilObject | None
@@ -403,11 +404,11 @@ class SpaceMessageObject(TypedDict):
     seen: bool
     reply_to: str | None
     quiet: str | None
-    """The reason that the message started no more agents, with the first one of a person's message."""
+    """The reason why the message started no more agents."""
     run: str | None
     """With the last message that a run posted: the run."""
     facts: list[str]
-    """What the record has of that run once it has ended, as `1 commit`, `1 command failed`."""
+    """The result of the run once it has ended, such as `1 commit`, `1 command failed`."""
 
 
 class SpaceReport(VersionedReport):
@@ -446,7 +447,7 @@ class AgentGoal(TypedDict):
     """`person`, or `agent` if it proposed the goal itself."""
     at: str
     done: str | None
-    """When it was done; None while it is open."""
+    """Time of completion; None while the goal is open."""
 
 
 class GoalsReport(VersionedReport):
@@ -456,7 +457,7 @@ class GoalsReport(VersionedReport):
     done: NotRequired[str]
     """The action of the command: `added` or `finished`."""
     goals: list[AgentGoal]
-    """The most important first, those that are done at the end."""
+    """The most important goals first, completed goals last."""
 
 
 class NewSpaceReport(VersionedReport):
@@ -529,7 +530,7 @@ class MovedHead(TypedDict):
     before: str
     after: str
     command: str
-    """The command that moves it back."""
+    """The command that restores the earlier value."""
 
 
 class ReferenceObject(TypedDict):
@@ -543,7 +544,7 @@ class ReferenceObject(TypedDict):
     after: str
     restored: bool
     command: str | None
-    """The command that gives it the earlier value; null if it has that, or if there is none."""
+    """The command that restores the earlier value; null if it is already restored, or if there is no such command."""
 
 
 class UncoveredPath(TypedDict):
@@ -566,9 +567,9 @@ class UndoReport(VersionedReport):
     references: list[ReferenceObject]
     head_moved: MovedHead | None
     not_covered: list[UncoveredPath]
-    """What may have changed in the turn, and an undo cannot bring back."""
+    """Changes of the turn that an undo may not be able to restore."""
     unfollowed: list[str]
-    """The same as lines, behind commands of the turn whose changes are not known."""
+    """As text lines: exceptions that apply because the changes of a command are not known."""
     dry_run: bool
 
 
@@ -578,7 +579,7 @@ class ServerRow(TypedDict):
     name: str
     source: Literal["personal", "plugin", "project", "editor"]
     file: str
-    """The file that names it."""
+    """The file that contains the entry."""
     transport: Literal["stdio", "http"]
     target: str
     """The command line or the address as its file names it, with `${NAME}` in place of the values of variables."""
@@ -588,7 +589,7 @@ class ServerRow(TypedDict):
     tokens: int | None
     """Tokens of the schemas of its tools."""
     listed: str | None
-    """When it was asked, ISO 8601, UTC."""
+    """Time of the server's answer, ISO 8601, UTC."""
     why: str
     """Why it is not available."""
 

@@ -19,7 +19,7 @@ class Acknowledged(TypedDict):
 
 
 class AgentLimits(TypedDict, total=False):
-    """Limits of each turn of an agent. An absent one does not bind."""
+    """Limits of each turn of an agent. A missing limit does not apply."""
 
     max_steps: int
     """Model requests."""
@@ -37,7 +37,7 @@ class CreatedAgent(LevelFields):
     agent_id: str
     session: str
     limits: AgentLimits
-    """Those in force, also from settings and recipe."""
+    """The active limits, also from settings and recipe."""
 
 
 class ListedAgent(LevelFields):

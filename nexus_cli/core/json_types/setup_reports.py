@@ -85,10 +85,10 @@ class PluginObject(TypedDict):
     path: str
     """The folder of the installed copy."""
     problem: str
-    """Why nothing of it is in effect, or what of it is off because it was changed; else ""."""
+    """The reason why the plugin is inactive, or the items that are off because they changed; else ""."""
     items: list[PluginItem]
     left_out: list[str]
-    """What nexus does not have or cannot read."""
+    """Content that nexus does not support or cannot read."""
 
 
 class PythonPluginObject(TypedDict):
@@ -96,9 +96,9 @@ class PythonPluginObject(TypedDict):
     package: str
     """Name and version of its package."""
     adds: list[str]
-    """Kind and name of what it adds."""
+    """Kind and name of each addition."""
     problems: list[str]
-    """What of it is left out, and why."""
+    """The ignored parts, with the reason."""
 
 
 class PluginsReport(VersionedReport):
@@ -231,7 +231,7 @@ class HookState(TypedDict):
     timeout: float
     on_timeout: str
     source: str
-    """The file that names it."""
+    """The file that contains the entry."""
     state: str
     """`active`, `changed`, `not trusted` or `not supported`."""
     why: str
@@ -283,7 +283,7 @@ class WorkerObject(TypedDict):
     id: str
     """`w1`; `w1.1` for a worker of `w1`."""
     session: str
-    """Empty before it has one."""
+    """Empty before the run has a session."""
     task: str
     recipe: str
     state: str
@@ -405,7 +405,7 @@ class TrustItemObject(TypedDict):
     kind: str
     name: str
     what: str
-    """Of a server its entry on one line, of a command or skill the commands that it runs, cut; else ""."""
+    """For a server its entry on one line, for a command or skill its shell commands, shortened; else ""."""
     state: TrustItemState
     diff: str
 
@@ -422,7 +422,7 @@ class TrustReport(VersionedReport):
     items: list[TrustItemObject]
     active: list[str]
     unsupported: list[str]
-    """What the project has for other programs and is not applied, `FILE: WHAT` each."""
+    """Project configuration for other programs that nexus does not apply, each as `FILE: WHAT`."""
     problems: list[str]
 
 

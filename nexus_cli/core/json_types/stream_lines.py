@@ -48,7 +48,7 @@ class WorkerStateObject(WorkerObject):
     call: str
     """The call that started it."""
     model: str
-    """Empty for that of its parent."""
+    """Empty if the worker uses the model of its parent."""
     folder: str
     scope: dict[str, Any]
     """Its limits."""

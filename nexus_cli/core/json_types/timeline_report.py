@@ -21,8 +21,8 @@ class TimelineRow(TypedDict):
     at: str
     """"" if no time was recorded."""
     kind: str
-    """Of an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of an
-    epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`),
+    """For an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of
+    an epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`),
     `compaction_failed`, `drop`, `pin`, `goal`, `hook`, `worker`, `lane`, `waiting`, `claimed`, `resumed`."""
     entry: int | None
     """Id of the entry."""
@@ -38,9 +38,9 @@ class TimelineRow(TypedDict):
     """The start of a turn: its `type` (`repl`, `ask`, `stdin`, `client`, `worker`, `plan`, `service`, `space_message`,
     `resume`) and its recorded fields."""
     tokens: int | None
-    """Of an entry by our count; of a request or a lane input and output; of a drop those left out."""
+    """For an entry nexus's own count; for a request or lane input and output; for a drop the tokens left out."""
     cost_usd: float | None
-    """Of a request, a lane or a worker; null if it is unknown."""
+    """The cost of a request, a lane or a worker; null if unknown."""
     seconds: float | None
     """Of a call, a request, a worker or a hook."""
     calls: NotRequired[list[TimelineCall]]
@@ -74,10 +74,10 @@ class TimelineRow(TypedDict):
     """The agent of a lane beside the conversation."""
     requests: NotRequired[int]
     until: NotRequired[str]
-    """The time at which the run goes on anyway; "" for never."""
+    """The time at which the run continues without the event; "" for never."""
     run: NotRequired[str]
     signals: NotRequired[list[str]]
-    """Kinds of what it waited for."""
+    """Kinds of events that the run waited for."""
     signal: NotRequired[str]
     taken: NotRequired[bool]
     message: NotRequired[str]
@@ -167,7 +167,7 @@ class RunningObject(TypedDict):
     folder: str
     updated: str
     parent: str | None
-    """Of a worker: the session that started it."""
+    """For a worker: the session that started it."""
     run: str | None
     """The unattended run that works in the session."""
     command: str | None

@@ -166,7 +166,9 @@ class SessionHooks:
         if not blocking:
             return ""
         if self._rounds >= MOST_ROUNDS:
-            self._tell(f"{blocking[0].hook.name} let the turn go on {MOST_ROUNDS} times: it ends now")
+            self._tell(
+                f"{blocking[0].hook.name} continued the turn {MOST_ROUNDS} times, which is the maximum: the turn ends"
+            )
             return ""
         self._rounds += 1
         return "\n".join(self._words(run, _reason(run)) for run in blocking)

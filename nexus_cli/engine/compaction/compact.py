@@ -162,7 +162,7 @@ def _warn_of_refusal(engine: Engine, choice: SummarySource, cap: int) -> None:
     steps, why = refused
     ago = f"{steps} step{'' if steps == 1 else 's'} ago" if steps else "since the last step"
     price = price_summary(choice, cap, warm=engine.is_warm)
-    cost = "The price of another one is unknown" if price is None else f"Another one costs up to ${price:,.4f}"
+    cost = "The price of another attempt is unknown" if price is None else f"Another attempt costs up to ${price:,.4f}"
     engine.emit(event.Notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}"))
 
 
@@ -191,7 +191,9 @@ async def _run_before_summary(engine: Engine, cause: str, instructions: str) -> 
         async with asyncio.timeout(seconds):
             await engine.before_summary(engine, cause, instructions)
     except TimeoutError:
-        engine.emit(event.Notice(f"the work before the compaction took more than {seconds:g} s", warning=False))
+        engine.emit(
+            event.Notice(f"the memory extraction before the compaction took more than {seconds:g} s", warning=False)
+        )
     except NexusError as error:
         if error.kind == "denied":
             raise SummaryPrevented(error.why) from None
@@ -311,7 +313,9 @@ def _require_smaller(items: Sequence[WindowItem], request: RequestPlan, fixed: i
     before, after = request.counted.total, fixed + sum(item.tokens for item in items)
     if after >= before:
         tokens = request.tokens
-        raise SummaryError(f"it would not get smaller ({tokens:,} to {round(tokens * after / before):,} tokens)")
+        raise SummaryError(
+            f"the summary would not be smaller ({tokens:,} to {round(tokens * after / before):,} tokens)"
+        )
 
 
 def _drop(

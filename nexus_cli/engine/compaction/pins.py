@@ -23,8 +23,8 @@ NUMBERED = re.compile(
     r"#?\s*[-+]?\d[\d\s.,:#-]*|#\s*[-+]?\w*\d\S*|(?:message|entry|no\.?|nr\.?)\s*#?\s*\d+", re.IGNORECASE
 )
 """Matches the ways in which people type a message number."""
-FIND = "/pin alone lists your newest messages with their numbers; any other words are pinned as words"
-SHORTER = "Pin only the part that matters, as words: /pin WORDS"
+FIND = "/pin alone lists your newest messages with their numbers; any other text is pinned as it is"
+SHORTER = "Pin only the important part as text: /pin TEXT"
 SHORT = 40
 """Most characters of the input that an error message repeats."""
 RESULT_CAP = 1000
@@ -64,7 +64,7 @@ def add_pin(conversation: Conversation, what: str, count: Callable[[str], int], 
         return same
     made = Quote(entry, text, pin=f"p{1 + _newest(conversation)}")
     if room is not None and (tokens := made.labelled_tokens(count)) > room:
-        why = f"it takes {tokens:,} tokens, and all pins together have room for {room:,}"
+        why = f"it has {tokens:,} tokens, but all pins together may have {room:,}"
         raise NexusError("usage", f"/pin {_short(what)}", why, SHORTER)
     conversation.memo(PIN, {"id": made.pin, "entry": made.entry, "text": made.text})
     return made

@@ -120,7 +120,7 @@ def draft_pruning(engine: Engine, found: Sequence[StaleResult]) -> Rewrite:
         anchor = Anchor(anchor.last, anchor.reported - gone, anchor.counted - saved, exact=False)
     price = engine.price_epoch(epoch, anchor=anchor, report=anchor)
     results = "1 old or stale result" if len(drops) == 1 else f"{len(drops)} old or stale results"
-    line = f"{results} taken out of the window, {price.saved:,} tokens: {price.why}"
+    line = f"{results} removed from the window, {price.saved:,} tokens: {price.why}"
     return Rewrite(epoch, drops, price=price, anchor=anchor, notice=Notice(line, warning=False))
 
 

@@ -190,13 +190,13 @@ async def _from_transcript(
     request = current_request(plan, engine.conversation.run, room // 4, count)
     room -= count(request)
     if room < LEAST_PIECE:
-        raise SummaryError(f"the window of {model.info.name} is too small to write a summary in")
+        raise SummaryError(f"the window of {model.info.name} is too small for writing a summary")
     # in a thread: redacting and counting a long history takes seconds and would delay Ctrl+C
     pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, engine.context)))
     if len(pieces) > MOST_PIECES:
-        raise SummaryError(f"{model.info.name} would need {len(pieces)} requests for it")
+        raise SummaryError(f"{model.info.name} would need {len(pieces)} requests for the summary")
     if paid.requests and len(pieces) > PAID - paid.requests:
-        raise SummaryError(f"a transcript of it would take {len(pieces)} requests more")
+        raise SummaryError(f"summarizing a transcript would take {len(pieces)} more requests")
     for piece in pieces:
         summary, end = split_summary(summary, plan.summary_cap, count)  # the cap is reserved in `room`
         paid.ends += [end] if end else []

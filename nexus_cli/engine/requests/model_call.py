@@ -33,7 +33,7 @@ BROKEN_OFF = "[the reply broke off here]"
 CUT_OFF = "[cut off: the output limit was reached]"
 COMPLETE = frozenset({"stop", "tool_calls", ""})
 """Finish reasons of a complete reply; "" if the ledger has none."""
-KEPT = "What arrived is kept"
+KEPT = "The partial answer is kept"
 """Start of a hint that is true only if the session is saved."""
 ARGUMENTS = ("model", "max_output", "effort", "tool_choice", "cache_key", "previous_end")
 """Arguments of a request, besides its messages and tools, that its manifest records."""
@@ -211,7 +211,7 @@ def _raise_unless_finished(reply: Reply) -> None:
     match reply.finish:
         case "empty":
             why = "its reply had neither text nor calls"
-            raise NexusError("provider", "the model gave no answer", why, "Try again, or another model")
+            raise NexusError("provider", "the model gave no answer", why, "Try again, or choose another model")
         case "none":
             why = reply.problem or "the stream ended without a finish reason"
             raise NexusError("provider", "the reply broke off", why, f"{KEPT}; ask to continue")

@@ -45,7 +45,9 @@ def draft_without_images(engine: Engine, error: ProviderError | None = None) -> 
     if error is None:
         return Rewrite(epoch, drops)
     names = ", ".join(map(_names, new))
-    notice = Notice(f"the provider refused the request with {names} ({error.why}): it is sent again without")
+    notice = Notice(
+        f"the provider refused the request with {names} ({error.why}): nexus sends the request again without that"
+    )
     return Rewrite(epoch, drops, price=engine.price_epoch(epoch), notice=notice)
 
 

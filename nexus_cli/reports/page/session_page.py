@@ -37,7 +37,7 @@ NAMED = 6
 """Most drops and sections that the panel of a request lists."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 LEGEND = {"system": "system text", "tools": "tool schemas", "history": "history", "event": "event"}
-HINT = "Choose a bar, or the line above an answer, to see what that request held, what was left out, and why."
+HINT = "Select a bar, or the line above an answer, to see the content of the request and its drops with reasons."
 
 
 def session_page(

@@ -67,7 +67,7 @@ def uncompaction() -> Act:
             raise NexusError("usage", "nothing was undone", "a call waits for its result", "/continue first")
         made = compaction_in_force(conversation.epoch, log.epoch)
         if made is None or made.parent is None:
-            why = "this session has no compaction that is in force"
+            why = "this session has no active compaction"
             raise NexusError("usage", "nothing to undo", why, "/compact summarizes older messages")
         old = log.epoch(made.parent)
         shown = engine.next_request().tokens
@@ -88,7 +88,7 @@ def uncompaction() -> Act:
         line = f"compaction undone: {shown:,} -> {engine.next_request().tokens:,} tokens"
         engine.emit(Notice(line, warning=False))
         if is_older:
-            line = "the instructions are those of before the compaction again; /reload reads them from their files"
+            line = "the instructions from before the compaction are active again; /reload reads them from their files"
             engine.emit(Notice(line, warning=False))
 
     return act
@@ -98,7 +98,7 @@ def _refuse_if_too_large(request: RequestPlan) -> None:
     """Raise `NexusError("overflow", ...)` if the request with the former window does not fit."""
     if not request.fits:
         why = f"it would take {request.upper_bound:,} of {request.room:,} tokens"
-        hint = "/drops recall gives single parts to the model again, and so does a model with a larger window"
+        hint = "Return single parts with /drops recall, or choose a model with a larger window"
         raise NexusError("overflow", "the compaction cannot be undone", why, hint)
 
 

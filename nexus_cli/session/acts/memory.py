@@ -127,7 +127,7 @@ def reflection(tell: Callable[[str], None], *, goes_on: bool = False, most: int 
     async def act(state: SessionState) -> None:
         engine = state.engine
         if not newest_words(engine.conversation):
-            raise NexusError("usage", "/reflect", "this session has no turn yet", "Ask something first")
+            raise NexusError("usage", "/reflect", "this session has no turn yet", "Send a message first")
         if not isinstance(engine.conversation.next_step(), Done):
             raise NexusError("usage", "/reflect", "the last turn is not finished", "Finish it with /continue first")
         await begin_pending_epoch(engine)

@@ -78,7 +78,7 @@ def _instruction(recipe: Recipe) -> str:
     if recipe.instruction:
         return recipe.instruction
     why = "it has no text for `contract`, so there is nothing to ask"
-    raise NexusError("config", f"recipe {recipe.name}", why, "Give it [overrides] contract")
+    raise NexusError("config", f"recipe {recipe.name}", why, "Set `contract` in its [overrides]")
 
 
 async def _run(
@@ -109,7 +109,7 @@ async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Rec
                     return await _run(side, dispatcher, then, most=None if most is None else most - 1)
             case ModelCall():
                 if not left:
-                    raise NexusError("limit", f"{recipe.name} was stopped", "it asked for more calls than it may make")
+                    raise NexusError("limit", f"{recipe.name} was stopped", "it reached its limit of tool calls")
                 left -= 1
                 await _request(side, recipe)
             case Done():
@@ -127,7 +127,7 @@ def _answer_without_tools(recipe: Recipe, conversation: Conversation, calls: Seq
     if words:
         return words
     why = "the model called a tool, but this run has none"
-    raise NexusError("provider", f"{recipe.name} has no answer", why, "Try again, or another model")
+    raise NexusError("provider", f"{recipe.name} has no answer", why, "Try again, or choose another model")
 
 
 async def _request(side: Engine, recipe: Recipe) -> None:

@@ -137,7 +137,7 @@ def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
         name = name if lines is None else _RANGE.sub(r"\g<path>", name)
         kind = os.stat(path).st_mode
         if stat.S_ISDIR(kind):
-            raise NexusError("usage", what, "it is a folder", "Attach files, one --file each")
+            raise NexusError("usage", what, "this is a folder", "Attach files, each with --file")
         if not stat.S_ISREG(kind) and not stat.S_ISFIFO(kind):
             raise NexusError("usage", what, "it is not a file or a pipe", "Attach a file")
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -178,7 +178,7 @@ def _refuse_disguise(path: str, status: os.stat_result, what: str) -> None:
     try:
         UnaskedFiles(project_root(Path.cwd())).check_named(Path(os.path.abspath(path)), status)
     except FileRefused as error:
-        raise NexusError("usage", what, f"it {error}", "Name that file itself to attach it") from error
+        raise NexusError("usage", what, f"it {error}", "Attach that file itself") from error
 
 
 def find_attached(
@@ -210,7 +210,7 @@ def _chosen_lines(read: Input, name: str, what: str, lines: tuple[int, int]) -> 
         raise NexusError("usage", what, f"{first}-{last} is not a range of lines", "Write FIRST-LAST, counted from 1")
     if last > count:
         known = f"only its first {count:,} lines were read" if read.uncounted else f"it has {plural(count, 'line')}"
-        raise NexusError("usage", what, known, "Choose lines that it has")
+        raise NexusError("usage", what, known, "Choose existing lines")
     chosen = "\n".join(read.text.split("\n", last)[first - 1 : last])
     record = AttachedFile(name, TEXT, len(chosen.encode(errors="replace")), first, last, count)
     return ReadFile(record, _block(name, chosen, f' lines="{first}-{last}"'), None, read.notice)
@@ -260,7 +260,7 @@ def _image(descriptor: int, kind: str, name: str, what: str) -> Part:
     with open(descriptor, "rb", closefd=False) as file:
         data = file.read(MOST_BYTES)
     if why := describe_bad_image(data, os.fstat(descriptor).st_size):
-        raise NexusError("usage", what, why, "Attach another one, or a smaller copy")
+        raise NexusError("usage", what, why, "Attach another file, or a smaller copy")
     return Part(kind, data, name)
 
 

@@ -22,7 +22,7 @@ from nexus_cli.ui.terminal_handoff import run_on_terminal
 
 FALLBACKS = ("vi", "nano", "pico")
 """Editors to try in this order if neither VISUAL nor EDITOR is set."""
-_HINT = "Set VISUAL or EDITOR to one that works"
+_HINT = "Set VISUAL or EDITOR to a working editor"
 
 
 async def edit_text(text: str, environ: Mapping[str, str], name: str = "message.md") -> str:
@@ -60,7 +60,7 @@ def find_editor(environ: Mapping[str, str]) -> list[str]:
             raise NexusError("usage", "the editor", why, "Fix its quotes") from error
     found = next(filter(None, (find_program(name, environ=environ) for name in FALLBACKS)), None)
     if found is None:
-        raise NexusError("usage", "the editor", f"there is none ({', '.join(FALLBACKS)})", _HINT)
+        raise NexusError("usage", "the editor", f"no editor was found ({', '.join(FALLBACKS)})", _HINT)
     return [found]
 
 
@@ -99,7 +99,9 @@ def _left(path: Path, name: str, before: str) -> str:
     try:
         content = read_regular_file(path)
     except FileNotFoundError as error:
-        raise NexusError("usage", what, "the file is gone; your text is unchanged", "Save it where it was") from error
+        raise NexusError(
+            "usage", what, "the file was removed; your text is unchanged", "Save the file at the same path"
+        ) from error
     except (OSError, ToolError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise NexusError("usage", what, f"the file cannot be read ({why}); your text is unchanged") from error

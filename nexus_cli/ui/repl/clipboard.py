@@ -40,7 +40,7 @@ _IMAGE_PROGRAMS = (
 )
 _IMAGE_OF_MAC = ("osascript", "-e", "get the clipboard as \u00abclass PNGf\u00bb")
 _APPLESCRIPT = re.compile(rb"\xc2\xabdata PNGf([0-9A-F]+)\xc2\xbb")
-_HINT = "Install wl-copy, xclip or xsel, or use a terminal that has OSC 52"
+_HINT = "Install wl-copy, xclip or xsel, or use a terminal that supports OSC 52"
 
 
 async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callable[[str], None]) -> str:
@@ -50,7 +50,7 @@ async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callab
     `NexusError("usage", ...)` if there is nothing to copy or no way works.
     """
     if not text:
-        raise NexusError("usage", "nothing to copy", "there is no text yet", "Ask something first")
+        raise NexusError("usage", "nothing to copy", "there is no text yet", "Send a message first")
     data = replace_surrogates(text).encode()
     for command in _find_commands(_PROGRAMS, ("pbcopy",), environ):
         if await _ran(command, data, environ):
@@ -60,9 +60,11 @@ async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callab
     if tmux and await _ran([tmux, "load-buffer", "-w", "-"], data, environ):
         return "copied with tmux, to its buffer and the terminal's clipboard"
     if environ.get("TERM", "") in ("", "dumb"):
-        raise NexusError("usage", "the clipboard", "no clipboard program was found, and the terminal is dumb", _HINT)
+        raise NexusError(
+            "usage", "the clipboard", "no clipboard program was found, and TERM=dumb has no clipboard", _HINT
+        )
     if len(data) > LARGEST:
-        why = f"{len(data):,} bytes are more than a terminal takes ({LARGEST:,}), and no clipboard program was found"
+        why = f"{len(data):,} bytes exceed the limit of terminals ({LARGEST:,}), and no clipboard program was found"
         raise NexusError("usage", "the clipboard", why, "Install wl-copy, xclip or xsel")
     sequence = f"\x1b]52;c;{base64.b64encode(data).decode()}\x07"
     if environ.get("TMUX"):

@@ -64,9 +64,9 @@ POST_SECONDS = 60.0
 COMMANDS: Mapping[str, str] = {
     "approve": "Ask again for the approvals that agents wait for.",
     "help": "List these commands.",
-    "leave": "Close the view; you stay a member. Ctrl+D does the same.",
+    "leave": "Close the view (also Ctrl+D); you stay a member.",
     "mute": "NAME: messages here start this agent no more; /unmute NAME takes it back.",
-    "stop": "Stop what runs, waits or is queued here; /stop NAME only that of one agent.",
+    "stop": "Cancel active, waiting and queued runs here; /stop NAME: only runs of one agent.",
     "who": "List the members of the space.",
 }
 """The supported commands with their line of help."""
@@ -74,11 +74,11 @@ KEYS = (
     ("Enter", "posts the message"),
     ("Shift+Enter, \\ Enter", "a new line, as Ctrl+J"),
     ("Esc", "stops the agents that work"),
-    ("Up", "what was typed before"),
+    ("Up", "earlier messages"),
     ("Ctrl+C", "stops the agents that work, clears the line, twice leaves"),
     ("Ctrl+D", "on an empty line leaves; so do /leave, exit and quit"),
     ("Tab", "completes @names"),
-    ("Ctrl+R", "searches what was typed before"),
+    ("Ctrl+R", "searches earlier messages"),
     ("Ctrl+G", "edits the text in your editor"),
     ("@NAME", "starts this agent; /help lists the commands"),
 )

@@ -87,7 +87,11 @@ def test_what_no_summary_has_room_for_is_not_pinned_and_nothing_of_it_is_kept(tm
             for what in ("1", "other words " * 400):
                 with pytest.raises(NexusError, match=r"it takes [\d,]+ tokens, and all pins together have") as no:
                     await done(session, pin(what))
-                assert no.value.exit_status == 2 and len(no.value.line) < 250 and "Pin only the part" in no.value.hint
+                assert (
+                    no.value.exit_status == 2
+                    and len(no.value.line) < 250
+                    and "Pin only the important part" in no.value.hint
+                )
             assert pins.list_pins(session.context.conversation) == () and not session.engine.readings.notices
             assert "pinned this text as p1" in noted(await done(session, pin("short words")))
 

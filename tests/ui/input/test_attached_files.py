@@ -179,7 +179,7 @@ def test_a_quoted_path_is_found_as_it_was_written(path: str) -> None:
 
 
 def test_a_folder_cannot_be_attached_as_a_file(folder: Path) -> None:
-    with pytest.raises(NexusError, match="it is a folder"):
+    with pytest.raises(NexusError, match="this is a folder"):
         read_attachment(str(folder), "--file x")
 
 
@@ -195,7 +195,7 @@ def test_a_name_in_the_project_that_stands_for_credentials_is_refused(
     (os.link if secret == ".env" else os.symlink)(kept, folder / "notes.md")
     with pytest.raises(NexusError, match="which holds credentials") as caught:
         read_attachment("notes.md", "--file notes.md")
-    assert caught.value.hint == "Name that file itself to attach it"
+    assert caught.value.hint == "Attach that file itself"
     found = read_mentions("@notes.md", folder)
     assert not found.blocks and "holds credentials" in found.notices[0]
     assert "hunter2" in read_attachment(str(kept), "--file").block, "what the person names itself is their choice"
@@ -276,7 +276,7 @@ def test_a_file_that_is_really_called_like_that_wins(folder: Path) -> None:
         ("b.txt:0-2", "0-2 is not a range of lines"),
         ("empty:1-1", "it has 0 lines"),
         ("shot.png:1-2", "an image has no lines"),
-        ("src:1-2", "it is a folder"),
+        ("src:1-2", "this is a folder"),
         ("binary:1-2", "binary"),
     ],
 )

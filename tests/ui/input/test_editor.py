@@ -70,7 +70,7 @@ def test_an_editor_in_the_project_is_not_started(tmp_path: Path, monkeypatch: py
     (tmp_path / "vi").chmod(0o755)
     path = {"PATH": f"{tmp_path}{os.pathsep}{tmp_path / 'none'}"}
     for environ in ({"VISUAL": "./vi"}, {"EDITOR": f"{tmp_path}/vi -w"}, {"EDITOR": "vi", **path}, path):
-        with pytest.raises(NexusError, match=r"in the project|there is none") as caught:
+        with pytest.raises(NexusError, match=r"in the project|no editor was found") as caught:
             asyncio.run(edit_text("x", environ))
         assert "\n" not in caught.value.line
     assert not (tmp_path / "vi.ran").exists()
@@ -86,7 +86,7 @@ def test_without_a_named_editor_one_that_is_there_is_taken(tmp_path: Path) -> No
     nano.write_text("#!/bin/sh\n")
     nano.chmod(0o755)
     assert find_editor({"PATH": str(tmp_path)}) == [str(nano)]
-    with pytest.raises(NexusError, match="there is none") as caught:
+    with pytest.raises(NexusError, match="no editor was found") as caught:
         find_editor({"PATH": str(tmp_path / "empty")})
     assert caught.value.kind == "usage" and "EDITOR" in caught.value.hint
 
@@ -96,7 +96,7 @@ def test_without_a_named_editor_one_that_is_there_is_taken(tmp_path: Path) -> No
     sample(
         [
             ("exit 3", "exit status 3"),
-            ('rm "$2"', "the file is gone"),
+            ('rm "$2"', "the file was removed"),
             ('printf "\\377\\376x" > "$2"', "is not UTF-8"),
             (': > "$2"', "the file is empty"),
             ('rm "$2"; mkdir "$2"', "cannot be read"),

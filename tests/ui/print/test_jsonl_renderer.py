@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import get_args
 
 from nexus_cli.core import event as e
-from nexus_cli.core.approval import Allow, Defer, Deny, Question
+from nexus_cli.core.approval import Allow, Defer, Deny, PersonQuestion, Question
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.read_event import read_event
@@ -46,6 +46,8 @@ EVENTS: tuple[e.Event, ...] = (
     e.ToolResultEvent(CALL, ToolResult("out", full="everything"), 3, 0.1),
     e.ApprovalRequest(Question(CALL, "what", "why")),
     e.ApprovalAnswer("c1", Allow(always=True)),
+    e.PersonAsked("q1", (PersonQuestion("Which?", ("red",)),)),
+    e.PersonAnswered("q1"),
     e.ApprovalAnswer("c1", Deny("no")),
     e.ApprovalAnswer("c1", Defer()),
     e.ContextDrop(Drop("d1", "x", 5, Cause.OUTPUT_CAP, "2026-01-01T00:00:00Z", uncounted=7)),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from search import sample
 
 from nexus_cli.core import event as e
-from nexus_cli.core.approval import Allow, Deny, Question
+from nexus_cli.core.approval import Allow, Deny, PersonQuestion, Question
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
@@ -95,6 +95,8 @@ EVENTS: tuple[e.Event, ...] = (
     e.ToolCallEvent(BASH, "pytest -q"),
     e.ApprovalRequest(Question(BASH, "what", "why")),
     e.ApprovalAnswer("c1", Allow()),
+    e.PersonAsked("q1", (PersonQuestion("Which?"),)),
+    e.PersonAnswered("q1"),
     e.ToolOutput("c1", "out\n"),
     resulted(ToolResult("out\n[exit status 0]", status=0), tokens=3, seconds=1.0),
     e.ContextDrop(Drop("d1", "x", 5, Cause.OUTPUT_CAP, "2026-01-01T00:00:00Z", uncounted=7)),
