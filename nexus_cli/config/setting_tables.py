@@ -32,7 +32,7 @@ from nexus_cli.config.setting_rules import (
     whole_number,
 )
 from nexus_cli.config.settings import STEPS, Settings
-from nexus_cli.core.limits import MAX_INT, MODES
+from nexus_cli.core.limits import ASK, EDIT, MAX_INT, MODES
 
 LEDGER_URL = "ledger.url"
 """Not part of `Settings`, which are shown and logged: the URL may contain a password."""
@@ -113,7 +113,7 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
         {
             "model": _plain(TEXT, "openai/gpt-5.4-mini"),
             "recipe": _plain(TEXT, "tick_event"),
-            "allow": _plain(LEVEL, "ask"),
+            "allow": _plain(LEVEL, ASK),
             "max_cost": _plain(DOLLARS, 0.5),
             "folder": _plain(FOLDER, "~/src/app"),
             "topics": _plain(TEXTS, ["deploy", "release notes"]),
@@ -136,7 +136,7 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
             "folder": _plain(FOLDER, "~/src/app"),
             "model": _plain(TEXT, "openai/gpt-5.4-mini"),
             "recipe": _plain(TEXT, "tick_event"),
-            "allow": _plain(LEVEL, "edit"),
+            "allow": _plain(LEVEL, EDIT),
             "max_cost": _plain(DOLLARS, 0.5),
             "max_cost_day": _plain(DOLLARS, 2.0),
             "max_steps": _plain(COUNT, 50),

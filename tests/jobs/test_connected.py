@@ -132,7 +132,7 @@ def play(one: Repl, folder: Path, *, highest: str) -> list[list[str]]:
     one.send("/undo" + ENTER)
     one.wait_for("removed   passed.txt")
     one.say("which name should it have", ends=False)
-    one.wait_for("or your own words")
+    one.wait_for("or your own answer")
     one.send("1" + ENTER)
     note()
     assert "    > rebate" in map(str.rstrip, one.scrollback()), "the answer of the person is below the call"

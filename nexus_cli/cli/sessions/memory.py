@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nexus_cli.commands.shared_options import Model
 from nexus_cli.commands.verb import Authority, Report, Source, Verb
+from nexus_cli.core.json_types.setup_reports import ConsolidationReport
 
 
-def consolidate(source: Source, model: Model = "") -> Report[Any]:
+def consolidate(source: Source, model: Model = "") -> Report[ConsolidationReport]:
     """Have the model merge and clean up the facts about this project and the agent, and show the changes."""
     from nexus_cli.cli.sessions import consolidate as work  # noqa: PLC0415  (loads the engine)
 

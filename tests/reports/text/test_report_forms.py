@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import cache
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
 from hypothesis import given
@@ -15,6 +15,7 @@ from wcwidth import wcswidth
 
 from nexus_cli.cli.run.explain_context import brief
 from nexus_cli.commands import discover
+from nexus_cli.core.json_types.setup_reports import ConsolidationReport
 from nexus_cli.core.limits import level_fields
 from nexus_cli.reports.drops import drops_text
 from nexus_cli.reports.forms import MODULES, find_form, forms_of
@@ -409,6 +410,7 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         "runs": [{**dict.fromkeys(("agent", "source", "run", "state", "session"), text), "cost_usd": cost}] * many,
     }
     return {
+        "changed_facts": cast("dict[str, Any]", example_of(ConsolidationReport, text, many)),
         "text": {"text": f"> {text}"},
         "capabilities": {"model": text, "environment": text},
         "rules": {
