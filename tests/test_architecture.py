@@ -66,6 +66,7 @@ ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "conversation/
 
 LAZY = {
     "workers/workers.py": {"nexus_cli"},  # worktrees run git
+    "worktrees/worktrees.py": {"nexus_cli"},  # the apply, which imports it
     "commands/__init__.py": {"nexus_cli"},  # slash commands, of which a shell command makes none
     "commands/arguments.py": {"nexus_cli"},  # what decides on calls
     "commands/status.py": {"nexus_cli"},  # the engine, for the tools of a session
