@@ -214,13 +214,13 @@ def _raise_unless_finished(reply: Reply) -> None:
             raise NexusError("provider", "the model gave no answer", why, "Try again, or choose another model")
         case "none":
             why = reply.problem or "the stream ended without a finish reason"
-            raise NexusError("provider", "the reply broke off", why, f"{KEPT}; ask to continue")
+            raise NexusError("provider", "the reply broke off", why, f"{KEPT}; ask the model to continue")
         case "refused":
             why = reply.problem or "the provider's filter stopped the answer"
             raise NexusError("refused", "the model refused", why, "Rephrase the request")
         case "length" if not reply.message.tool_calls:
             raise NexusError(
-                "length", "the answer was cut off", "the output limit was reached", f"{KEPT}; ask to continue"
+                "length", "the answer was cut off", "the output limit was reached", f"{KEPT}; ask the model to continue"
             )
 
 
