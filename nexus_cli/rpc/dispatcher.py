@@ -1,6 +1,6 @@
 """The methods of one agent: turns in order, steering and stopping the running one, answers, reports.
 
-Each public coroutine is the method of that name in `methods`. The agent never waits for its listeners.
+Each `rpc_method` is a method of the server. The agent never waits for its listeners.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import Annotated, Any, cast
 
 from nexus_cli.commands import discover as list_built_in
 from nexus_cli.commands.command import Command
@@ -22,18 +22,31 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import (
-    AgentEvent,
     ApprovalAnswer,
     ApprovalRequest,
     CompactionDone,
     Event,
     Notice,
     Outcome,
-    PersonAnswered,
     PersonAsked,
     TurnEnd,
 )
 from nexus_cli.core.image_check import describe_bad_image
+from nexus_cli.core.json_types.ask_result import AskResult, ErrorObject
+from nexus_cli.core.json_types.context_report import ContextReport
+from nexus_cli.core.json_types.server_results import (
+    Acknowledged,
+    AgentActivity,
+    CommandList,
+    CommandResult,
+    CompactResult,
+    ConversationObject,
+    MessageList,
+    MessageObject,
+    TokenUsage,
+    UnqueuedTexts,
+    WorkerList,
+)
 from nexus_cli.core.run import Run
 from nexus_cli.core.wire import canonical
 from nexus_cli.engine.calls.waiting import WAITING
@@ -43,9 +56,10 @@ from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import is_cut_short, last_exchange
 from nexus_cli.reports.turn_changes import count_newest_turn
 from nexus_cli.reports.workers import recorded_workers
-from nexus_cli.rpc.client_approver import ClientApprover
+from nexus_cli.rpc.client_approver import ANSWERS, ClientApprover
 from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener, feed_item
 from nexus_cli.rpc.jsonrpc import BUSY, INVALID_PARAMS, REFUSED, TURN_FAILED, RpcError
+from nexus_cli.rpc.method import number, one_of, rpc_method
 from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.runs.away_report import waiting_runs
 from nexus_cli.runs.live_wait import resume_run, wait_until_over, waiting_run
@@ -56,28 +70,14 @@ from nexus_cli.session.leave_session import end_hooks
 from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.session import Session
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import AskResult, ErrorObject
-    from nexus_cli.core.json_types.context_report import ContextReport
-    from nexus_cli.core.json_types.server_results import (
-        Acknowledged,
-        AgentActivity,
-        CommandList,
-        CommandResult,
-        CompactResult,
-        ConversationObject,
-        MessageList,
-        MessageObject,
-        TokenUsage,
-        UnqueuedTexts,
-        WorkerList,
-    )
+from nexus_cli.session.status import Status
 
 MOST_WAITING = 16
 """Messages and commands of one agent that may wait for their turn."""
 MOST_MESSAGES = 1_000
 """Most messages in one answer."""
+MOST_TURNS = 100
+MOST_OFFSET = 2**53 - 1
 STOP_SECONDS = 5.0
 """Seconds that a turn may take to stop."""
 TAKEN_BACK = "it was taken back by unqueue"
@@ -107,7 +107,7 @@ class AgentDispatcher:
         self.unheard: list[Event] = []
         """Events from before the first turn, when nobody could listen: the first turn begins with them."""
         self._questions: dict[str, FeedItem] = {}
-        """The events of unanswered questions, by the id of the question."""
+        """The events of questions, by the id of the question; those of answered ones stay to the end of the turn."""
         self.approver.publish = session.engine.control.listener = self.publish
         self._works: set[asyncio.Task[Any]] = set()
         self._queued: dict[asyncio.Task[Any], str] = {}
@@ -131,8 +131,15 @@ class AgentDispatcher:
 
     # -- turns -------------------------------------------------------------------------------------------------
 
+    @rpc_method(BUSY, TURN_FAILED)
     async def send(self, content: str, images: Sequence[str] = (), typed: bool = False) -> AskResult:
-        """Run a turn, or go on without content, after those that wait; return its result object or raise `RpcError`."""
+        """Run a turn. With `Accept: text/event-stream` the answer is its events, the last of them the result. A busy
+        agent takes it afterwards; empty content goes on with a turn that was cut short.
+
+        content: The words of the person.
+        images: Images in base64, to go with it.
+        typed: True: a person typed it, and a guide that it calls (`/NAME`, `$NAME`) is added.
+        """
         task = self.begin_turn(content, images, typed=typed)
         try:
             result = await asyncio.shield(task)
@@ -250,30 +257,25 @@ class AgentDispatcher:
 
     def publish(self, event: Event, own: _Numbered | None = None) -> None:
         """Send an event to all listeners, and to the caller of the turn."""
-        if (found := event_value(event)) is not None:
-            self._note_question(event, self.feed.add(*found))
-            if own is not None:
-                own.add(*found)
+        if (found := event_value(event)) is None:
+            return
+        kind, value = found
+        item = self.feed.add(kind, value)
+        if own is not None:
+            own.add(kind, value)
+        if kind in (ApprovalRequest.kind, PersonAsked.kind):
+            self._questions[value["id"]] = item
+        if kind == ApprovalRequest.kind:
+            self.approver.expect(value["id"])
+        elif kind == ApprovalAnswer.kind:
+            self.approver.forget(value["id"])
 
-    def _note_question(self, event: Event, item: FeedItem) -> None:
-        agent = ""
-        if isinstance(event, AgentEvent):
-            agent, event = event.agent, event.event
-        if isinstance(event, ApprovalRequest):
-            key = event.line_keys(agent)["id"]
-            self.approver.expect(key)
-            self._questions[key] = item
-        elif isinstance(event, PersonAsked):
-            self._questions[event.id] = item
-        elif isinstance(event, PersonAnswered):
-            self._questions.pop(event.id, None)
-        elif isinstance(event, ApprovalAnswer):
-            key = event.line_keys(agent)["id"]
-            self.approver.forget(key)
-            self._questions.pop(key, None)
-
+    @rpc_method(REFUSED)
     async def steer(self, content: str) -> Acknowledged:
-        """Say something to the running turn."""
+        """Say something to the running turn, delivered after its tool calls.
+
+        content: The words of the person.
+        """
         if not content.strip():
             raise RpcError(INVALID_PARAMS, "content has no words")
         if not self._works:
@@ -281,8 +283,12 @@ class AgentDispatcher:
         self.session.steer(content, source="client")
         return {"ok": True}
 
+    @rpc_method()
     async def unqueue(self, content: str = "") -> UnqueuedTexts:
-        """Take back unused messages, all or the newest with this content; the caller of its `send` gets an error."""
+        """Take back messages that no turn has used yet; a `send` that is taken back fails with -32003.
+
+        content: Only the newest one with these words; without it all of them.
+        """
         texts = self.session.take_back(content)
         turns = [task for task, text in self._queued.items() if content in ("", text)]
         for task in turns if not content else turns[-1:] if not texts else ():
@@ -290,21 +296,39 @@ class AgentDispatcher:
             task.cancel()
         return {"texts": texts}
 
+    @rpc_method()
     async def cancel(self) -> Acknowledged:
-        """Stop the running turn; messages that wait come next."""
+        """Stop the running turn. Completed steps are kept."""
         self.session.cancel()
         return {"ok": True}
 
-    async def approve(self, id: str, answer: str, words: str = "") -> Acknowledged:
+    @rpc_method(REFUSED)
+    async def approve(self, id: str, answer: Annotated[str, one_of(*ANSWERS)], words: str = "") -> Acknowledged:
+        """Answer the question of an `approval.ask` event.
+
+        id: The `id` of that event.
+        answer: Allow it, also for the session, or not.
+        words: With `no`: what the model is told.
+        """
         self.approver.answer(id, answer, words)
         return {"ok": True}
 
+    @rpc_method(REFUSED)
     async def answer(self, id: str, answers: Sequence[str]) -> Acknowledged:
+        """Answer the questions of a `question.ask` event.
+
+        id: The `id` of that event.
+        answers: An answer to each; with fewer the others have none.
+        """
         self.approver.answer_questions(id, answers)
         return {"ok": True}
 
+    @rpc_method(BUSY)
     async def compact(self, instructions: str = "") -> CompactResult:
-        """Summarize older messages, after the turns that run or wait."""
+        """Summarize older messages.
+
+        instructions: What the summary has to keep.
+        """
         self._check_room()
         done: CompactionDone = await asyncio.shield(self._begin(self._compact(instructions)))
         return {"before": done.before, "after": done.after, "why": done.why}
@@ -315,9 +339,14 @@ class AgentDispatcher:
             self.publish(event)
         return next(event for event in reversed(events) if isinstance(event, CompactionDone))
 
+    @rpc_method(BUSY, REFUSED)
     async def run_command(self, name: str, arguments: str = "", asks: bool = False) -> CommandResult:
-        """Run a slash command that a client may give, see `Authority`, to its end or, with `asks`, to its next choice;
-        raise `RpcError` if the agent ends."""
+        """Run a slash command beside the session: one that reads or changes this session alone.
+
+        name: Its name, without the slash.
+        arguments: The rest of the line.
+        asks: True: its last call may be `choose`, and it waits for that method.
+        """
         if self._ending:
             raise RpcError(BUSY, STOPPING)
         context = ServedContext(lambda: self.session, self.publish, self._reopen, asks=asks)
@@ -330,8 +359,9 @@ class AgentDispatcher:
         task.add_done_callback(lambda task: self._commands.pop(task)[1].paused.set())
         return await self._follow_command(task, context)
 
+    @rpc_method()
     async def list_commands(self) -> CommandList:
-        """List the commands of the person, the project and its MCP servers, which a message calls that is `typed`."""
+        """List the commands of the person, the project and its MCP servers: a `typed` message calls one."""
         from nexus_cli.commands.own_guides import message_commands  # noqa: PLC0415  (few clients ask)
 
         options = self.session.state.options
@@ -339,8 +369,13 @@ class AgentDispatcher:
         found = await asyncio.to_thread(message_commands, self.session.folder, list_built_in(), servers)
         return {"commands": [{"name": one.name, "usage": one.usage, "help": one.help} for one in found.values()]}
 
+    @rpc_method(REFUSED)
     async def choose(self, id: str, key: str | None = None) -> CommandResult:
-        """Answer the choice of a command, and run that to its end or its next choice."""
+        """Answer the choice of a command, which then runs on.
+
+        id: The `id` of that call.
+        key: The `key` of the choice; without one nothing is chosen.
+        """
         for task, (waits, context) in list(self._commands.items()):
             if context.choice_id == id:
                 await self._wait_for_turns(waits)
@@ -383,7 +418,8 @@ class AgentDispatcher:
 
     # -- reports -----------------------------------------------------------------------------------------------
 
-    async def get_status(self) -> Mapping[str, Any]:
+    @rpc_method()
+    async def get_status(self) -> Annotated[Mapping[str, Any], Status]:
         """Return the figures of the status line."""
         session, ledger = self.session, self.session.ledger
         now, workers = session.status(), session.workers
@@ -406,30 +442,46 @@ class AgentDispatcher:
         )
         return cast("Mapping[str, Any]", to_json_value(status))
 
+    @rpc_method()
     async def get_tokens(self) -> TokenUsage:
-        """Return the tokens of the window by part."""
+        """Return the tokens of the window."""
         return cast("TokenUsage", dict(self.session.context.get_token_usage()))
 
+    @rpc_method(REFUSED)
     async def get_context(self) -> ContextReport:
-        """Return the content of the next request."""
+        """Return what the next request holds, as `nexus context --json` does."""
         return await asyncio.to_thread(live_report, self.session.state)
 
+    @rpc_method(REFUSED)
     async def list_workers(self) -> WorkerList:
-        """Return the workers of the session, each followed by its own."""
+        """List the workers of the session."""
         if (ledger := self.session.ledger) is None:
             return {"workers": []}
         return {"workers": await asyncio.to_thread(recorded_workers, ledger, self.session.id)}
 
-    async def get_messages(self, offset: int = 0, limit: int = 100) -> MessageList:
-        """Return messages of the whole session, the oldest first, and how many there are."""
+    @rpc_method()
+    async def get_messages(
+        self,
+        offset: Annotated[int, number(0, MOST_OFFSET)] = 0,
+        limit: Annotated[int, number(1, MOST_MESSAGES)] = 100,
+    ) -> MessageList:
+        """Return messages of the session, the oldest first, also those that the window no longer shows.
+
+        offset: Messages to skip.
+        limit: Messages to return; 100 without it.
+        """
         conversation = self.session.context.conversation
         total = conversation.last
         last = min(total, offset + limit)
         found = await asyncio.to_thread(conversation.read, offset + 1, last) if offset < total else ()
         return {"messages": [_message_value(entry) for entry in found], "total": total}
 
-    async def get_conversation(self, turns: int = 10) -> ConversationObject:
-        """Return the newest turns as events, and what is known of the last one."""
+    @rpc_method(REFUSED)
+    async def get_conversation(self, turns: Annotated[int, number(1, MOST_TURNS)] = 10) -> ConversationObject:
+        """Return the newest turns as events, as a client shows them on return.
+
+        turns: Turns to return; 10 without it.
+        """
         return await asyncio.to_thread(self._read_conversation, turns)
 
     def _read_conversation(self, turns: int) -> ConversationObject:

@@ -257,14 +257,8 @@ class RpcServer:
         """Run a turn and stream its events as the answer."""
         listener = Listener(drops=True)
         try:
-            self._methods.find_method(call.method, call.params)
-            dispatcher = self._methods.find_agent(str(call.params["agent_id"])).dispatcher
-            dispatcher.begin_turn(
-                str(call.params["content"]),
-                call.params.get("images", ()),
-                listener,
-                typed=bool(call.params.get("typed")),
-            )
+            dispatcher, given = self._methods.find_target(call.method, call.params)
+            dispatcher.begin_turn(**given, listener=listener)
         except RpcError as error:
             return json_response(error_object(call.id, error))
         return await self._stream(request, dispatcher, listener)
