@@ -57,7 +57,7 @@ from nexus_cli.reports.sessions import is_cut_short, last_exchange
 from nexus_cli.reports.turn_changes import count_newest_turn
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.rpc.client_approver import ANSWERS, ClientApprover
-from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener, feed_item
+from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener
 from nexus_cli.rpc.jsonrpc import BUSY, INVALID_PARAMS, REFUSED, TURN_FAILED, RpcError
 from nexus_cli.rpc.method import number, one_of, rpc_method
 from nexus_cli.rpc.served_command import ServedContext, find_served
@@ -127,7 +127,11 @@ class AgentDispatcher:
             return "asking"
         if self._works:
             return "running"
-        return "waiting" if self._sleep is not None and not self._sleep.done() else "idle"
+        return "waiting" if self._is_sleeping else "idle"
+
+    @property
+    def _is_sleeping(self) -> bool:
+        return self._sleep is not None and not self._sleep.done()
 
     # -- turns -------------------------------------------------------------------------------------------------
 
@@ -165,7 +169,7 @@ class AgentDispatcher:
         parts = tuple(map(_read_image, images))
         files = tuple(AttachedFile(part.name, part.media_type, len(part.data)) for part in parts)
         trigger = Trigger(content, "client", parts, files, expands=typed)
-        task = self._begin(self._turn(trigger, _Numbered(listener) if listener else None, len(self._works)))
+        task = self._begin(self._turn(trigger, EventFeed(listener) if listener else None, len(self._works)))
         self._queued[task] = content
         if listener is not None:  # a task that is cancelled before its first step runs no `finally`
             task.add_done_callback(lambda _: listener.end())
@@ -189,7 +193,7 @@ class AgentDispatcher:
         if len(self._works) + len(self._commands) > MOST_WAITING:
             raise RpcError(BUSY, f"{MOST_WAITING} messages and commands wait for this agent already")
 
-    async def _turn(self, trigger: Trigger, own: _Numbered | None, ahead: int) -> AskResult:
+    async def _turn(self, trigger: Trigger, own: EventFeed | None, ahead: int) -> AskResult:
         try:
             return (await self._run_turn(trigger, own, ahead, asyncio.current_task()))[1]
         except asyncio.CancelledError:
@@ -206,7 +210,7 @@ class AgentDispatcher:
         self.noted(None)
 
     async def _run_turn(
-        self, trigger: Trigger, own: _Numbered | None, ahead: int, task: asyncio.Task[Any] | None = None
+        self, trigger: Trigger, own: EventFeed | None, ahead: int, task: asyncio.Task[Any] | None = None
     ) -> tuple[Outcome, AskResult]:
         while self.unheard:
             self.publish(self.unheard.pop(0), own)
@@ -228,10 +232,8 @@ class AgentDispatcher:
         result: AskResult = to_json_value(self.session.result(ended))
         self.approver.forget()
         self._questions = {key: item for key, item in self._questions.items() if self.approver.is_waiting(key)}
-        self.feed.add("result", result)
-        if own is not None:
-            own.add("result", result)
-        if ended.error and ended.error["kind"] == WAITING and (self._sleep is None or self._sleep.done()):
+        self._add("result", result, own)
+        if ended.error and ended.error["kind"] == WAITING and not self._is_sleeping:
             self._sleep = asyncio.create_task(self._sleep_until_over())
         return ended, result
 
@@ -255,20 +257,23 @@ class AgentDispatcher:
                 listener.put(item)
         return listener
 
-    def publish(self, event: Event, own: _Numbered | None = None) -> None:
+    def publish(self, event: Event, own: EventFeed | None = None) -> None:
         """Send an event to all listeners, and to the caller of the turn."""
         if (found := event_value(event)) is None:
             return
         kind, value = found
-        item = self.feed.add(kind, value)
-        if own is not None:
-            own.add(kind, value)
+        item = self._add(kind, value, own)
         if kind in (ApprovalRequest.kind, PersonAsked.kind):
             self._questions[value["id"]] = item
         if kind == ApprovalRequest.kind:
             self.approver.expect(value["id"])
         elif kind == ApprovalAnswer.kind:
             self.approver.forget(value["id"])
+
+    def _add(self, kind: str, value: Mapping[str, Any], own: EventFeed | None) -> FeedItem:
+        if own is not None:
+            own.add(kind, value)
+        return self.feed.add(kind, value)
 
     @rpc_method(REFUSED)
     async def steer(self, content: str) -> Acknowledged:
@@ -492,11 +497,14 @@ class AgentDispatcher:
 
     # -- the end -----------------------------------------------------------------------------------------------
 
-    async def finish_step(self, seconds: float) -> None:
-        """Let the running turn finish its step and begin no other; stop it after `seconds`."""
+    def _begin_end(self) -> None:
         self._ending = True
         if self._sleep is not None:
             self._sleep.cancel()
+
+    async def finish_step(self, seconds: float) -> None:
+        """Let the running turn finish its step and begin no other; stop it after `seconds`."""
+        self._begin_end()
         workers = self.session.end_after_step()
         self.approver.end()
         for tasks, limit in (({*self._works, *workers}, seconds), (self._works, STOP_SECONDS)):
@@ -507,9 +515,7 @@ class AgentDispatcher:
 
     async def aclose(self) -> None:
         """Stop the turn and release the session, which stays in the ledger."""
-        self._ending = True
-        if self._sleep is not None:
-            self._sleep.cancel()
+        self._begin_end()
         for command in self._commands:
             command.cancel()
         await asyncio.sleep(0)  # lets a turn that was just requested start, so that it can be stopped
@@ -521,18 +527,6 @@ class AgentDispatcher:
 
 Dispatcher = AgentDispatcher
 """The name that scripts import; the session's `Dispatcher` dispatches tool calls."""
-
-
-class _Numbered:
-    """Numbers the events of one turn for its caller."""
-
-    def __init__(self, listener: Listener) -> None:
-        self.listener = listener
-        self._numbers = EventNumbers()
-
-    def add(self, kind: str, value: Mapping[str, Any]) -> None:
-        """Send the next event."""
-        self.listener.put(feed_item(self._numbers.line(kind, value)))
 
 
 def _complete_text(outcome: Outcome) -> Outcome:

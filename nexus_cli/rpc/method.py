@@ -12,20 +12,21 @@ from inspect import Parameter, cleandoc, signature
 from types import UnionType
 from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_origin
 
-from nexus_cli.core.json_schema import json_schema, json_type, type_hints
+from nexus_cli.core.json_schema import NAMES, json_schema, json_type, type_hints
 from nexus_cli.rpc.jsonrpc import INVALID_PARAMS, NO_SUCH_AGENT, RpcError
 
 F = TypeVar("F", bound=Callable[..., Any])
 Schema = dict[str, Any]
 _ERRORS = "rpc_errors"
-_TYPES: Mapping[str, tuple[str, Any]] = {
-    "string": ("a string", str),
-    "integer": ("a whole number", int),
-    "number": ("a number", int | float),
-    "boolean": ("true or false", bool),
-    "array": ("a list of strings", list),
-    "object": ("an object", dict),
+_WORDS = {
+    "string": "a string",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list of strings",
+    "object": "an object",
 }
+_KINDS = {**NAMES, list: "array", dict: "object"}
 
 
 class Param(TypedDict):
@@ -116,14 +117,11 @@ def number(least: int, most: int) -> Schema:
 
 def _problem(name: str, schema: Schema, value: Any) -> str:
     """Return the reason that the value of a parameter is invalid, "" if it is valid."""
-    kind = schema["type"]
-    named, types = _TYPES[kind]
-    if (
-        not isinstance(value, types)
-        or (isinstance(value, bool) and kind != "boolean")
-        or (kind == "array" and not all(isinstance(one, str) for one in value))
+    kind, given = schema["type"], _KINDS.get(type(value))
+    if (given != kind and (given, kind) != ("integer", "number")) or (
+        kind == "array" and not all(isinstance(one, str) for one in value)
     ):
-        return f"{name} has to be {named}"
+        return f"{name} has to be {_WORDS[kind]}"
     if kind == "integer" and not schema["minimum"] <= value <= schema["maximum"]:
         return f"{name} has to be between {schema['minimum']} and {schema['maximum']}"
     if kind == "number" and not 0 < value < float("inf"):

@@ -75,8 +75,9 @@ EVENTS: Mapping[str, Any] = {
 class ServerMethods:
     """The methods that need no agent: those of worktrees, and the end of the server."""
 
-    def __init__(self, folder: Path, shutdown: Callable[[], object]) -> None:
+    def __init__(self, pool: AgentPool, folder: Path, shutdown: Callable[[], object]) -> None:
         """A caller's relative `cwd` is below `folder`; `shutdown` is called once and must not block."""
+        self.pool = pool
         self._folder = folder
         self._shutdown = shutdown
         self.is_stopping = False
@@ -142,11 +143,6 @@ class ServerMethods:
 
 class PoolMethods(ServerMethods):
     """The methods of the pool, and the calls of all methods."""
-
-    def __init__(self, pool: AgentPool, folder: Path, shutdown: Callable[[], object]) -> None:
-        """`folder` and `shutdown` as in `ServerMethods`."""
-        super().__init__(folder, shutdown)
-        self.pool = pool
 
     async def call(self, name: str, params: Mapping[str, Any]) -> Any:
         """Return the result of a method; raise `RpcError` for every failure that a caller may see."""

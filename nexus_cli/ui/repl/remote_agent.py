@@ -383,18 +383,19 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 task.cancel()  # answered elsewhere, or done
         elif isinstance(event, e.SteeringMessage) and event.text in self._steered:
             self._steered.remove(event.text)
-        elif isinstance(event, e.TurnStart | e.TurnEnd):
-            self._in_turn = isinstance(event, e.TurnStart)
-        if isinstance(event, e.Notice) and TAKEN_BACK in event.text:
+        elif isinstance(event, e.TurnEnd):
+            self._in_turn = False
+        elif isinstance(event, e.TurnStart):
+            self._in_turn = True
+            if not self._take_expected(event.text):
+                if typed := split_attachments(event.text)[0]:
+                    self.repl.renderer.show_user_message(typed)
+                self.repl.renderer.feed(event)
+                self.repl.hand_over.withdraw()
+                self.watch()
+                return
+        elif isinstance(event, e.Notice) and TAKEN_BACK in event.text:
             event = replace(event, text=f"{event.text.partition(TAKEN_BACK)[0]}{ALLOWED_UNTIL}")
-        mine = isinstance(event, e.TurnStart) and self._take_expected(event.text)
-        if isinstance(event, e.TurnStart) and not mine:
-            if typed := split_attachments(event.text)[0]:
-                self.repl.renderer.show_user_message(typed)
-            self.repl.renderer.feed(event)
-            self.repl.hand_over.withdraw()
-            self.watch()
-            return
         self.repl.feed(event)
 
     def _take_expected(self, text: str) -> bool:
