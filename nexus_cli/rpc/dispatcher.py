@@ -355,11 +355,12 @@ class AgentDispatcher:
         if self._ending:
             raise RpcError(BUSY, STOPPING)
         context = ServedContext(lambda: self.session, self.publish, self._reopen, asks=asks)
-        command = find_served(name, arguments.strip(), context)
-        waits = command.idle and not command.at_once(arguments.strip())
+        rest = arguments.strip()
+        command = find_served(name, rest, context)
+        waits = command.idle and not command.at_once(rest)
         if waits:
             self._check_room()
-        task = asyncio.create_task(self._invoke(command, context, arguments.strip(), waits))
+        task = asyncio.create_task(self._invoke(command, context, rest, waits))
         self._commands[task] = waits, context
         task.add_done_callback(lambda task: self._commands.pop(task)[1].paused.set())
         return await self._follow_command(task, context)

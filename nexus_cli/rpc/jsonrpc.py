@@ -42,11 +42,6 @@ class RpcError(Exception):
         self.code = code
         self.data = data
 
-    @property
-    def message(self) -> str:
-        """Return the error's line."""
-        return str(self)
-
     @classmethod
     def of(cls, error: NexusError) -> RpcError:
         """Convert an error of ours: the parameters were invalid, or the call was refused."""
@@ -57,7 +52,7 @@ class RpcError(Exception):
 
     def to_json(self) -> dict[str, Any]:
         """Return the error object."""
-        return {"code": self.code, "message": self.message} | ({} if self.data is None else {"data": self.data})
+        return {"code": self.code, "message": str(self)} | ({} if self.data is None else {"data": self.data})
 
 
 @dataclass(frozen=True, slots=True)
