@@ -44,6 +44,7 @@ from nexus_cli.core.event import (
     WorkerState,
 )
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, PLAN
+from nexus_cli.core.request import close_if_closable
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
@@ -163,8 +164,7 @@ class EditorAgent:
         """Close all sessions, then ledger and provider: the editor has left."""
         for one in list(self._open):
             await self.close_session(one)
-        if self._provider is not None and (shut := getattr(self._provider, "aclose", None)):
-            await shut()
+        await close_if_closable(self._provider)
         if self._ledger is not None:
             self._ledger.close()
 
