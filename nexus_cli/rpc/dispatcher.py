@@ -290,9 +290,9 @@ class AgentDispatcher:
 
     @rpc_method()
     async def unqueue(self, content: str = "") -> UnqueuedTexts:
-        """Take back messages that no turn has used yet; a `send` that is taken back fails with -32003.
+        """Remove messages that no turn has used yet; the `send` of a removed message fails with -32003.
 
-        content: Only the newest one with these words; without it all of them.
+        content: Only the newest message with this text; default: all messages.
         """
         texts = self.session.take_back(content)
         turns = [task for task, text in self._queued.items() if content in ("", text)]
@@ -313,7 +313,7 @@ class AgentDispatcher:
 
         id: The `id` of that event.
         answer: Allow it, also for the session, or not.
-        words: With `no`: what the model is told.
+        words: With `no`: the reason for the model.
         """
         self.approver.answer(id, answer, words)
         return {"ok": True}
@@ -455,7 +455,7 @@ class AgentDispatcher:
 
     @rpc_method(REFUSED)
     async def get_context(self) -> ContextReport:
-        """Return what the next request holds, as `nexus context --json` does."""
+        """Return the content of the next request, as `nexus context --json` does."""
         return await asyncio.to_thread(live_report, self.session.state)
 
     @rpc_method(REFUSED)

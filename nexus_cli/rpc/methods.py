@@ -100,7 +100,7 @@ class ServerMethods:
 
     @rpc_method(REFUSED)
     async def worktree_diff(self, name: str, cwd: str = "", stat: bool = False) -> WorktreeDiff:
-        """Return what was done in a worktree, as a patch that git apply takes.
+        """Return the changes of a worktree as a patch for git apply.
 
         name: Its name.
         cwd: A folder of the project; the server's without one.
@@ -112,7 +112,7 @@ class ServerMethods:
 
     @rpc_method(REFUSED)
     async def worktree_apply(self, name: str, cwd: str = "") -> AppliedWorktree:
-        """Bring what was done in a worktree to the project, by a three-way merge of each file.
+        """Apply the changes of a worktree to the project, with a three-way merge of each file.
 
         name: Its name.
         cwd: A folder of the project; the server's without one.
@@ -183,13 +183,13 @@ class PoolMethods(ServerMethods):
         """Make an agent: a session of its own.
 
         agent_id: Letters, digits, '.', '_', '-', at most 64; without one it is made.
-        system_prompt: The whole system text, in the place of that of nexus.
+        system_prompt: The whole system text, instead of nexus's own.
         model: A litellm name or an alias; the server's without one.
         allow: What runs without asking; more than the server allows is an error.
-        cwd: Its working folder; without one that of `session`, else the server's.
+        cwd: Working folder of the agent; default: the folder of `session`, else of the server.
         recipe: The recipe of the session.
         session: The session that it continues: an id or a name; without one it begins a new one.
-        limits: Limits of each turn, which replace those of the settings.
+        limits: Limits of each turn, instead of the limits in the settings.
         effort: The reasoning effort of the model.
         """
         if self.is_stopping:
@@ -211,9 +211,9 @@ class PoolMethods(ServerMethods):
     async def list_sessions(
         self, cwd: str = "", limit: Annotated[int, number(1, MOST_MESSAGES)] = 50
     ) -> SessionsReport:
-        """List the sessions in the ledger, the newest first, with those of `nexus ask` and of other programs.
+        """List the sessions in the ledger, newest first, including sessions of `nexus ask` and other programs.
 
-        cwd: Those of this folder; without it those of all folders.
+        cwd: Only sessions of this folder; default: all folders.
         limit: Sessions to return; 50 without it.
         """
         folder = os.path.realpath(self._resolve(cwd)) if cwd else None
