@@ -11,8 +11,7 @@ import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,7 +23,6 @@ from nexus_cli.config.trust_files import (
     FOLDER,
     MOST_FILES,
     MOST_IN_ALL,
-    SINGLE,
     LeftOut,
     UnfitError,
     find_files,
@@ -53,19 +51,14 @@ class Configuration:
     """The content of a project's `.nexus`, read once, so that the checked bytes are those that take effect; on request
     also what the project has beside it for agents (`trust_beside`)."""
 
-    files: Mapping[str, bytes]
+    files: Mapping[str, bytes] = field(default_factory=dict)
     """Content by path relative to `.nexus`, sorted; paths of files beside it begin with `../`."""
+    items: Mapping[str, TrustItem] = field(default_factory=dict)
+    """The items in the files, by key."""
     problem: str = ""
     """Why nothing of it can take effect, in one line with the file's name; "" if it can."""
     left_out: tuple[LeftOut, ...] = ()
-    """Files beside `.nexus`, and hooks in any file, that cannot take effect."""
-
-    @cached_property
-    def items(self) -> dict[str, TrustItem]:
-        """Return the items in the files, by key."""
-        from nexus_cli.config.trust_items import split_items  # noqa: PLC0415  (few projects have such files)
-
-        return split_items(self.files)
+    """Files beside `.nexus`, and parts of any file, that cannot take effect."""
 
 
 def read_configuration(project: Path, beside: Collection[str] = ()) -> Configuration:
@@ -74,23 +67,27 @@ def read_configuration(project: Path, beside: Collection[str] = ()) -> Configura
 
     Never raises; a project without them costs one lstat, and one for each path of these kinds.
     """
-    found = _read_own(project)
-    if not beside:
-        return found
-    from nexus_cli.config.trust_beside import read_beside  # noqa: PLC0415  (only skills, commands, hooks and servers)
+    files, left_out, problem = dict[str, bytes](), list[LeftOut](), ""
+    if os.path.lexists(project / FOLDER):
+        problem = _read_own(project, files)
+    if beside:
+        from nexus_cli.config.trust_beside import read_beside  # noqa: PLC0415  (only what is for agents)
 
-    more, left_out = read_beside(project, beside)
-    files = dict(sorted({**found.files, **more}.items()))
-    return Configuration(files, found.problem, (*found.left_out, *left_out))
+        more, left_out = read_beside(project, beside)
+        files |= more
+    if not files:
+        return Configuration(problem=problem, left_out=tuple(left_out))
+    from nexus_cli.config.trust_items import split_items  # noqa: PLC0415  (few projects have such files)
+
+    all_files, items, parts = split_items(files, project)
+    return Configuration(all_files, items, problem, (*left_out, *parts))
 
 
-def _read_own(project: Path) -> Configuration:
-    folder = project / FOLDER
-    if not os.path.lexists(folder):
-        return Configuration({})
-    root, files, size, gate = os.path.realpath(project), dict[str, bytes](), 0, UnaskedFiles(project)
+def _read_own(project: Path, files: dict[str, bytes]) -> str:
+    """Read the files of `.nexus` into `files`; return why nothing of them can take effect, "" if they can."""
+    root, size, gate = os.path.realpath(project), 0, UnaskedFiles(project)
     try:
-        for name, path in find_files(folder, root):
+        for name, path in find_files(project / FOLDER, root):
             if len(files) >= MOST_FILES:
                 raise UnfitError(name, f"is one of more than {MOST_FILES} files")
             files[name] = read_part(name, path, gate)
@@ -98,16 +95,10 @@ def _read_own(project: Path) -> Configuration:
             if size > MOST_IN_ALL:
                 raise UnfitError(name, f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB")
     except UnfitError as unfit:
-        return Configuration(files, str(unfit))
+        return str(unfit)
     except OSError as error:
-        return Configuration(files, f"{FOLDER} cannot be read ({error.strerror})")
-    settings, left_out = files.get(SINGLE[0], b""), list[str]()
-    if b"hook" in settings or b"mcp" in settings or SINGLE[1] in files:
-        from nexus_cli.config import trust_beside, trust_items  # noqa: PLC0415  (as above)
-
-        left_out = trust_items.check_hooks(settings) if b"hook" in settings else []
-        files = {**trust_beside.read_scripts(trust_items.command_lines(files), project), **files}
-    return Configuration(dict(sorted(files.items())), left_out=tuple(LeftOut(SINGLE[0], why) for why in left_out))
+        return f"{FOLDER} cannot be read ({error.strerror})"
+    return ""
 
 
 def trust_state(project: Path, found: Configuration | None = None) -> State:
@@ -118,25 +109,24 @@ def trust_state(project: Path, found: Configuration | None = None) -> State:
     known = _read_record().get(_key(project))
     if known is None:
         return "untrusted"
-    return "trusted" if not found.problem and not set(found.items) - _known_keys(known, found) else "changed"
+    return "trusted" if not found.problem and len(_known_items(known, found)) == len(found.items) else "changed"
 
 
 def trusted_configuration(project: Path, found: Configuration | None = None) -> Configuration:
     """Return the part of the configuration `found` of `project` that is in effect: unchanged trusted items."""
     found = found or read_configuration(project)
-    if not found.files:
-        return Configuration({})
-    from nexus_cli.config.trust_items import keep_items  # noqa: PLC0415  (as above)
+    kept = trusted_items(project, found)
+    if not kept:
+        return Configuration(left_out=found.left_out)
+    from nexus_cli.config.trust_items import keep_files  # noqa: PLC0415  (as above)
 
-    return Configuration(keep_items(found.files, found.items, trusted_keys(project, found)))
+    return Configuration(keep_files(found.files, found.items, kept), kept, left_out=found.left_out)
 
 
-def trusted_keys(project: Path, found: Configuration) -> frozenset[str]:
-    """Return the keys of the items of `found` that may take effect; none if it has a problem."""
-    known = _read_record().get(_key(project))
-    if known is None or found.problem or not found.files:
-        return frozenset()
-    return _known_keys(known, found)
+def trusted_items(project: Path, found: Configuration) -> dict[str, TrustItem]:
+    """Return the items of `found` that may take effect, by key; none if it has a problem."""
+    known = _read_record().get(_key(project)) if found.items and not found.problem else None
+    return _known_items(known, found) if known else {}
 
 
 def trust(project: Path, found: Configuration | None = None) -> None:
@@ -190,11 +180,11 @@ def part_text(data: bytes) -> str | None:
         return None
 
 
-def _known_keys(known: Mapping[str, Any], found: Configuration) -> frozenset[str]:
-    """Return the keys of the items of `found` whose hash is on record."""
+def _known_items(known: Mapping[str, Any], found: Configuration) -> dict[str, TrustItem]:
+    """Return the items of `found` whose hash is on record."""
     stored = known.get("items")
     hashes = stored if isinstance(stored, dict) else {}
-    return frozenset(key for key, item in found.items.items() if hashes.get(key) == item.sha256)
+    return {key: item for key, item in found.items.items() if hashes.get(key) == item.sha256}
 
 
 def _key(project: Path) -> str:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import ABOVE, COMMANDS, HOOKS, PATHS, SKILLS, find_scripts, read_hooks
+from nexus_cli.config.foreign_items import ABOVE, COMMANDS, PATHS, SKILLS, find_scripts
 from nexus_cli.config.trust_files import (
     MOST_IN_ALL,
     LeftOut,
@@ -20,7 +20,6 @@ from nexus_cli.config.trust_files import (
     read_part,
     resolve_inside,
 )
-from nexus_cli.config.trust_items import command_lines
 from nexus_cli.config.unasked_files import UnaskedFiles
 
 MOST_ENTRIES = 2500
@@ -47,9 +46,7 @@ def read_beside(project: Path, kinds: Collection[str]) -> tuple[dict[str, bytes]
             left_out.append(LeftOut(name, f"cannot be read ({error.strerror})"))
         else:
             files |= item
-    for name in [ABOVE + path for path in HOOKS if ABOVE + path in files]:
-        left_out += [LeftOut(name, why) for why in read_hooks(files[name])[1]]
-    return {**read_scripts(command_lines(files), project), **files}, left_out
+    return files, left_out
 
 
 def _find_items(

@@ -20,7 +20,7 @@ from nexus_cli.config.trust import (
     read_configuration,
     record_path,
     trust_state,
-    trusted_keys,
+    trusted_items,
     trusted_texts,
 )
 from nexus_cli.config.trust_beside import UNREAD, read_scripts
@@ -173,22 +173,21 @@ def _plugin_hooks(plugin: InstalledPlugin) -> Iterator[Hook]:
         if state not in (ACTIVE, CHANGED):
             continue
         why = "" if state == ACTIVE else f"it has changed since you accepted it: nexus plugin update {plugin.name}"
-        text = item.parts[item.file].decode("utf-8", "replace")
-        hook = _read_hook(text, plugin.root, state, why, item, source)
+        hook = _read_hook(item.definition, plugin.root, state, why, item, source)
         yield replace(hook, scripts=files, is_plugin=True)
 
 
 def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
     """Yield the hooks of a folder, those that were trusted and are in no file any more, and a row for what is left
     out, which in a project that was never trusted only waits for trust."""
-    in_force, before = trusted_keys(folder, found), trusted_texts(folder)
+    in_force, before = trusted_items(folder, found), trusted_texts(folder)
     hooks = {key: item for key, item in found.items.items() if item.kind == "hook"}
     readable = {item.file for item in hooks.values()}
     left_out = {name: one_line(why) for name, why in found.left_out}
     removed = {key: _removed_item(key, parts) for key, parts in before.items() if key not in found.items}
     removed = {key: item for key, item in removed.items() if item.parts}
     for key, item in (hooks | removed).items():
-        text, state, why = item.parts[item.file].decode("utf-8", "replace"), ACTIVE, ""
+        text, state, why = item.definition, ACTIVE, ""
         if key not in in_force:
             state, why = (CHANGED, TRUST) if key in before else (UNTRUSTED, "nexus trust")
             if item.file in left_out and item.file not in readable:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from nexus_cli.config.foreign_items import ABOVE, PLUGIN_ROOT, SERVERS, find_scripts, server_line
+from nexus_cli.config.foreign_items import ABOVE, NO_SERVERS, PLUGIN_ROOT, SERVERS
 from nexus_cli.config.paths import places, project_root, with_tilde
 from nexus_cli.config.project_items import trusted_folders
 from nexus_cli.config.trust_beside import UNREAD
@@ -265,20 +265,26 @@ def _find_tables(
         yield "plugin", f"plugin {plugin.name}", table, plugin.root
     root = project_root(cwd)
     for folder, trusted in trusted_folders(cwd, ("server",)):
-        for name in (SETTINGS, FILE, *(ABOVE + one for one in SERVERS)):
-            if (theirs := trusted.files.get(name)) is not None:
-                path = folder / name.removeprefix(ABOVE) if name.startswith(ABOVE) else folder / FOLDER / name
-                shown = os.path.relpath(path, root)
-                found = _parse_table(name, theirs, shown, problems) or {}
-                unread = [one for one, value in found.items() if _names_unread(value, trusted.files)]
-                problems += [f"MCP server {one_line(one)[:64]} ({shown}) {UNCHECKED}" for one in unread]
-                kept = {one: value for one, value in found.items() if one not in unread}
-                yield "project", shown, kept, folder
-
-
-def _names_unread(entry: Any, files: Mapping[str, bytes]) -> bool:
-    """Return True if the command of a project's entry names a file that could not be read, so not be compared."""
-    return any(files.get(ABOVE + path, b"").startswith(UNREAD) for path in find_scripts(server_line(entry)))
+        invalid = {name: why for name, why in trusted.left_out if why == NO_SERVERS}
+        invalid |= {
+            item.file: NO_SERVERS
+            for item in trusted.items.values()
+            if item.kind == "servers" and item.definition.strip()
+        }
+        for file in (SETTINGS, FILE, *(ABOVE + one for one in SERVERS)):
+            shown = os.path.relpath(folder / FOLDER / file, root)
+            problems += [f"{shown} {invalid[file]}"] if file in invalid else []
+            table = {}
+            for item in trusted.items.values():
+                if item.kind != "server" or item.file != file:
+                    continue
+                name = item.name if file == FILE else item.name.removeprefix(f"{file.removeprefix(ABOVE)}: ")
+                # What cannot be read cannot be compared.
+                if any(data.startswith(UNREAD) for part, data in item.parts.items() if part != file):
+                    problems.append(f"MCP server {one_line(name)[:64]} ({shown}) {UNCHECKED}")
+                else:
+                    table[name] = json.loads(item.definition)
+            yield "project", shown, table, folder
 
 
 def _parse_table(name: str, data: bytes, shown: str, problems: list[str]) -> Mapping[str, Any] | None:

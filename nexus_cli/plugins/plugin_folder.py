@@ -54,8 +54,6 @@ class PluginFolder:
     """Paths of the executable ones."""
     items: Mapping[str, TrustItem]
     """Skills, commands, hooks and servers by key. Paths of guides are those in `files`."""
-    guides: Mapping[str, tuple[str, str]]
-    """Path of the guide, and path of the folder that its name is relative to, by the key of a skill or command."""
     left_out: tuple[str, ...] = ()
     """One line for each part that nexus does not have or cannot read."""
 
@@ -123,7 +121,6 @@ class _Reader:
         self._files = files
         self._manifest = manifest
         self._items: dict[str, TrustItem] = {}
-        self._guides: dict[str, tuple[str, str]] = {}
         self._left_out: list[str] = []
         self._all = TrustItem("plugin", "", files).sha256.encode()
         """Stands for the content of all files."""
@@ -141,7 +138,7 @@ class _Reader:
         self._name_others()
         version, described = (one_line(str(self._manifest.get(key) or "")) for key in ("version", "description"))
         items, left_out = dict(sorted(self._items.items())), tuple(self._left_out)
-        return PluginFolder(self._root, name, version, described, self._files, programs, items, self._guides, left_out)
+        return PluginFolder(self._root, name, version, described, self._files, programs, items, left_out)
 
     def _paths(self, key: str) -> Iterator[str]:
         """Yield the folders and files of a kind of guides: the usual one, and those that the manifest names."""
@@ -181,7 +178,7 @@ class _Reader:
             above, _, file = path.rpartition("/")
             if file == "SKILL.md" and above and folder in (above, posixpath.dirname(above), "."):
                 parts = {name: data for name, data in self._files.items() if name.startswith(f"{above}/")}
-                self._add_guide("skill", posixpath.basename(above), path, posixpath.dirname(above), parts)
+                self._add_guide("skill", posixpath.basename(above), path, parts)
 
     def _add_commands(self, place: str) -> None:
         """Add the commands in a folder, or the one that is a file."""
@@ -189,18 +186,14 @@ class _Reader:
             if path.endswith(".md") and (path == place or path.startswith(f"{place}/")):
                 above = posixpath.dirname(path) if path == place else place
                 name = path[len(above) :].strip("/").removesuffix(".md").replace("/", ":")
-                self._add_guide("command", name, path, above, {path: data})
+                self._add_guide("command", name, path, {path: data})
 
-    def _add_guide(self, kind: str, name: str, path: str, above: str, parts: Mapping[str, bytes]) -> None:
+    def _add_guide(self, kind: str, name: str, path: str, parts: Mapping[str, bytes]) -> None:
         if PLUGIN_ROOT.encode() in self._files[path]:
             parts = {**parts, "": self._all}
-        item = TrustItem(kind, name, parts)
-        if item.key in self._items:
-            if self._guides[item.key][0] != path:
-                self._left_out.append(f"{one_line(path)}: there is another {kind} of this name")
-            return
-        self._items[item.key] = item
-        self._guides[item.key] = (path, above)
+        item = TrustItem(kind, name, parts, path)
+        if self._items.setdefault(item.key, item).file != path:
+            self._left_out.append(f"{one_line(path)}: there is another {kind} of this name")
 
     def _add_hooks(self, where: str, data: bytes) -> None:
         found, left_out = read_hooks(data)
@@ -232,14 +225,13 @@ class _Reader:
         self._left_out += [f"{what}: not supported" for what in dict.fromkeys(there)]
 
 
-def describe_item(item: TrustItem, folder: PluginFolder) -> str:
+def describe_item(item: TrustItem) -> str:
     """Return in one line, never cut, the commands that a guide runs, or the entry of a server; "" for a hook, unless
     its name is too long for its whole command."""
     if item.kind in ("skill", "command"):
-        text = folder.files[folder.guides[item.key][0]].decode("utf-8", "replace")
-        return _whole_line("; ".join(COMMAND_TEXT.findall(text)))
+        return _whole_line("; ".join(COMMAND_TEXT.findall(item.definition)))
     has_whole_name = item.kind == "hook" and len(item.name) <= LONGEST_LINE
-    return "" if has_whole_name else _whole_line(item.parts[DEFINITION].decode("utf-8", "replace"))
+    return "" if has_whole_name else _whole_line(item.definition)
 
 
 def _whole_line(text: str) -> str:
