@@ -9,25 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.paths import places
-from nexus_cli.config.private_file import named_write_errors, replace_private_file
-from nexus_cli.config.trust_files import (
-    FOLDER,
-    MOST_FILES,
-    MOST_IN_ALL,
-    LeftOut,
-    UnfitError,
-    find_files,
-    read_part,
-)
+from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.config.record_file import RecordFile
+from nexus_cli.config.trust_files import FOLDER, LeftOut, UnfitError, find_files, read_parts
 from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.clock import format_utc, local_now
@@ -36,8 +28,8 @@ from nexus_cli.core.errors import NexusError
 if TYPE_CHECKING:
     from nexus_cli.config.trust_items import TrustItem
 
-WAIT = 10.0
-"""Seconds to wait for another process's change of the record."""
+TRUST_RECORD = RecordFile("trust.json", "projects", version=2)
+"""The trusted projects by real path, each with the hashes of its items."""
 LARGEST_TEXT = 256 * 1024
 """Most bytes of a trusted part whose text is stored, to show a diff later."""
 
@@ -85,15 +77,9 @@ def read_configuration(project: Path, beside: Collection[str] = ()) -> Configura
 
 def _read_own(project: Path, files: dict[str, bytes]) -> str:
     """Read the files of `.nexus` into `files`; return why nothing of them can take effect, "" if they can."""
-    root, size, gate = os.path.realpath(project), 0, UnaskedFiles(project)
     try:
-        for name, path in find_files(project / FOLDER, root):
-            if len(files) >= MOST_FILES:
-                raise UnfitError(name, f"is one of more than {MOST_FILES} files")
-            files[name] = read_part(name, path, gate)
-            size += len(files[name])
-            if size > MOST_IN_ALL:
-                raise UnfitError(name, f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB")
+        for name, _, data in read_parts(find_files(project / FOLDER, os.path.realpath(project)), UnaskedFiles(project)):
+            files[name] = data
     except UnfitError as unfit:
         return str(unfit)
     except OSError as error:
@@ -106,7 +92,7 @@ def trust_state(project: Path, found: Configuration | None = None) -> State:
     found = found or read_configuration(project)
     if not found.files and not found.problem:
         return "nothing"
-    known = _read_record().get(_key(project))
+    known = TRUST_RECORD.read_items().get(_key(project))
     if known is None:
         return "untrusted"
     return "trusted" if not found.problem and len(_known_items(known, found)) == len(found.items) else "changed"
@@ -125,7 +111,7 @@ def trusted_configuration(project: Path, found: Configuration | None = None) -> 
 
 def trusted_items(project: Path, found: Configuration) -> dict[str, TrustItem]:
     """Return the items of `found` that may take effect, by key; none if it has a problem."""
-    known = _read_record().get(_key(project)) if found.items and not found.problem else None
+    known = TRUST_RECORD.read_items().get(_key(project)) if found.items and not found.problem else None
     return _known_items(known, found) if known else {}
 
 
@@ -144,7 +130,7 @@ def trust(project: Path, found: Configuration | None = None) -> None:
         raise NexusError("config", f"{project} is not trusted", why, "There is nothing to trust")
     items = found.items
     texts = {key: {name: part_text(data) for name, data in item.parts.items()} for key, item in items.items()}
-    with _change_record() as projects:
+    with TRUST_RECORD.change() as projects:
         path = _texts_path(project)
         replace_private_file(path, json.dumps({"version": 1, "project": str(project), "items": texts}).encode())
         hashes = {key: item.sha256 for key, item in items.items()}
@@ -155,9 +141,9 @@ def revoke_trust(project: Path) -> bool:
     """Revoke trust; return False if there was none. Raises `NexusError("internal", ...)` if that cannot be stored."""
     _refuse_worktree(project)
     key = _key(project)
-    if key not in _read_record():
+    if key not in TRUST_RECORD.read_items():
         return False
-    with _change_record() as projects:
+    with TRUST_RECORD.change() as projects:
         with suppress(OSError):
             _texts_path(project).unlink(missing_ok=True)
         return projects.pop(key, None) is not None
@@ -199,32 +185,6 @@ def _refuse_worktree(project: Path) -> None:
         raise NexusError("config", f"{project} has no trust of its own", why, f"nexus trust {source}")
 
 
-def record_path() -> Path:
-    """Return the file with the hashes of what is trusted."""
-    return places().data / "trust.json"
-
-
 def _texts_path(project: Path) -> Path:
     name = hashlib.sha256(os.fsencode(_key(project))).hexdigest()[:32]
     return places().data / "trusted" / f"{name}.json"
-
-
-def _read_record() -> dict[str, Any]:
-    """Return the projects on record by real path; {} (nothing is trusted) if the record is missing or invalid."""
-    try:
-        value = json.loads(record_path().read_bytes())
-        projects = value["projects"]
-        return {str(key): dict(entry) for key, entry in projects.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return {}
-
-
-@contextmanager
-def _change_record() -> Iterator[dict[str, Any]]:
-    """Lock the record, yield it for changes, and replace it atomically."""
-    path = record_path()
-    with named_write_errors(path), FileLock.wait_for(path.with_name("trust.lock"), WAIT):
-        projects = _read_record()
-        yield projects
-        text = json.dumps({"version": 2, "projects": projects}, indent=1) + "\n"
-        replace_private_file(path, text.encode())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nexus_cli.config.foreign_items import ABOVE, COMMANDS, PATHS, SKILLS, find_scripts
 from nexus_cli.config.trust_files import (
+    LARGE_IN_ALL,
     MOST_IN_ALL,
     LeftOut,
     UnfitError,
@@ -39,7 +40,7 @@ def read_beside(project: Path, kinds: Collection[str]) -> tuple[dict[str, bytes]
             item = _read_item(name, parts, gate)
             left -= sum(map(len, item.values()))
             if left < 0:
-                raise UnfitError(name, f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB")
+                raise UnfitError(name, LARGE_IN_ALL)
         except UnfitError as unfit:
             left_out.append(unfit.left_out)
         except OSError as error:

@@ -12,12 +12,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.foreign_items import RULES
-from nexus_cli.config.paths import places
-from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.config.project_items import describe_waiting
+from nexus_cli.config.record_file import RecordFile
 from nexus_cli.config.trust_files import UnfitError, resolve_inside
 from nexus_cli.core.real_files import read_regular
 
@@ -31,6 +29,8 @@ PLACES: Mapping[str, str] = {
 """Paths in a project, and their contents."""
 SETTINGS_KEYS = ("permissions", "statusLine", "outputStyle", "env")
 """Keys of these files worth reporting; files without them are ignored."""
+TOLD = RecordFile("unsupported.json", "projects")
+"""The hash of the line that was shown last, by project and front end."""
 MOST_BYTES = 1 << 20
 """Most bytes read of a settings file."""
 
@@ -76,12 +76,12 @@ def new_unsupported_line(project: Path, front: str = "") -> str:
 
 def is_news(key: str, line: str) -> bool:
     """Return True if `line` differs from that of the last call with this key, and record it; "" is none at first."""
-    path, now = places().data / "unsupported.json", hashlib.sha256(line.encode()).hexdigest()[:16]
-    told = _read_told(path)
+    now = hashlib.sha256(line.encode()).hexdigest()[:16]
+    told = TOLD.read()
     if told.get(key, "") == now or not (line or key in told):
         return False
     with suppress(OSError):  # the line is shown again then
-        replace_private_file(path, json.dumps({"version": 1, "projects": {**told, key: now}}, indent=1).encode())
+        TOLD.write({**told, key: now})
     return True
 
 
@@ -94,10 +94,3 @@ def _settings_keys(project: Path, name: str) -> Iterator[str]:
         value = table.get(key)
         if value and (key != "permissions" or not isinstance(value, dict) or set(value) - {"deny", "ask"}):
             yield key
-
-
-def _read_told(path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(path.read_bytes())["projects"])
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return {}

@@ -16,9 +16,9 @@ from nexus_cli.config.foreign_items import ABOVE, HOOKS, PLUGIN_ROOT
 from nexus_cli.config.hook_tables import EVENTS, LONGEST_MATCHER, HookTable, parse_hook
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.trust import (
+    TRUST_RECORD,
     Configuration,
     read_configuration,
-    record_path,
     trust_state,
     trusted_items,
     trusted_texts,
@@ -29,7 +29,7 @@ from nexus_cli.config.trust_items import SETTINGS, TrustItem
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.json_types.setup_reports import HookState
 from nexus_cli.core.version_memo import read_version
-from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins, plugin_record_path
+from nexus_cli.plugins.installed_plugins import PLUGIN_RECORD, InstalledPlugin, installed_plugins
 
 PERSONAL = "config.toml"
 """Source of the person's own hooks."""
@@ -152,7 +152,7 @@ def read_stamp(cwd: Path) -> list[tuple[int, ...]]:
     trust and of plugins, and the files that may name hooks."""
     names = (f"{FOLDER}/{SETTINGS}", *HOOKS)
     theirs = (folder / name for folder in project_folders(cwd) for name in names)
-    return [*map(read_version, (record_path(), plugin_record_path(), *theirs))]
+    return [*map(read_version, (TRUST_RECORD.path, PLUGIN_RECORD.path, *theirs))]
 
 
 def list_hooks(cwd: Path, personal: Sequence[HookTable]) -> list[Hook]:

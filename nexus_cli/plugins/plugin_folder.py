@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.foreign_items import ABOVE, COMMAND_TEXT, PLUGIN_ROOT, command_line, read_hooks
-from nexus_cli.config.trust_files import MOST_FILES, MOST_IN_ALL, UnfitError, find_below, read_part
+from nexus_cli.config.foreign_items import ABOVE, COMMAND_TEXT, PLUGIN_ROOT, command_line, read_hooks, read_json
+from nexus_cli.config.trust_files import UnfitError, find_below, read_parts
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.core.elide import LONGEST_LINE, one_line
@@ -69,7 +69,7 @@ def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED) -> PluginFolder:
     path = next((name for name in MANIFESTS if name in files), None)
     if path is None:
         raise _refusal(root, "it has no plugin.json", _HINT)
-    manifest = _parse(files[path])
+    manifest = read_json(files[path])
     if not isinstance(manifest, dict):
         raise _refusal(root, f"{path} is not a JSON object", "Correct it")
     name = manifest.get("name")
@@ -84,33 +84,18 @@ def _refusal(root: Path, why: str, hint: str) -> NexusError:
 
 def _read_files(root: Path, skipped: frozenset[str]) -> tuple[dict[str, bytes], frozenset[str]]:
     """Return all files by path, sorted, and the executable ones. Raises `UnfitError` and `OSError`."""
-    real, files, size, programs = os.path.realpath(root), dict[str, bytes](), 0, set[str]()
-    gate = UnaskedFiles(root)
-    os.listdir(real)  # raises if it is no folder
-    for entry in sorted(os.listdir(real)):
-        if entry in skipped:
-            continue
-        for name, path in find_below(ABOVE + entry, os.path.join(real, entry), real):
-            inner = name.removeprefix(ABOVE)
-            if not skipped.isdisjoint(inner.split("/")):
-                continue
-            if len(files) >= MOST_FILES:
-                raise UnfitError(name, f"is one of more than {MOST_FILES} files")
-            files[inner] = read_part(name, path, gate)
-            if os.access(path, os.X_OK):
-                programs.add(inner)
-            size += len(files[inner])
-            if size > MOST_IN_ALL:
-                raise UnfitError(name, f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB")
+    real, files, programs = os.path.realpath(root), dict[str, bytes](), set[str]()
+    found = (
+        part
+        for entry in sorted(os.listdir(real))  # raises if it is no folder
+        for part in find_below(ABOVE + entry, os.path.join(real, entry), real)
+        if skipped.isdisjoint(part[0].split("/"))
+    )
+    for name, path, data in read_parts(found, UnaskedFiles(root)):
+        files[name.removeprefix(ABOVE)] = data
+        if os.access(path, os.X_OK):
+            programs.add(name.removeprefix(ABOVE))
     return dict(sorted(files.items())), frozenset(programs)
-
-
-def _parse(data: bytes) -> Any:
-    """Return the value of JSON, None if it is invalid."""
-    try:
-        return json.loads(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        return None
 
 
 class _Reader:
@@ -205,7 +190,7 @@ class _Reader:
             self._add_program("hook", one_line(name), (event, matcher, hook))
 
     def _add_servers(self, where: str, data: bytes) -> None:
-        value = _parse(data)
+        value = read_json(data)
         servers = value.get("mcpServers", value) if isinstance(value, dict) else None
         if not isinstance(servers, dict):
             self._left_out.append(f"{where}: the servers have to be an object")

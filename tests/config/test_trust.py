@@ -58,7 +58,7 @@ def test_trust_is_kept_in_a_private_file_and_can_be_taken_back(project: Path) ->
 
 def test_a_record_that_another_process_keeps_is_a_plain_error(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trust(project)
-    monkeypatch.setattr("nexus_cli.config.trust.WAIT", 0.02)
+    monkeypatch.setattr("nexus_cli.config.record_file.WAIT", 0.02)
     with open(places().data / "trust.lock", "rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(NexusError, match="another process") as told:
