@@ -120,9 +120,12 @@ def _find_hooks(table: Any, left_out: list[str]) -> Iterator[tuple[str, str, dic
 def read_permissions(data: bytes) -> list[tuple[Literal["deny", "ask"], str]]:
     """Return decision and text of the deny and ask rules of Claude's settings, [] if they are invalid."""
     value = read_json(data)
-    table = value.get("permissions") if isinstance(value, dict) else None
-    if not isinstance(table, dict):
-        return []
+    return list_rules(value.get("permissions")) if isinstance(value, dict) else []
+
+
+def list_rules(permissions: object) -> list[tuple[Literal["deny", "ask"], str]]:
+    """Return decision and text of the deny and ask rules in `permissions`."""
+    table = permissions if isinstance(permissions, dict) else {}
     kinds: tuple[Literal["deny", "ask"], ...] = ("deny", "ask")
     return [(kind, text) for kind in kinds for text in list_texts(table.get(kind))]
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,7 @@ from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles, holds_cred
 from nexus_cli.context.text_file import FileText, decode_head, read_text, read_unasked
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.real_files import open_folder, walk_below
 from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
 from nexus_cli.plugins.installed_plugins import installed_plugins
 from nexus_cli.sections.front_matter import FENCE, FrontMatter, read_front_matter
@@ -43,6 +46,8 @@ HEAD = 64 * 1024
 """Bytes of the file that must contain name and description."""
 MOST = 2500
 """Most guides of one kind in one folder."""
+MOST_NAMES = 5000
+"""Most names that are looked at for commands: a link may lead to all of the disk."""
 MOST_FILES = 100
 """Most other files of a personal skill that are listed."""
 LONGEST_NAME, LONGEST_LINE = 64, 400
@@ -122,15 +127,14 @@ def may_have_skills(cwd: Path) -> bool:
     return there or any(plugin.items(SKILL) for plugin in installed_plugins())
 
 
-def find_skills(cwd: Path) -> tuple[Skill, ...]:
-    """Return the active skills of `cwd` by name, a personal one before a project's. Raises nothing."""
-    return find_guides(cwd, SKILL)[0]
-
-
 def find_guides(cwd: Path, kind: str) -> tuple[tuple[Skill, ...], int]:
     """Return the active guides of a kind by name, and the number of those in the project that are inactive, because
     they are not trusted or have changed since. Raises nothing."""
-    personal = [one for folder in personal_folders(kind) for one in _in(folder, kind)]
+    personal = [
+        _find_guide(name, path, one_line(str(path)), "personal", kind)
+        for folder in personal_folders(kind)
+        for name, path in list_guide_files(folder, kind)
+    ]
     mine, inactive = {one.path for one in personal}, 0
     found = [*personal]
     for folder in reversed(project_folders(cwd)):
@@ -169,11 +173,6 @@ def explain_uncallable(cwd: Path) -> dict[str, str]:
         if not one.shadowed:
             found[one.name] = f"{one.path} {one.problem or 'is for the model alone (user-invocable)'}"
     return found
-
-
-def count_untrusted(cwd: Path) -> int:
-    """Count the skills that are inactive because they are not trusted or have changed since."""
-    return find_guides(cwd, SKILL)[1]
 
 
 def read_guide(skill: Skill) -> str:
@@ -217,13 +216,16 @@ def read_file_of(skill: Skill, name: str) -> str:
     return found.text
 
 
-def _in(folder: Path, kind: str) -> Iterator[Skill]:
-    """Yield the personal ones of a folder."""
-    for name, path in _skill_files(folder) if kind == SKILL else _command_files(folder):
-        yield _find_guide(name, path, one_line(str(path)), "personal", kind)
-
-
-def _skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
+def list_guide_files(folder: Path, kind: str) -> Iterator[tuple[str, Path]]:
+    """Yield name and file of the guides of a kind in a folder, without hidden ones. A skill has the name of its folder,
+    a command that of its path."""
+    if kind == COMMAND:
+        with suppress(OSError), open_folder(os.path.realpath(folder)) as opened:
+            entries = islice(walk_below(opened), MOST_NAMES)
+            paths = sorted(path for path, entry in entries if path.endswith(".md") and not entry.is_dir())
+            shown = [path for path in paths if not any(part.startswith(".") for part in path.split("/"))]
+            yield from ((_command_name(path), folder / path) for path in shown[:MOST])
+        return
     try:
         names = sorted(os.listdir(folder))
     except OSError:
@@ -234,17 +236,6 @@ def _skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
         is_skill = os.path.lexists(place / FILE) or (os.path.islink(place) and not os.path.exists(place))
         if not name.startswith(".") and is_skill:
             yield name, place / FILE
-
-
-def _command_files(folder: Path) -> Iterator[tuple[str, Path]]:
-    count = 0
-    for where, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            if name.endswith(".md") and not name.startswith(".") and count < MOST:
-                count += 1
-                path = Path(where, name)
-                yield _command_name(str(path.relative_to(folder))), path
 
 
 def _command_name(path: str) -> str:
