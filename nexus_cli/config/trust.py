@@ -7,7 +7,6 @@ a changed item is untrusted again, and only that one. In a worktree of nexus the
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -16,8 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nexus_cli.config.foreign_items import KINDS
-from nexus_cli.config.paths import places
-from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.config.record_file import RecordFile
 from nexus_cli.config.trust_files import FOLDER, LeftOut, UnfitError, find_files, read_parts
 from nexus_cli.config.unasked_files import UnaskedFiles
@@ -131,8 +128,7 @@ def trust(project: Path, found: Configuration | None = None) -> None:
     items = found.items
     texts = {key: {name: part_text(data) for name, data in item.parts.items()} for key, item in items.items()}
     with TRUST_RECORD.change() as projects:
-        path = _texts_path(project)
-        replace_private_file(path, json.dumps({"version": 1, "project": str(project), "items": texts}).encode())
+        _texts_of(project).write(texts)
         hashes = {key: item.sha256 for key, item in items.items()}
         projects[os.path.realpath(project)] = {"items": hashes, "at": format_utc(local_now())}
 
@@ -145,17 +141,13 @@ def revoke_trust(project: Path) -> bool:
         return False
     with TRUST_RECORD.change() as projects:
         with suppress(OSError):
-            _texts_path(project).unlink(missing_ok=True)
+            _texts_of(project).path.unlink(missing_ok=True)
         return projects.pop(key, None) is not None
 
 
 def trusted_texts(project: Path) -> dict[str, dict[str, str | None]]:
     """Return the trusted text of each item by key and part (None if binary or too large); {} if none is stored."""
-    try:
-        items = json.loads(_texts_path(project).read_bytes())["items"]
-        return {str(key): {str(name): text for name, text in parts.items()} for key, parts in items.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return {}
+    return _texts_of(project).read_items()
 
 
 def part_text(data: bytes) -> str | None:
@@ -185,6 +177,7 @@ def _refuse_worktree(project: Path) -> None:
         raise NexusError("config", f"{project} has no trust of its own", why, f"nexus trust {source}")
 
 
-def _texts_path(project: Path) -> Path:
+def _texts_of(project: Path) -> RecordFile:
+    """Return the file with the texts of what is trusted in a project."""
     name = hashlib.sha256(os.fsencode(_key(project))).hexdigest()[:32]
-    return places().data / "trusted" / f"{name}.json"
+    return RecordFile(f"trusted/{name}.json", "items")

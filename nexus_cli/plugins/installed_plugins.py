@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +17,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.record_file import RecordFile
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.version_memo import read_version
 
 if TYPE_CHECKING:
     from nexus_cli.config.trust_items import TrustItem
@@ -130,7 +130,7 @@ def _read_installed(name: str, known: Mapping[str, Any]) -> InstalledPlugin:
 
 
 @lru_cache(64)
-def _read_copy(root: Path, stamp: tuple[tuple[str, int, int, int], ...]) -> tuple[PluginFolder | None, str]:
+def _read_copy(root: Path, stamp: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[PluginFolder | None, str]:
     """Return the content of a copy, or the reason that it cannot be read; read it again if its stamp has changed."""
     from nexus_cli.plugins.plugin_folder import read_plugin  # noqa: PLC0415  (few people have plugins)
 
@@ -140,14 +140,8 @@ def _read_copy(root: Path, stamp: tuple[tuple[str, int, int, int], ...]) -> tupl
         return None, error.why
 
 
-def _stamp(root: Path) -> tuple[tuple[str, int, int, int], ...]:
-    """Return path, inode, size and time of the last change of every file: a read of all bytes for each use in a turn
-    would take 8 ms for a plugin of 12 files."""
-    found = []
-    for folder, _, names in os.walk(root):
-        for name in names:
-            path = os.path.join(folder, name)
-            with suppress(OSError):
-                about = os.lstat(path)
-                found.append((path, about.st_ino, about.st_size, about.st_ctime_ns))
-    return tuple(sorted(found))
+def _stamp(root: Path) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Return path and version of every file: a read of all bytes for each use in a turn would take 8 ms for a plugin of
+    12 files."""
+    paths = sorted(os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names)
+    return tuple((path, read_version(path)) for path in paths)

@@ -128,11 +128,9 @@ class _Reader:
     def _paths(self, key: str) -> Iterator[str]:
         """Yield the folders and files of a kind of guides: the usual one, and those that the manifest names."""
         yield key
-        named = self._manifest.get(key, [])
-        for one in named if isinstance(named, list) else [named]:
-            path = self._inside(one)
+        for named, path in self._list_named(key):
             if path is None:
-                self._left_out.append(f"`{key}` of the manifest: {one_line(str(one))[:80]} is no path in the plugin")
+                self._left_out.append(f"`{key}` of the manifest: {one_line(str(named))[:80]} is no path in the plugin")
             elif path != key:
                 yield path
 
@@ -140,15 +138,18 @@ class _Reader:
         """Yield source and JSON of the hooks or servers: the usual file, and what the manifest has or names."""
         if usual in self._files:
             yield usual, self._files[usual]
-        named = self._manifest.get(key, [])
-        for one in named if isinstance(named, list) else [named]:
-            path = self._inside(one)
-            if isinstance(one, dict):
-                yield "plugin.json", json.dumps(one if key in one else {key: one}).encode()
+        for named, path in self._list_named(key):
+            if isinstance(named, dict):
+                yield "plugin.json", json.dumps(named if key in named else {key: named}).encode()
             elif path is None or path not in self._files:
-                self._left_out.append(f"`{key}` of the manifest: no file {one_line(str(one))[:80]}")
+                self._left_out.append(f"`{key}` of the manifest: no file {one_line(str(named))[:80]}")
             elif path != usual:
                 yield path, self._files[path]
+
+    def _list_named(self, key: str) -> Iterator[tuple[Any, str | None]]:
+        """Yield each value that the manifest has for a key, as a path too."""
+        value = self._manifest.get(key, [])
+        yield from ((named, self._inside(named)) for named in (value if isinstance(value, list) else [value]))
 
     def _inside(self, named: object) -> str | None:
         """Return a path of the manifest as `files` has it, None if it is none in the plugin."""
