@@ -24,7 +24,7 @@ from nexus_cli.config.trust import (
     trusted_texts,
 )
 from nexus_cli.config.trust_beside import UNREAD, read_scripts
-from nexus_cli.config.trust_files import FOLDER
+from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.config.trust_items import SETTINGS, TrustItem
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.json_types.setup_reports import HookState
@@ -191,14 +191,14 @@ def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
         if key not in in_force:
             state, why = (CHANGED, TRUST) if key in before else (UNTRUSTED, "nexus trust")
             if item.file in left_out and item.file not in readable:
-                why = f"{_source(item.file)} {left_out[item.file]}"
+                why = f"{shown_path(item.file)} {left_out[item.file]}"
             text = (before.get(key) or {}).get(item.file) or text
         yield _read_hook(text, folder, state, why, item)
     unread = [name for name in left_out if name in readable or name not in {item.file for item in removed.values()}]
     is_known = bool(unread) and (bool(before) or trust_state(folder, found) in ("trusted", "changed"))
     for name in unread:
         state = UNSUPPORTED if is_known else UNTRUSTED
-        yield Hook(HookTable("", ""), _source(name), Path(os.path.realpath(folder)), state, f"it {left_out[name]}")
+        yield Hook(HookTable("", ""), shown_path(name), Path(os.path.realpath(folder)), state, f"it {left_out[name]}")
 
 
 def _removed_item(key: str, parts: Mapping[str, str | None]) -> TrustItem:
@@ -208,14 +208,9 @@ def _removed_item(key: str, parts: Mapping[str, str | None]) -> TrustItem:
     return TrustItem("hook", key.removeprefix("hook "), {} if text is None else {file: text.encode()}, file)
 
 
-def _source(name: str) -> str:
-    """Return the path in the project of a part of its configuration."""
-    return name.removeprefix(ABOVE) if name.startswith(ABOVE) else f"{FOLDER}/{name}"
-
-
 def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, source: str = "") -> Hook:
     """Return the hook of an item by the canonical text of its definition."""
-    source, place = source or _source(item.file), Path(os.path.realpath(folder))
+    source, place = source or shown_path(item.file), Path(os.path.realpath(folder))
     table, problem = None, "it is no valid [[hook]]"
     try:
         value = json.loads(text)
