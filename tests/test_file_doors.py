@@ -147,7 +147,8 @@ ELSEWHERE: Mapping[str, str] = {
     cli/run/map_journal.py cli/serve/run_server.py client.py config/daily_notice.py config/file_lock.py
     config/host_environment.py
     config/ledger_place.py config/paths.py config/private_file.py config/server_token.py config/settings.py
-    config/settings_file.py config/stored_keys.py config/trust.py config/unsupported.py config/worktree_record.py
+    config/record_file.py config/settings_file.py config/stored_keys.py config/trust.py config/unsupported.py
+    config/worktree_record.py
     sections/contributors/own.py conversation/tokens/counter.py hooks/hook_list.py
     ledger/lock_owners.py ledger/open_database.py ledger/project_keys.py ledger/store.py ledger/unsaved_calls.py
     mcp/login.py mcp/tool_cache.py plugins/installed_plugins.py plugins/store_plugin.py provider/request_template.py
