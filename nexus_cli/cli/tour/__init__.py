@@ -69,7 +69,7 @@ async def _run_tour(screen: TourScreen, keep: bool) -> int:
     finally:
         clean_up()
         interrupt.uninstall()
-    fate = f"kept: `NEXUS_HOME={folder}/home nexus sessions list --all`" if keep else "deleted now"
+    fate = f"kept: look at it with `NEXUS_HOME={folder}/home nexus sessions list --all`" if keep else "deleted now"
     screen.say(script[end], folder=folder, fate=fate)
     return 0
 

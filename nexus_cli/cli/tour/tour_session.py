@@ -90,7 +90,7 @@ class TourScreen:
         is_compacted = False
         async for event in session.run(Trigger(scene["words"])):
             self._renderer.feed(event)
-            is_compacted = is_compacted or isinstance(event, CompactionDone)
+            is_compacted = is_compacted or (isinstance(event, CompactionDone) and event.ok)
             if isinstance(event, TurnEnd) and (error := event.outcome.error):
                 raise NexusError("internal", "the tour has stopped", error["message"], error["hint"])
         if is_compacted:
