@@ -156,7 +156,7 @@ def test_in_a_pipe_every_chapter_shows_what_it_promises(two: tuple[Seen, Seen]) 
 
 def test_there_are_five_scenes_and_the_last_words_are_what_to_type_next(two: tuple[Seen, Seen]) -> None:
     assert re.findall(r"^(\d+)\. [A-Z]", two[0].out, re.MULTILINE)[-1] == "5"
-    assert re.search(r"\nnexus\n\nand then what you want.*\n?.*\n\Z", two[0].out)
+    assert re.search(r"\n    nexus\n\nand then what you want.*\n?.*\n\Z", two[0].out)
 
 
 def test_a_compaction_makes_the_window_smaller(two: tuple[Seen, Seen]) -> None:

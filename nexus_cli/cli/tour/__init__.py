@@ -21,7 +21,6 @@ from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.paths import defaults_dir
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
-from nexus_cli.ui.render.theme import choose_theme
 
 
 def tour(
@@ -37,7 +36,7 @@ def tour(
     with suppress(NexusError):  # a tour needs no settings
         theme = own_settings().ui.theme
     asks = not yes and stream.terminal and os.isatty(0)
-    return run_in_loop(_run_tour(TourScreen(stream, choose_theme(theme, os.environ, stream.colour), asks=asks), keep))
+    return run_in_loop(_run_tour(TourScreen(stream, theme, asks=asks), keep))
 
 
 async def _run_tour(screen: TourScreen, keep: bool) -> int:
@@ -55,7 +54,7 @@ async def _run_tour(screen: TourScreen, keep: bool) -> int:
     script = _read_data("scenes.toml")
     end = "end"
     try:
-        screen.say(script["start"], folder=folder)
+        screen.begin_scene(script["start"], folder=folder)
         await screen.play(script, enter_folder(folder, _read_data("project.toml")))
         await screen.wait("Enter to continue, q to leave:")
     except LeftTour:
@@ -69,8 +68,8 @@ async def _run_tour(screen: TourScreen, keep: bool) -> int:
     finally:
         clean_up()
         interrupt.uninstall()
-    fate = f"kept: look at it with `NEXUS_HOME={folder}/home nexus sessions list --all`" if keep else "deleted now"
-    screen.say(script[end], folder=folder, fate=fate)
+    fate = f"kept; look at it with: NEXUS_HOME={folder}/home nexus sessions list --all" if keep else "deleted now."
+    screen.begin_scene(script[end], folder=folder, fate=fate)
     return 0
 
 

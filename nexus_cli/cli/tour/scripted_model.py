@@ -25,7 +25,8 @@ class ScriptedModel:
 
     def __init__(self, summary: str, *, pace: float = 0.0) -> None:
         """Initialize; `summary` is the reply wherever a summary is wanted, `pace` the seconds between two words."""
-        self._summary, self._pace = summary, pace
+        self.summary = summary
+        self._pace = pace
         self._scene: Script = {}
         self._played = 0
         self._sent: list[str] = []
@@ -50,7 +51,7 @@ class ScriptedModel:
     def _next_reply(self, newest: Mapping[str, Any]) -> Script:
         content = str(newest["content"])
         if newest["role"] == "user" and self._scene["words"] not in content:
-            return {"text": self._summary}
+            return {"text": self.summary}
         reply: Script = self._scene["replies"][self._played]
         self._played += 1
         return reply if reply.get("after", "") in content else {"text": self._scene["otherwise"]}
