@@ -29,6 +29,8 @@ class ScriptedModel:
         self._pace = pace
         self._scene: Script = {}
         self._played = 0
+        self.has_stopped = False
+        """True once a result was another one than the script expects."""
         self._sent: list[str] = []
         """The parts of the newest request: what the cache of a provider would hold."""
 
@@ -54,7 +56,10 @@ class ScriptedModel:
             return {"text": self.summary}
         reply: Script = self._scene["replies"][self._played]
         self._played += 1
-        return reply if reply.get("after", "") in content else {"text": self._scene["otherwise"]}
+        if reply.get("after", "") in content:
+            return reply
+        self.has_stopped = True
+        return {"text": self._scene["otherwise"]}
 
     def _measure(self, request: Request, reply: Script) -> Usage:
         """Return the tokens of a request and its reply; what begins as the request before it counts as cached."""
