@@ -93,7 +93,7 @@ def require_record(context: CommandContext) -> LaneLog:
 
 
 def _no_ledger() -> NexusError:
-    return NexusError("ledger", "this session has no ledger", "another program created it", "Start nexus itself")
+    return NexusError("ledger", "this session has no ledger", "another program created it", "Start it with nexus")
 
 
 def resume_options(context: CommandContext, **changes: Any) -> Options:

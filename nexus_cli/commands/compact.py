@@ -24,8 +24,8 @@ async def compact(
 ) -> None:
     """Summarize older messages to free context.
 
-    Your messages and the record of files and commands are kept automatically, and the replaced messages stay readable
-    as a drop. A summary that fails or is not smaller changes nothing. /uncompact undoes it.
+    The newest of your messages and a record of files and commands are kept, and /drops shows the replaced messages. A
+    summary that fails or is not smaller changes nothing. /uncompact undoes it.
     """
     if is_preview or instructions == PREVIEW:
         await _preview(context, instructions if is_preview else "")

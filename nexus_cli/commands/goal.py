@@ -29,7 +29,7 @@ Ids = Annotated[list[str], Option("ID", "The goal or step, or several: g1 g2.", 
 
 async def set_goal(
     context: CommandContext,
-    text: Annotated[str, Option("TEXT", "What is to be reached.", is_argument=True, is_text=True)] = "",
+    text: Annotated[str, Option("TEXT", "The goal, in your own words.", is_argument=True, is_text=True)] = "",
     until: Annotated[
         str, Option("COMMAND", "Work on until COMMAND exits 0; quote it in front of TEXT.", is_text=True)
     ] = "",
@@ -64,7 +64,7 @@ async def drop_goals(context: CommandContext, ids: Ids) -> None:
 
 
 async def end_work(context: CommandContext) -> None:
-    """No longer work until a command passes; a running round goes on to its end."""
+    """End the work for a command that must pass; the current round still completes."""
     if not (command := end_until(context.session.state)):
         raise usage_error("goal", "clear", "no goal has an --until command", "/goal drop ID drops a goal")
     running = " The current round continues to its end; Esc stops it." if context.session.busy else ""

@@ -59,7 +59,7 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
     elif agent:
         found = ledger.spaces.find_entity(agent)
         if found is None:
-            raise NexusError("usage", f"--agent {agent[:80]!r}", "there is no such agent", "nexus space list")
+            raise NexusError("usage", f"--agent {agent[:80]!r}", "there is no such agent", "See nexus space list")
         where["entity"] = found.key
     elif role := ledger.spaces.own_role():
         where["principal"] = role  # not those of colleagues

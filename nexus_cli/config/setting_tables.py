@@ -161,7 +161,9 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
                 'Who sends the events, "github", "gitlab" or "slack": their signatures and delivery ids are checked.',
                 "github",
             ),
-            "token_header": Setting(None, HEADER, "For another sender: the header with the token.", "X-Api-Key"),
+            "token_header": Setting(
+                None, HEADER, "The HTTP header in which another sender sends the secret.", "X-Api-Key"
+            ),
             "secret": Setting(
                 None,
                 KEY_NAME,
@@ -238,7 +240,8 @@ REMOVED_TABLES: Mapping[str, str] = {"keys": "rename it to [default_models]", "w
 
 TABLE_HELP: Mapping[str, str] = {
     "rules": (
-        "What runs, asks or is refused whatever `allow` says; deny wins over ask, ask over allow. A rule is TOOL or "
+        "Rules that allow, ask about or refuse calls. Deny wins over ask, ask over allow, and all win over the level "
+        '`allow`; at the level "all" only deny rules count. A rule is TOOL or '
         "TOOL(PATTERN): for bash the beginning of a command, with `*` for further arguments; for files a path. "
         '`nexus rules` lists, tests, adds and removes rules; a table such as [rules."~/src/app"] has those for the '
         "projects in a folder."

@@ -54,7 +54,7 @@ class Allow:
     always: bool = False
     """For the rest of the session, see `Question.always`."""
     stored: bool = False
-    """Also as a personal rule."""
+    """True: the answer is also saved as a personal rule."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ def require_own(ledger: Ledger, run: Run) -> None:
     """Raise `NexusError("usage", ...)` if a run works on the machines of another person, whom it asks."""
     if not ledger.runs.is_own(run):
         why = f"it is a run of {run.principal}, and runs on their machine"
-        raise NexusError("usage", run.id, why, f"nexus runs show {run.id}")
+        raise NexusError("usage", run.id, why, f"`nexus runs show {run.id}` shows its report")
 
 
 def name_person(ledger: Ledger, settings: Settings) -> str:

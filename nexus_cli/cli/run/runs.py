@@ -74,7 +74,7 @@ def resume_run(
     ledger = source.ledger
     found = ledger.runs.find(run)
     if found.has_ended and found.state != FAILED:
-        hint = f"`nexus ask -r {found.session}` continues its session" if found.session else "nexus runs list"
+        hint = f"`nexus ask -r {found.session}` continues its session" if found.session else "See nexus runs list"
         raise NexusError("usage", found.id, f"it is {found.state}", hint)
     require_own(ledger, found)
     _signal(source, found, answer)

@@ -104,8 +104,8 @@ async def summarise(
             raise
         except SummaryError as reason:
             reasons.append(str(reason))
-    earlier = f" (before: {reasons[-2]})" if len(reasons) > 1 and reasons[-2] != reasons[-1] else ""
-    raise SummaryError(f"{reasons[-1] if reasons else 'no model was asked'}{earlier}")
+    earlier = f" (the attempt before failed: {reasons[-2]})" if len(reasons) > 1 and reasons[-2] != reasons[-1] else ""
+    raise SummaryError(f"{reasons[-1] if reasons else 'no model could summarize'}{earlier}")
 
 
 def _ways(

@@ -84,7 +84,12 @@ def _merging(dispatcher: Dispatcher) -> Dispatcher:
 def _facts(state: SessionState) -> list[Fact]:
     """Return the facts of every slot, the newest first; raise `NexusError("usage", ...)` without a ledger."""
     if state.ledger is None:
-        raise NexusError("usage", "no memory", "this session has no ledger", "Start nexus itself")
+        raise NexusError(
+            "usage",
+            "no memory",
+            "another program created this session without a ledger",
+            "Start the session with nexus",
+        )
     return state.ledger.facts.list_facts(state.ledger.project_of(state.dispatcher.cwd))
 
 

@@ -449,5 +449,5 @@ async def _in_thread(work: Callable[[], T]) -> T:
     if task.error is not None:
         raise task.error
     if not task.ended:
-        raise NexusError("ledger", "the space", f"it did not answer within {POST_SECONDS:.0f} s", "Try again")
+        raise NexusError("ledger", "the space", f"the ledger did not answer within {POST_SECONDS:.0f} s", "Try again")
     return task.value
