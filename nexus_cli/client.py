@@ -189,11 +189,18 @@ class Client:
         await self.call("destroy_agent", agent_id=agent_id)
 
     async def send(
-        self, agent_id: str, content: str, images: Sequence[str] | None = None, typed: bool | None = None
+        self,
+        agent_id: str,
+        content: str,
+        images: Sequence[str] | None = None,
+        typed: bool | None = None,
+        pasted: Sequence[str] | None = None,
     ) -> AskResult:
         """Run a turn and return its result; a failed turn is a `CallError` with code -32004. `images` are base64;
-        guides that `typed` content calls are added."""
-        result: AskResult = await self.call("send", agent_id=agent_id, content=content, images=images, typed=typed)
+        guides that `typed` content calls outside its `pasted` parts are added."""
+        result: AskResult = await self.call(
+            "send", agent_id=agent_id, content=content, images=images, typed=typed, pasted=pasted
+        )
         return result
 
     async def stream(self, agent_id: str, content: str) -> AsyncIterator[ServerEvent]:

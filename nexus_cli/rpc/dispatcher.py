@@ -131,9 +131,11 @@ class AgentDispatcher:
 
     # -- turns -------------------------------------------------------------------------------------------------
 
-    async def send(self, content: str, images: Sequence[str] = (), typed: bool = False) -> AskResult:
+    async def send(
+        self, content: str, images: Sequence[str] = (), typed: bool = False, pasted: Sequence[str] = ()
+    ) -> AskResult:
         """Run a turn, or go on without content, after those that wait; return its result object or raise `RpcError`."""
-        task = self.begin_turn(content, images, typed=typed)
+        task = self.begin_turn(content, images, typed=typed, pasted=pasted)
         try:
             result = await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -146,10 +148,16 @@ class AgentDispatcher:
         return result
 
     def begin_turn(
-        self, content: str, images: Sequence[str] = (), listener: Listener | None = None, *, typed: bool = False
+        self,
+        content: str,
+        images: Sequence[str] = (),
+        listener: Listener | None = None,
+        *,
+        typed: bool = False,
+        pasted: Sequence[str] = (),
     ) -> asyncio.Task[AskResult]:
         """Start or queue a turn; return the task that ends with its result object. Guides that `typed` content calls
-        are added.
+        outside its `pasted` parts are added.
 
         `listener` gets the events of this turn alone, numbered from 0, and ends with the result. The turn runs to its
         end even if nobody listens. Raise `RpcError` if too many wait or no turn may begin.
@@ -157,7 +165,7 @@ class AgentDispatcher:
         self._check_room()
         parts = tuple(map(_read_image, images))
         files = tuple(AttachedFile(part.name, part.media_type, len(part.data)) for part in parts)
-        trigger = Trigger(content, "client", parts, files, expands=typed)
+        trigger = Trigger(content, "client", parts, files, pasted=tuple(pasted), expands=typed)
         task = self._begin(self._turn(trigger, _Numbered(listener) if listener else None, len(self._works)))
         self._queued[task] = content
         if listener is not None:  # a task that is cancelled before its first step runs no `finally`

@@ -264,6 +264,7 @@ class RpcServer:
                 call.params.get("images", ()),
                 listener,
                 typed=bool(call.params.get("typed")),
+                pasted=call.params.get("pasted", ()),
             )
         except RpcError as error:
             return json_response(error_object(call.id, error))

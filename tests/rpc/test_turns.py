@@ -253,6 +253,8 @@ async def test_a_message_that_a_person_typed_calls_a_guide(tmp_path: Path, typed
         assert [(one["name"], one["usage"]) for one in listed] == [("greet", "NAME")]
         assert listed[0]["help"].startswith("Greet somebody")
         await served.client.send("a", "/greet Ann", typed=typed)
+        await served.client.send("a", "what is this: $greet", typed=typed, pasted=["$greet"])
+    assert "Greet" not in str(provider.seen[1][-1]["content"])
     assert any("Greet Ann warmly." in str(message["content"]) for message in provider.seen[0]) is typed
 
 
