@@ -228,7 +228,7 @@ METHODS: Mapping[str, Method] = {
                 _CONTENT,
                 Param("images", "Images in base64, to go with it.", TEXTS),
                 Param("typed", "True: a person typed it, and a guide that it calls (`/NAME`, `$NAME`) is added.", YES),
-                Param("pasted", "The parts of a typed content that the person pasted: they call no guide.", TEXTS),
+                Param("pasted", "The parts of content that were pasted: they call no guide and attach nothing.", TEXTS),
             ),
             AskResult,
             (BUSY, TURN_FAILED),

@@ -146,8 +146,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         try:
             await self._connected.wait()
             try:
-                typed = trigger.expands or None
-                pasted = (typed and trigger.pasted) or None
+                typed, pasted = trigger.expands or None, trigger.pasted or None
                 await self._client.send(self.agent_id, trigger.text, images or None, typed, pasted)
             except CallError as error:
                 if error.code != TURN_FAILED:  # the failed turn has shown its own end
