@@ -3,6 +3,9 @@
 It can start the server too. Needs no part of the engine.
 """
 
+# mypy: disable-error-code="empty-body"
+# `_calls_method` gives its methods their bodies.
+
 from __future__ import annotations
 
 import asyncio
@@ -12,9 +15,11 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import wraps
+from inspect import signature
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import aiohttp
 
@@ -44,6 +49,7 @@ if TYPE_CHECKING:
     )
     from nexus_cli.core.json_types.setup_reports import WorktreesReport
 
+F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 CONNECT_SECONDS = 10.0
 SILENT_SECONDS = 60.0
 """Seconds without a byte, not even a comment, after which a stream of events is dead."""
@@ -57,6 +63,22 @@ class CallError(Exception):
         self.code = code
         self.message = message
         self.data = data
+
+
+def _calls_method(declared: F) -> F:
+    """Return the coroutine function that calls the method of the server which a function without a body declares: of
+    its name, with its arguments."""
+    parameters = signature(declared)
+    has_result = declared.__annotations__["return"] != "None"
+
+    @wraps(declared)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        given = parameters.bind(*args, **kwargs).arguments
+        client: Client = given.pop("self")
+        result = await client.call(declared.__name__, **given)
+        return result if has_result else None
+
+    return cast("F", call)
 
 
 class Client:
@@ -146,6 +168,7 @@ class Client:
 
     # -- methods -------------------------------------------------------------------------------------------------
 
+    @_calls_method
     async def create_agent(
         self,
         agent_id: str | None = None,
@@ -160,34 +183,21 @@ class Client:
         effort: str | None = None,
     ) -> CreatedAgent:
         """Make an agent, which continues `session` if one is given; return its id, session, level and limits."""
-        made: CreatedAgent = await self.call(
-            "create_agent",
-            agent_id=agent_id,
-            system_prompt=system_prompt,
-            model=model,
-            allow=allow,
-            cwd=cwd,
-            recipe=recipe,
-            session=session,
-            limits=limits,
-            effort=effort,
-        )
-        return made
 
+    @_calls_method
     async def list_sessions(self, cwd: str | None = None, limit: int | None = None) -> SessionsReport:
         """Return the newest sessions of a folder, or of all."""
-        found: SessionsReport = await self.call("list_sessions", cwd=cwd, limit=limit)
-        return found
 
     async def list_agents(self) -> list[ListedAgent]:
         """Return the agents with `agent_id`, `session`, `state`, `model`, `used`."""
         found: AgentList = await self.call("list_agents")
         return found["agents"]
 
+    @_calls_method
     async def destroy_agent(self, agent_id: str) -> None:
         """Stop an agent and forget it; its session stays."""
-        await self.call("destroy_agent", agent_id=agent_id)
 
+    @_calls_method
     async def send(
         self,
         agent_id: str,
@@ -198,10 +208,6 @@ class Client:
     ) -> AskResult:
         """Run a turn and return its result; a failed turn is a `CallError` with code -32004. `images` are base64;
         guides that `typed` content calls outside its `pasted` parts are added."""
-        result: AskResult = await self.call(
-            "send", agent_id=agent_id, content=content, images=images, typed=typed, pasted=pasted
-        )
-        return result
 
     async def stream(self, agent_id: str, content: str) -> AsyncIterator[ServerEvent]:
         """Run a turn and yield its events, the last of them the result.
@@ -219,104 +225,87 @@ class Client:
         if not ended:
             raise ConnectionError(_NO_RESULT)
 
+    @_calls_method
     async def steer(self, agent_id: str, content: str) -> None:
         """Say something to the running turn."""
-        await self.call("steer", agent_id=agent_id, content=content)
 
+    @_calls_method
     async def cancel(self, agent_id: str) -> None:
         """Stop the running turn."""
-        await self.call("cancel", agent_id=agent_id)
 
+    @_calls_method
     async def approve(self, agent_id: str, id: str, answer: str, words: str | None = None) -> None:
         """Answer a question: `once`, `session` or `no`."""
-        await self.call("approve", agent_id=agent_id, id=id, answer=answer, words=words)
 
+    @_calls_method
     async def answer(self, agent_id: str, id: str, answers: Sequence[str]) -> None:
         """Answer the questions of the model: fewer answers leave the others without one."""
-        await self.call("answer", agent_id=agent_id, id=id, answers=answers)
 
+    @_calls_method
     async def unqueue(self, agent_id: str, content: str | None = None) -> UnqueuedTexts:
         """Take back the messages that no turn has used yet, or the newest one with this content."""
-        taken: UnqueuedTexts = await self.call("unqueue", agent_id=agent_id, content=content)
-        return taken
 
+    @_calls_method
     async def compact(self, agent_id: str, instructions: str | None = None) -> CompactResult:
         """Summarize older messages; return tokens `before` and `after`, and `why` it was not done."""
-        result: CompactResult = await self.call("compact", agent_id=agent_id, instructions=instructions)
-        return result
 
+    @_calls_method
     async def get_tokens(self, agent_id: str) -> TokenUsage:
         """Return the tokens of the window by part."""
-        result: TokenUsage = await self.call("get_tokens", agent_id=agent_id)
-        return result
 
+    @_calls_method
     async def get_context(self, agent_id: str) -> ContextReport:
         """Return the content of the next request."""
-        result: ContextReport = await self.call("get_context", agent_id=agent_id)
-        return result
 
+    @_calls_method
     async def get_messages(self, agent_id: str, offset: int | None = None, limit: int | None = None) -> MessageList:
         """Return `messages` of the session, the oldest first, and their `total`."""
-        result: MessageList = await self.call("get_messages", agent_id=agent_id, offset=offset, limit=limit)
-        return result
 
+    @_calls_method
     async def run_command(
         self, agent_id: str, name: str, arguments: str | None = None, asks: bool | None = None
     ) -> CommandResult:
         """Run a slash command beside the session; return what it did at the terminal, with `asks` up to a choice."""
-        result: CommandResult = await self.call(
-            "run_command", agent_id=agent_id, name=name, arguments=arguments, asks=asks
-        )
-        return result
 
+    @_calls_method
     async def list_commands(self, agent_id: str) -> CommandList:
         """Return the commands of the person, the project and its MCP servers, which `typed` content calls."""
-        result: CommandList = await self.call("list_commands", agent_id=agent_id)
-        return result
 
+    @_calls_method
     async def choose(self, agent_id: str, id: str, key: str | None = None) -> CommandResult:
         """Answer the choice of a command; return what it did at the terminal from there on."""
-        result: CommandResult = await self.call("choose", agent_id=agent_id, id=id, key=key)
-        return result
 
+    @_calls_method
     async def get_status(self, agent_id: str) -> Mapping[str, Any]:
         """Return the figures of the status line."""
-        found: Mapping[str, Any] = await self.call("get_status", agent_id=agent_id)
-        return found
 
+    @_calls_method
     async def get_conversation(self, agent_id: str, turns: int | None = None) -> ConversationObject:
         """Return the newest turns as events."""
-        result: ConversationObject = await self.call("get_conversation", agent_id=agent_id, turns=turns)
-        return result
 
+    @_calls_method
     async def list_workers(self, agent_id: str) -> WorkerList:
         """Return the workers of the session, each followed by its own."""
-        result: WorkerList = await self.call("list_workers", agent_id=agent_id)
-        return result
 
+    @_calls_method
     async def worktree_list(self, cwd: str | None = None) -> WorktreesReport:
         """Return the worktrees of the project around `cwd`, the server's folder without it."""
-        result: WorktreesReport = await self.call("worktree_list", cwd=cwd)
-        return result
 
+    @_calls_method
     async def worktree_diff(self, name: str, cwd: str | None = None, stat: bool | None = None) -> WorktreeDiff:
         """Return the changes in a worktree as a patch."""
-        result: WorktreeDiff = await self.call("worktree_diff", name=name, cwd=cwd, stat=stat)
-        return result
 
+    @_calls_method
     async def worktree_apply(self, name: str, cwd: str | None = None) -> AppliedWorktree:
         """Bring what was done in a worktree to the project."""
-        result: AppliedWorktree = await self.call("worktree_apply", name=name, cwd=cwd)
-        return result
 
+    @_calls_method
     async def worktree_remove(self, name: str, cwd: str | None = None, force: bool | None = None) -> RemovedWorktree:
         """Remove a worktree with its branch."""
-        result: RemovedWorktree = await self.call("worktree_remove", name=name, cwd=cwd, force=force)
-        return result
 
+    @_calls_method
     async def shutdown(self) -> None:
         """End the server; running turns finish their step."""
-        await self.call("shutdown")
 
     async def events(
         self,

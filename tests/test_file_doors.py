@@ -147,7 +147,8 @@ ELSEWHERE: Mapping[str, str] = {
     cli/run/map_journal.py cli/serve/run_server.py client.py config/daily_notice.py config/file_lock.py
     config/host_environment.py
     config/ledger_place.py config/paths.py config/private_file.py config/server_token.py config/settings.py
-    config/settings_file.py config/stored_keys.py config/trust.py config/unsupported.py config/worktree_record.py
+    config/record_file.py config/settings_file.py config/stored_keys.py config/trust.py config/unsupported.py
+    config/worktree_record.py
     sections/contributors/own.py conversation/tokens/counter.py hooks/hook_list.py
     ledger/lock_owners.py ledger/open_database.py ledger/project_keys.py ledger/store.py ledger/unsaved_calls.py
     mcp/login.py mcp/tool_cache.py plugins/installed_plugins.py plugins/store_plugin.py provider/request_template.py
@@ -156,9 +157,8 @@ ELSEWHERE: Mapping[str, str] = {
     ui/input/history.py ui/repl/clipboard.py
     """,
     "a new folder, pages of the package, or the commit of its checkout": """
-    cli/doc_pages.py cli/setup/edit_config.py cli/help_page.py cli/tour/__init__.py cli/tour/chapters.py
-    cli/tour/sandbox.py
-    cli/tour/scripted_model.py provider/light_import.py provider/litellm_backend.py
+    cli/doc_pages.py cli/setup/edit_config.py cli/help_page.py cli/tour/__init__.py cli/tour/sandbox.py
+    provider/light_import.py provider/litellm_backend.py
     provider/model_names.py provider/model_table.py reports/page/session_page.py sandbox/confinement.py cli/version.py
     """,
     "the system: devices, /proc, its settings": """

@@ -44,6 +44,7 @@ from nexus_cli.core.event import (
     WorkerState,
 )
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, PLAN
+from nexus_cli.core.request import close_if_closable
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
@@ -132,9 +133,8 @@ class EditorSession:
     """How often the editor has cancelled: a prompt that waited meanwhile is cancelled too."""
 
     def stream(self) -> UpdateStream:
-        registry = self.session.dispatcher.registry
-        self.approver.registry = registry
-        self.approver.stream = UpdateStream(registry, self.session.folder)
+        """Return a new stream of updates; the approver asks with it."""
+        self.approver.stream = UpdateStream(self.session.dispatcher.registry, self.session.folder)
         return self.approver.stream
 
 
@@ -164,8 +164,7 @@ class EditorAgent:
         """Close all sessions, then ledger and provider: the editor has left."""
         for one in list(self._open):
             await self.close_session(one)
-        if self._provider is not None and (shut := getattr(self._provider, "aclose", None)):
-            await shut()
+        await close_if_closable(self._provider)
         if self._ledger is not None:
             self._ledger.close()
 
@@ -288,7 +287,7 @@ class EditorAgent:
             entries, problems = make_entries(servers or (), folder)
             one = self._make_session(folder, added or (), resume, entries)
         self._open[one.session.id] = one
-        one.session.listen(partial(self._tell_beside, one))
+        self._listen(one)
         asyncio.get_running_loop().call_soon(self._spawn, self._greet(one, problems))
         return one
 
@@ -323,9 +322,7 @@ class EditorAgent:
             services=SERVICES,
         )
         approver.session_id = session.id
-        one = EditorSession(session, approver)
-        one.stream()
-        return one
+        return EditorSession(session, approver)
 
     def _open_ledger(self) -> Ledger:
         if self._ledger is None:
@@ -381,9 +378,9 @@ class EditorAgent:
         return self._end_turn(outcome)
 
     def _end_turn(self, outcome: Outcome) -> schema.PromptResponse:
-        kind = (outcome.error or {}).get("kind", "")
+        error = outcome.error or {}
+        kind = error.get("kind", "")
         if kind and not outcome.was_declined and kind not in ("aborted", "limit", "denied", "waiting"):
-            error = outcome.error or {}
             raise RequestError(-32603, error["message"], {"kind": kind, "hint": error.get("hint", "")})
         reason: StopReason = "end_turn"
         if kind == "aborted" and not outcome.was_declined:
@@ -450,6 +447,9 @@ class EditorAgent:
             raise refuse_elsewhere("another session", "Open it in the editor, or in nexus in a terminal")
         before, settings = one.session, one.session.engine.settings
         one.session = open_session(options, settings, approver=one.approver, earlier=before, services=SERVICES)
+        self._listen(one)
+
+    def _listen(self, one: EditorSession) -> None:
         one.session.listen(partial(self._tell_beside, one))
         one.stream()
 

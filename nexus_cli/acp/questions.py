@@ -12,7 +12,6 @@ from nexus_cli.acp.updates import UpdateStream, fence_text, kind_of, text_block,
 from nexus_cli.core.approval import Allow, Answer, Deny, PersonQuestion, Question
 from nexus_cli.core.tool import Tool
 from nexus_cli.text.hidden_signs import mark_hidden_signs
-from nexus_cli.tools.registry import ToolRegistry
 
 ONCE, SESSION, ALWAYS, NO = "once", "session", "always", "no"
 GONE = "the editor did not answer"
@@ -25,8 +24,8 @@ class EditorApprover:
         self._client = client
         self.session_id = ""
         """The session of the questions; set once it is open."""
-        self.registry = ToolRegistry(())
-        self.stream: UpdateStream | None = None
+        self.stream: UpdateStream
+        """That of the session."""
 
     async def ask(self, question: Question) -> Answer:
         """Return the person's answer; a declined call ends the turn, so that the person can say what to do instead."""
@@ -54,8 +53,8 @@ class EditorApprover:
     def _describe(self, question: Question) -> schema.ToolCallUpdate:
         """Return the call of a question: its title is the command or the path itself, its content the whole command or
         the diff."""
-        tool = self.registry.get(question.call.name)
-        diffs = self.stream.diffs(question.call) if self.stream is not None else []
+        tool = self.stream.registry.get(question.call.name)
+        diffs = self.stream.diffs(question.call)
         reasons = [question.why, *question.doubts, question.rule]
         said = "\n".join(reason for reason in dict.fromkeys(reasons) if reason)
         detail = [fence_text(mark_hidden_signs(question.detail))] if question.detail and not diffs else []

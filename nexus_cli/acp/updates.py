@@ -51,7 +51,7 @@ class UpdateStream:
 
     def __init__(self, registry: ToolRegistry, folder: Path, *, replays: bool = False) -> None:
         """`replays`: the events are past, and files are not as they were before a call."""
-        self._registry = registry
+        self.registry = registry
         self._folder = folder
         self._replays = replays
         self._output: dict[str, str] = {}
@@ -74,7 +74,7 @@ class UpdateStream:
             case event.ToolResultEvent(call, result):
                 self._output.pop(call.id, None)
                 yield self.end_call(call, result)
-                if (tool := self._registry.get(call.name)) and tool.lists and not result.error:
+                if (tool := self.registry.get(call.name)) and tool.lists and not result.error:
                     yield plan(call.arguments.get(tool.lists))
             case event.CacheResult() | event.TurnEnd():  # `usage` tells the figures, the end of the turn its error
                 pass
@@ -84,7 +84,7 @@ class UpdateStream:
 
     def start_call(self, call: ToolCall, subject: str) -> schema.ToolCallStart:
         """Return the beginning of a call: its kind, the files it names, and for an edit the diff."""
-        tool = self._registry.get(call.name)
+        tool = self.registry.get(call.name)
         return schema.ToolCallStart(
             tool_call_id=call.id,
             title=title_of(tool, call, subject),
@@ -98,7 +98,7 @@ class UpdateStream:
 
     def end_call(self, call: ToolCall, result: ToolResult) -> schema.ToolCallProgress:
         """Return the end of a call with its output; an edit keeps the diff that it began with."""
-        tool = self._registry.get(call.name)
+        tool = self.registry.get(call.name)
         failed = bool(result.error) or (result.status or 0) != 0
         text = result.error or result.output
         content: list[Content] | None = [fence_text(text)] if text else None
@@ -113,7 +113,7 @@ class UpdateStream:
 
     def diffs(self, call: ToolCall) -> list[Content]:
         """Return the changes of an edit as its arguments say them: one for each passage, or for the whole file."""
-        tool = self._registry.get(call.name)
+        tool = self.registry.get(call.name)
         if tool is None or tool.effect is not Effect.EDIT:
             return []
         paths = [path for path in tool.find_paths(call.arguments) if isinstance(path, str)]

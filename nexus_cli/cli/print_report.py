@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nexus_cli.core.elide import plural
 from nexus_cli.core.wire import json_text
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.print.stream import Stream, write_stderr_line
+from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 
 ENDLESS = 2**30
 """A width at which nothing is cut or wrapped."""
@@ -36,6 +36,12 @@ def print_diff(value: Mapping[str, Any]) -> None:
 def print_text(text: str) -> None:
     """Print a report's text, sanitized, ending in one newline."""
     Stream(1).write(sanitize(text.rstrip("\n") + "\n"))
+
+
+def print_for_consent(text: Callable[[int], str], *, is_json: bool) -> None:
+    """Print what the person is asked to accept; with `is_json` on stderr, as stdout gets only the object."""
+    stream = QuietStream(Stream(2)) if is_json else Stream(1)
+    stream.write(sanitize(text(stream.width).rstrip("\n") + "\n"))
 
 
 def print_original(pieces: Iterable[str]) -> None:

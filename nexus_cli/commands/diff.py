@@ -15,10 +15,15 @@ from nexus_cli.reports.diff import folder_diff
 def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[Any]:
     """Show a turn's changes to files as a diff. `git diff` shows all changes since the last commit."""
     from nexus_cli.reports.undo import turn_diff  # noqa: PLC0415
+    from nexus_cli.undo.undo_turn import is_undone  # noqa: PLC0415
 
-    value = turn_diff(open_undo(source, path, turn)[1])
-    none = "no turn of this session changed a file." if turn is None else f"turn {turn} changed no file."
-    return Report("diff", value, note="" if value["text"] or value["unread"] else none)
+    request = open_undo(source, path, turn)[1]
+    value = turn_diff(request)
+    if not value["text"] and not value["unread"]:
+        none = "no turn of this session changed a file." if turn is None else f"turn {turn} changed no file."
+        return Report("diff", value, note=none)
+    undone = is_undone(request, value["turn"])
+    return Report("diff", value, note=f"turn {value['turn']} was undone." if undone else "")
 
 
 async def show_diff(context: CommandContext, path: Paths = None, turn: Turn = None) -> None:
@@ -32,11 +37,13 @@ async def show_diff(context: CommandContext, path: Paths = None, turn: Turn = No
         context.show("diff", await folder_diff(session.folder, session.ledger, session.id))
         return
     report = await asyncio.to_thread(build_diff, read_source(context), path, turn)
-    if report.note:
+    if not report.value["text"] and not report.value["unread"]:
         raise usage_error(
             "diff", str(turn or ""), "no turn changed this path", "/diff N [PATH] shows the changes of turn N"
         )
     show_report(context, report)
+    if report.note:
+        context.say(report.note.capitalize())
 
 
 NOUN = Noun(

@@ -145,6 +145,7 @@ def read_arguments(name: str, verb: Verb, line: str) -> dict[str, Any]:
         if not is_option or (takes_text and len(left) >= before):
             left.append(word)
             continue
+        flag = flag if flag in options else flag.casefold()
         if flag not in options:
             raise _refuse(name, verb, flag, f"there is no option {flag}", f"Options: {', '.join(options) or 'none'}")
         chosen = options[flag]

@@ -34,6 +34,8 @@ PATHS: Mapping[str, tuple[str, ...]] = {
 KINDS = frozenset(PATHS)
 COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`")
 """A command that runs when a guide is called."""
+NO_SERVERS = "is no JSON object with servers: none of them counts"
+"""The reason that a file of servers is left out."""
 MOST_HOOKS = 200
 """Most hooks of one file."""
 MOST_WORDS = 40
@@ -59,13 +61,30 @@ def may_have_servers(cwd: Path) -> bool:
         return False
 
 
-def read_hooks(data: bytes) -> tuple[list[tuple[str, str, dict[str, Any]]], list[str]]:
-    """Read a file of hooks as Claude and codex have it: event, matcher, definition of each; reasons for the rest."""
-    left_out: list[str] = []
+def read_json(data: bytes) -> Any:
+    """Return the value of JSON, None if it is invalid or nested too deeply."""
     try:
         value = json.loads(data.decode("utf-8-sig"))
         json.dumps(value)  # raises RecursionError if it is nested too deeply
+        return value
     except (ValueError, RecursionError):
+        return None
+
+
+def read_servers(data: bytes, *keys: str) -> dict[str, Any] | None:
+    """Return the servers of a file, below the first of `keys` that it has; None if it is invalid."""
+    value = read_json(data)
+    if not isinstance(value, dict):
+        return None
+    servers = value.get(next(filter(value.__contains__, keys), ""), {})
+    return servers if isinstance(servers, dict) else None
+
+
+def read_hooks(data: bytes) -> tuple[list[tuple[str, str, dict[str, Any]]], list[str]]:
+    """Read a file of hooks as Claude and codex have it: event, matcher, definition of each; reasons for the rest."""
+    left_out: list[str] = []
+    value = read_json(data)
+    if value is None:
         return [], ["is no valid JSON: none of its hooks counts"]
     table = value.get("hooks") if isinstance(value, dict) else value
     hooks = [*_find_hooks(table, left_out)] if table is not None else []
@@ -100,24 +119,20 @@ def _find_hooks(table: Any, left_out: list[str]) -> Iterator[tuple[str, str, dic
 
 def read_permissions(data: bytes) -> list[tuple[Literal["deny", "ask"], str]]:
     """Return decision and text of the deny and ask rules of Claude's settings, [] if they are invalid."""
-    try:
-        table = json.loads(data.decode("utf-8-sig"))["permissions"]
-        listed: dict[Literal["deny", "ask"], Any] = {"deny": table.get("deny"), "ask": table.get("ask")}
-    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
-        return []
-    found = [(kind, one) for kind, texts in listed.items() if isinstance(texts, list) for one in texts]
-    return [(kind, one) for kind, one in found if isinstance(one, str)]
+    value = read_json(data)
+    return list_rules(value.get("permissions")) if isinstance(value, dict) else []
 
 
-def write_settings(kept: Iterable[tuple[str, str, dict[str, Any]]], rules: Iterable[tuple[str, str]]) -> bytes:
-    """Return a file with the hooks `kept` and the rules."""
-    events: dict[str, list[Any]] = {}
-    for event, matcher, hook in kept:
-        events.setdefault(event, []).append({"matcher": matcher, "hooks": [hook]})
-    permissions: dict[str, list[str]] = {}
-    for decision, text in rules:
-        permissions.setdefault(decision, []).append(text)
-    return json.dumps({"hooks": events, "permissions": permissions}).encode()
+def list_rules(permissions: object) -> list[tuple[Literal["deny", "ask"], str]]:
+    """Return decision and text of the deny and ask rules in `permissions`."""
+    table = permissions if isinstance(permissions, dict) else {}
+    kinds: tuple[Literal["deny", "ask"], ...] = ("deny", "ask")
+    return [(kind, text) for kind in kinds for text in list_texts(table.get(kind))]
+
+
+def list_texts(value: object) -> list[str]:
+    """Return the texts of a list; [] for any other value."""
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
 def command_line(hook: Mapping[str, Any]) -> str:

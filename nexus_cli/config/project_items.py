@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nexus_cli.config.foreign_items import ABOVE, KINDS
 from nexus_cli.config.paths import project_root
-from nexus_cli.config.trust import Configuration, read_configuration, trusted_configuration, trusted_keys
+from nexus_cli.config.trust import Configuration, read_configuration, trusted_configuration, trusted_items
 
 NOUNS = {"skill": "skill", "command": "command", "hook": "hook", "server": "MCP server", "rule": "rule"}
 """Kinds of items beside `.nexus`, with their names for people."""
@@ -26,8 +26,8 @@ def trusted_folders(cwd: Path, beside: Collection[str]) -> Iterator[tuple[Path, 
     `beside` next to it."""
     for folder in project_folders(cwd):
         found = read_configuration(folder, beside)
-        in_force = trusted_configuration(folder, found) if found.files else found
-        if in_force.files:
+        in_force = trusted_configuration(folder, found)
+        if in_force.items:
             yield folder, in_force
 
 
@@ -35,7 +35,7 @@ def describe_waiting(project: Path) -> str:
     """Return a line such as `This project has 3 skills and 1 hook for agents that are not in effect: ...`, "" if it has
     none beside `.nexus` that waits for trust."""
     found = read_configuration(project, KINDS)
-    in_force = trusted_keys(project, found)
+    in_force = trusted_items(project, found)
     waiting = Counter(
         item.kind
         for key, item in found.items.items()

@@ -78,7 +78,7 @@ def load_settings_in(folder: Path, places: Places, environ: Mapping[str, str]) -
     state = trust.trust_state(folder, found)
     if state == "nothing":
         return loaded
-    in_force = trust.trusted_keys(folder, found)
+    in_force = trust.trusted_items(folder, found)
     data = trust.trusted_configuration(folder, found).files.get(FILE)
     loaded = _apply_file(loaded, folder / FOLDER / FILE, data)
     if state == "trusted":

@@ -7,29 +7,16 @@ a changed item is untrusted again, and only that one. In a worktree of nexus the
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.foreign_items import KINDS
-from nexus_cli.config.paths import places
-from nexus_cli.config.private_file import named_write_errors, replace_private_file
-from nexus_cli.config.trust_files import (
-    FOLDER,
-    MOST_FILES,
-    MOST_IN_ALL,
-    SINGLE,
-    LeftOut,
-    UnfitError,
-    find_files,
-    read_part,
-)
+from nexus_cli.config.record_file import RecordFile
+from nexus_cli.config.trust_files import FOLDER, LeftOut, UnfitError, find_files, read_parts
 from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.clock import format_utc, local_now
@@ -38,8 +25,8 @@ from nexus_cli.core.errors import NexusError
 if TYPE_CHECKING:
     from nexus_cli.config.trust_items import TrustItem
 
-WAIT = 10.0
-"""Seconds to wait for another process's change of the record."""
+TRUST_RECORD = RecordFile("trust.json", "projects", version=2)
+"""The trusted projects by real path, each with the hashes of its items."""
 LARGEST_TEXT = 256 * 1024
 """Most bytes of a trusted part whose text is stored, to show a diff later."""
 
@@ -53,19 +40,14 @@ class Configuration:
     """The content of a project's `.nexus`, read once, so that the checked bytes are those that take effect; on request
     also what the project has beside it for agents (`trust_beside`)."""
 
-    files: Mapping[str, bytes]
+    files: Mapping[str, bytes] = field(default_factory=dict)
     """Content by path relative to `.nexus`, sorted; paths of files beside it begin with `../`."""
+    items: Mapping[str, TrustItem] = field(default_factory=dict)
+    """The items in the files, by key."""
     problem: str = ""
     """Why nothing of it can take effect, in one line with the file's name; "" if it can."""
     left_out: tuple[LeftOut, ...] = ()
-    """Files beside `.nexus`, and hooks in any file, that cannot take effect."""
-
-    @cached_property
-    def items(self) -> dict[str, TrustItem]:
-        """Return the items in the files, by key."""
-        from nexus_cli.config.trust_items import split_items  # noqa: PLC0415  (few projects have such files)
-
-        return split_items(self.files)
+    """Files beside `.nexus`, and parts of any file, that cannot take effect."""
 
 
 def read_configuration(project: Path, beside: Collection[str] = ()) -> Configuration:
@@ -74,40 +56,32 @@ def read_configuration(project: Path, beside: Collection[str] = ()) -> Configura
 
     Never raises; a project without them costs one lstat, and one for each path of these kinds.
     """
-    found = _read_own(project)
-    if not beside:
-        return found
-    from nexus_cli.config.trust_beside import read_beside  # noqa: PLC0415  (only skills, commands, hooks and servers)
+    files, left_out, problem = dict[str, bytes](), list[LeftOut](), ""
+    if os.path.lexists(project / FOLDER):
+        problem = _read_own(project, files)
+    if beside:
+        from nexus_cli.config.trust_beside import read_beside  # noqa: PLC0415  (only what is for agents)
 
-    more, left_out = read_beside(project, beside)
-    files = dict(sorted({**found.files, **more}.items()))
-    return Configuration(files, found.problem, (*found.left_out, *left_out))
+        more, left_out = read_beside(project, beside)
+        files |= more
+    if not files:
+        return Configuration(problem=problem, left_out=tuple(left_out))
+    from nexus_cli.config.trust_items import split_items  # noqa: PLC0415  (few projects have such files)
+
+    all_files, items, parts = split_items(files, project)
+    return Configuration(all_files, items, problem, (*left_out, *parts))
 
 
-def _read_own(project: Path) -> Configuration:
-    folder = project / FOLDER
-    if not os.path.lexists(folder):
-        return Configuration({})
-    root, files, size, gate = os.path.realpath(project), dict[str, bytes](), 0, UnaskedFiles(project)
+def _read_own(project: Path, files: dict[str, bytes]) -> str:
+    """Read the files of `.nexus` into `files`; return why nothing of them can take effect, "" if they can."""
     try:
-        for name, path in find_files(folder, root):
-            if len(files) >= MOST_FILES:
-                raise UnfitError(name, f"is one of more than {MOST_FILES} files")
-            files[name] = read_part(name, path, gate)
-            size += len(files[name])
-            if size > MOST_IN_ALL:
-                raise UnfitError(name, f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB")
+        for name, _, data in read_parts(find_files(project / FOLDER, os.path.realpath(project)), UnaskedFiles(project)):
+            files[name] = data
     except UnfitError as unfit:
-        return Configuration(files, str(unfit))
+        return str(unfit)
     except OSError as error:
-        return Configuration(files, f"{FOLDER} cannot be read ({error.strerror})")
-    settings, left_out = files.get(SINGLE[0], b""), list[str]()
-    if b"hook" in settings or b"mcp" in settings or SINGLE[1] in files:
-        from nexus_cli.config import trust_beside, trust_items  # noqa: PLC0415  (as above)
-
-        left_out = trust_items.check_hooks(settings) if b"hook" in settings else []
-        files = {**trust_beside.read_scripts(trust_items.command_lines(files), project), **files}
-    return Configuration(dict(sorted(files.items())), left_out=tuple(LeftOut(SINGLE[0], why) for why in left_out))
+        return f"{FOLDER} cannot be read ({error.strerror})"
+    return ""
 
 
 def trust_state(project: Path, found: Configuration | None = None) -> State:
@@ -115,28 +89,27 @@ def trust_state(project: Path, found: Configuration | None = None) -> State:
     found = found or read_configuration(project)
     if not found.files and not found.problem:
         return "nothing"
-    known = _read_record().get(_key(project))
+    known = TRUST_RECORD.read_items().get(_key(project))
     if known is None:
         return "untrusted"
-    return "trusted" if not found.problem and not set(found.items) - _known_keys(known, found) else "changed"
+    return "trusted" if not found.problem and len(_known_items(known, found)) == len(found.items) else "changed"
 
 
 def trusted_configuration(project: Path, found: Configuration | None = None) -> Configuration:
     """Return the part of the configuration `found` of `project` that is in effect: unchanged trusted items."""
     found = found or read_configuration(project)
-    if not found.files:
-        return Configuration({})
-    from nexus_cli.config.trust_items import keep_items  # noqa: PLC0415  (as above)
+    kept = trusted_items(project, found)
+    if not kept:
+        return Configuration(left_out=found.left_out)
+    from nexus_cli.config.trust_items import keep_files  # noqa: PLC0415  (as above)
 
-    return Configuration(keep_items(found.files, found.items, trusted_keys(project, found)))
+    return Configuration(keep_files(found.files, found.items, kept), kept, left_out=found.left_out)
 
 
-def trusted_keys(project: Path, found: Configuration) -> frozenset[str]:
-    """Return the keys of the items of `found` that may take effect; none if it has a problem."""
-    known = _read_record().get(_key(project))
-    if known is None or found.problem or not found.files:
-        return frozenset()
-    return _known_keys(known, found)
+def trusted_items(project: Path, found: Configuration) -> dict[str, TrustItem]:
+    """Return the items of `found` that may take effect, by key; none if it has a problem."""
+    known = TRUST_RECORD.read_items().get(_key(project)) if found.items and not found.problem else None
+    return _known_items(known, found) if known else {}
 
 
 def trust(project: Path, found: Configuration | None = None) -> None:
@@ -154,9 +127,8 @@ def trust(project: Path, found: Configuration | None = None) -> None:
         raise NexusError("config", f"{project} is not trusted", why, "There is nothing to trust")
     items = found.items
     texts = {key: {name: part_text(data) for name, data in item.parts.items()} for key, item in items.items()}
-    with _change_record() as projects:
-        path = _texts_path(project)
-        replace_private_file(path, json.dumps({"version": 1, "project": str(project), "items": texts}).encode())
+    with TRUST_RECORD.change() as projects:
+        _texts_of(project).write(texts)
         hashes = {key: item.sha256 for key, item in items.items()}
         projects[os.path.realpath(project)] = {"items": hashes, "at": format_utc(local_now())}
 
@@ -165,21 +137,17 @@ def revoke_trust(project: Path) -> bool:
     """Revoke trust; return False if there was none. Raises `NexusError("internal", ...)` if that cannot be stored."""
     _refuse_worktree(project)
     key = _key(project)
-    if key not in _read_record():
+    if key not in TRUST_RECORD.read_items():
         return False
-    with _change_record() as projects:
+    with TRUST_RECORD.change() as projects:
         with suppress(OSError):
-            _texts_path(project).unlink(missing_ok=True)
+            _texts_of(project).path.unlink(missing_ok=True)
         return projects.pop(key, None) is not None
 
 
 def trusted_texts(project: Path) -> dict[str, dict[str, str | None]]:
     """Return the trusted text of each item by key and part (None if binary or too large); {} if none is stored."""
-    try:
-        items = json.loads(_texts_path(project).read_bytes())["items"]
-        return {str(key): {str(name): text for name, text in parts.items()} for key, parts in items.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return {}
+    return _texts_of(project).read_items()
 
 
 def part_text(data: bytes) -> str | None:
@@ -190,11 +158,11 @@ def part_text(data: bytes) -> str | None:
         return None
 
 
-def _known_keys(known: Mapping[str, Any], found: Configuration) -> frozenset[str]:
-    """Return the keys of the items of `found` whose hash is on record."""
+def _known_items(known: Mapping[str, Any], found: Configuration) -> dict[str, TrustItem]:
+    """Return the items of `found` whose hash is on record."""
     stored = known.get("items")
     hashes = stored if isinstance(stored, dict) else {}
-    return frozenset(key for key, item in found.items.items() if hashes.get(key) == item.sha256)
+    return {key: item for key, item in found.items.items() if hashes.get(key) == item.sha256}
 
 
 def _key(project: Path) -> str:
@@ -209,32 +177,7 @@ def _refuse_worktree(project: Path) -> None:
         raise NexusError("config", f"{project} has no trust of its own", why, f"nexus trust {source}")
 
 
-def record_path() -> Path:
-    """Return the file with the hashes of what is trusted."""
-    return places().data / "trust.json"
-
-
-def _texts_path(project: Path) -> Path:
+def _texts_of(project: Path) -> RecordFile:
+    """Return the file with the texts of what is trusted in a project."""
     name = hashlib.sha256(os.fsencode(_key(project))).hexdigest()[:32]
-    return places().data / "trusted" / f"{name}.json"
-
-
-def _read_record() -> dict[str, Any]:
-    """Return the projects on record by real path; {} (nothing is trusted) if the record is missing or invalid."""
-    try:
-        value = json.loads(record_path().read_bytes())
-        projects = value["projects"]
-        return {str(key): dict(entry) for key, entry in projects.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return {}
-
-
-@contextmanager
-def _change_record() -> Iterator[dict[str, Any]]:
-    """Lock the record, yield it for changes, and replace it atomically."""
-    path = record_path()
-    with named_write_errors(path), FileLock.wait_for(path.with_name("trust.lock"), WAIT):
-        projects = _read_record()
-        yield projects
-        text = json.dumps({"version": 2, "projects": projects}, indent=1) + "\n"
-        replace_private_file(path, text.encode())
+    return RecordFile(f"trusted/{name}.json", "items")

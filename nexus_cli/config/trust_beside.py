@@ -10,8 +10,9 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import ABOVE, COMMANDS, HOOKS, PATHS, SKILLS, find_scripts, read_hooks
+from nexus_cli.config.foreign_items import ABOVE, COMMANDS, PATHS, SKILLS, find_scripts
 from nexus_cli.config.trust_files import (
+    LARGE_IN_ALL,
     MOST_IN_ALL,
     LeftOut,
     UnfitError,
@@ -20,7 +21,6 @@ from nexus_cli.config.trust_files import (
     read_part,
     resolve_inside,
 )
-from nexus_cli.config.trust_items import command_lines
 from nexus_cli.config.unasked_files import UnaskedFiles
 
 MOST_ENTRIES = 2500
@@ -40,16 +40,14 @@ def read_beside(project: Path, kinds: Collection[str]) -> tuple[dict[str, bytes]
             item = _read_item(name, parts, gate)
             left -= sum(map(len, item.values()))
             if left < 0:
-                raise UnfitError(name, f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB")
+                raise UnfitError(name, LARGE_IN_ALL)
         except UnfitError as unfit:
             left_out.append(unfit.left_out)
         except OSError as error:
             left_out.append(LeftOut(name, f"cannot be read ({error.strerror})"))
         else:
             files |= item
-    for name in [ABOVE + path for path in HOOKS if ABOVE + path in files]:
-        left_out += [LeftOut(name, why) for why in read_hooks(files[name])[1]]
-    return {**read_scripts(command_lines(files), project), **files}, left_out
+    return files, left_out
 
 
 def _find_items(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ MOST_FILES = 2000
 MOST_BYTES = 4 * 1024 * 1024
 """Most bytes of one file."""
 MOST_IN_ALL = 16 * 1024 * 1024
+LARGE_IN_ALL = f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB"
 DEEPEST = 16
 """Most nested folders."""
 
@@ -105,6 +106,19 @@ def resolve_inside(name: str, path: str, root: str) -> str:
 
 
 _unchanged: VersionMemo[bytes] = VersionMemo(2 * MOST_FILES, 2 * MOST_IN_ALL)
+
+
+def read_parts(found: Iterable[tuple[str, str]], gate: UnaskedFiles) -> Iterator[tuple[str, str, bytes]]:
+    """Yield name, real path and content of each file; raise `UnfitError` as `read_part`, and for too many."""
+    size = 0
+    for count, (name, path) in enumerate(found):
+        if count >= MOST_FILES:
+            raise UnfitError(name, f"is one of more than {MOST_FILES} files")
+        data = read_part(name, path, gate)
+        size += len(data)
+        if size > MOST_IN_ALL:
+            raise UnfitError(name, LARGE_IN_ALL)
+        yield name, path, data
 
 
 def read_part(name: str, real: str, gate: UnaskedFiles) -> bytes:

@@ -1,7 +1,8 @@
 """Split a project's configuration into items that are trusted separately, each with its own hash.
 
 A change revokes the trust of that item alone. The settings are one item, and so is each rule, hook and server (with the
-files in the project that its command names), recipe, command, skill (with all its files) and identity file.
+files in the project that its command names), recipe, command, skill (with all its files) and identity file. What no
+item covers never takes effect.
 """
 
 from __future__ import annotations
@@ -11,13 +12,43 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from nexus_cli.config import foreign_items
+from nexus_cli.config.foreign_items import (
+    ABOVE,
+    COMMANDS,
+    HOOKS,
+    NO_SERVERS,
+    RULES,
+    SERVERS,
+    SKILLS,
+    command_line,
+    find_scripts,
+    read_hooks,
+    read_permissions,
+    read_servers,
+    server_line,
+)
+from nexus_cli.config.trust_beside import read_scripts
+from nexus_cli.config.trust_files import LeftOut
 
-SETTINGS, SERVERS = "config.toml", "mcp.json"
-RULE_KINDS = ("allow", "ask", "deny")
-_KINDS = {"recipes": "recipe", "commands": "command", "skills": "skill"}
+SETTINGS, OWN_SERVERS = "config.toml", "mcp.json"
+GUIDE = "SKILL.md"
+_RULE_KINDS = ("allow", "ask", "deny")
+_FOLDERS = {
+    "recipes": "recipe",
+    "commands": "command",
+    "skills": "skill",
+    **{ABOVE + folder: "command" for folder in COMMANDS},
+    **{ABOVE + folder: "skill" for folder in SKILLS},
+}
+"""Folders with items that are whole files, and the kind of these."""
+_WHOLE = {*_FOLDERS.values(), "identity"}
+_SERVER_FILES = {OWN_SERVERS: ("mcpServers", "servers"), **{ABOVE + path: (key,) for path, key in SERVERS.items()}}
+"""Files of servers, and the keys that these may be below."""
+_SPLIT = {SETTINGS, *_SERVER_FILES, *(ABOVE + path for path in HOOKS)}
+"""Files of which each part is an item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +62,17 @@ class TrustItem:
     parts: Mapping[str, bytes]
     """Its content by file name: whole files, or its part of a file in a canonical form."""
     file: str = ""
-    """The one of `parts` that defines a hook or server; the others are files that its command names."""
+    """The one of `parts` that defines it; the others are files that its command names, or that its folder has."""
 
     @property
     def key(self) -> str:
         """Return kind and name, the item's key in the record."""
-        return f"{self.kind} {self.name}".rstrip()
+        return item_key(self.kind, self.name)
+
+    @property
+    def definition(self) -> str:
+        """Return the text of the part that defines it; "" if it has none."""
+        return self.parts.get(self.file, b"").decode("utf-8", "replace")
 
     @property
     def sha256(self) -> str:
@@ -48,220 +84,157 @@ class TrustItem:
         return digest.hexdigest()
 
 
-def split_items(files: Mapping[str, bytes]) -> dict[str, TrustItem]:
-    """Split a project's files into items, by key, in the order of the files."""
+class _Entry(NamedTuple):
+    """An item that is a part of a file."""
+
+    kind: str
+    name: str
+    part: bytes
+    """The part in a canonical form."""
+    line: str = ""
+    """The command line of a hook or server, whose scripts are parts of its item."""
+
+
+def item_key(kind: str, name: str) -> str:
+    """Return the key of an item in the record."""
+    return f"{kind} {name}".rstrip()
+
+
+def split_items(
+    files: Mapping[str, bytes], project: Path
+) -> tuple[dict[str, bytes], dict[str, TrustItem], list[LeftOut]]:
+    """Return the files of a project with the scripts that its hooks and servers name, their items by key, in the order
+    of the files, and the parts that are left out."""
+    left_out: list[LeftOut] = []
+    entries = {name: [*_read_entries(name, data, left_out)] for name, data in files.items() if name in _SPLIT}
+    scripts = read_scripts((one.line for found in entries.values() for one in found), project)
+    files = dict(sorted({**scripts, **files}.items()))
     items: dict[str, TrustItem] = {}
     for name, data in files.items():
-        if name == SETTINGS:
-            found = _split_settings(data, files)
-        elif name == SERVERS:
-            found = _split_servers(data, files)
-        elif name.startswith(foreign_items.ABOVE):
-            found = _split_beside(name, data, files, items)
+        if name in entries:
+            found = [_make_item(entry, name, files) for entry in entries[name]]
         else:
-            found = _add_part(*_file_owner(name), name, data, items)
+            found = [*_add_file(name, data, items)]
         items |= {item.key: item for item in found}
-    return items
+    return files, items, left_out
 
 
-def keep_items(files: Mapping[str, bytes], items: Mapping[str, TrustItem], keys: frozenset[str]) -> dict[str, bytes]:
-    """Return `files`, which are split into `items`, reduced to those with these keys."""
-    if keys.issuperset(items):
-        return dict(files)
-    kept = {name: data for key, item in items.items() if key in keys for name, data in item.parts.items()}
-    split = (
-        SETTINGS,
-        SERVERS,
-        *(foreign_items.ABOVE + name for name in (*foreign_items.HOOKS, *foreign_items.SERVERS)),
-    )
-    whole = {name: data for name, data in kept.items() if name not in split}
-    return {**whole, **_keep_settings(files, keys), **_keep_servers(files, keys), **_keep_beside(files, keys)}
-
-
-def _add_part(kind: str, name: str, file: str, data: bytes, items: Mapping[str, TrustItem]) -> Iterator[TrustItem]:
-    before = items.get(f"{kind} {name}")
-    yield TrustItem(kind, name, {**(before.parts if before else {}), file: data})
-
-
-def _split_beside(
-    name: str, data: bytes, files: Mapping[str, bytes], items: Mapping[str, TrustItem]
-) -> Iterator[TrustItem]:
-    """Yield the items of a file beside `.nexus`; a script that hooks name is a part of theirs, and none by itself."""
-    path = name.removeprefix(foreign_items.ABOVE)
-    for folder in foreign_items.SKILLS:
-        if path.startswith(f"{folder}/"):
-            skill = path.removeprefix(f"{folder}/").partition("/")[0]
-            yield from _add_part("skill", f"{folder}/{skill}", name, data, items)
-    for folder in foreign_items.COMMANDS:
-        if path.startswith(f"{folder}/"):
-            yield from _add_part("command", path.removesuffix(".md"), name, data, items)
-    if path in foreign_items.HOOKS:
-        for event, matcher, hook in foreign_items.read_hooks(data)[0]:
-            yield _hook_item(f"{path}: {_name_hook(event, matcher, hook)}", name, (event, matcher, hook), files)
-    for kind, text in foreign_items.read_permissions(data) if path in foreign_items.RULES else ():
-        part = f"{kind} {text}\n".encode("utf-8", "surrogatepass")
-        yield TrustItem("rule", f"{path}: {kind} {text}", {name: part})
-    if path in foreign_items.SERVERS:
-        for server, entry in (_read_servers(data, foreign_items.SERVERS[path]) or {}).items():
-            yield _server_item(f"{path}: {server}", name, entry, files)
-
-
-def _keep_beside(files: Mapping[str, bytes], keys: frozenset[str]) -> dict[str, bytes]:
-    """Return the files beside `.nexus` that have several items, reduced to those with these keys."""
-    reduced: dict[str, bytes] = {}
-    for path in foreign_items.HOOKS:
-        name = foreign_items.ABOVE + path
-        kept = [one for one in _hooks_of(files, path) if f"hook {path}: {_name_hook(*one)}" in keys]
-        rules = foreign_items.read_permissions(files.get(name, b""))
-        chosen_rules = [(kind, text) for kind, text in rules if f"rule {path}: {kind} {text}" in keys]
-        if kept or chosen_rules:
-            reduced[name] = foreign_items.write_settings(kept, chosen_rules)
-    for path, key in foreign_items.SERVERS.items():
-        name = foreign_items.ABOVE + path
-        servers = _read_servers(files.get(name, b""), key) or {}
-        chosen = {server: entry for server, entry in servers.items() if f"server {path}: {server}" in keys}
-        if chosen:
-            reduced[name] = json.dumps({key: chosen}).encode()
-    return reduced
-
-
-def _name_hook(event: str, matcher: str, hook: Mapping[str, Any]) -> str:
-    return " ".join(filter(None, (event, matcher, str(hook.get("command") or _value(hook)))))
-
-
-def _hook_item(name: str, file: str, definition: Any, files: Mapping[str, bytes]) -> TrustItem:
-    """Return the item of a hook: its definition, and the files in the project that its command names."""
-    hook = definition[-1] if isinstance(definition, tuple) else definition
-    scripts = _pick_scripts(foreign_items.command_line(hook), files)
-    return TrustItem("hook", name, {**scripts, file: f"{_value(definition)}\n".encode("utf-8", "surrogatepass")}, file)
-
-
-def _server_item(name: str, file: str, entry: Any, files: Mapping[str, bytes]) -> TrustItem:
-    """Return the item of a server, which runs without a sandbox: its entry, and the files as for a hook."""
-    text = json.dumps(entry, indent=2, sort_keys=True, ensure_ascii=False, default=repr) + "\n"
-    scripts = _pick_scripts(foreign_items.server_line(entry), files)
-    return TrustItem("server", name, {**scripts, file: text.encode("utf-8", "surrogatepass")}, file)
-
-
-def _pick_scripts(line: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    names = [foreign_items.ABOVE + path for path in foreign_items.find_scripts(line)]
-    return {name: files[name] for name in names if name in files}
-
-
-def _keep_settings(files: Mapping[str, bytes], keys: frozenset[str]) -> dict[str, bytes]:
-    if SETTINGS not in files:
-        return {}
+def keep_files(
+    files: Mapping[str, bytes], items: Mapping[str, TrustItem], kept: Mapping[str, TrustItem]
+) -> dict[str, bytes]:
+    """Return the whole files of the items that are `kept` out of `items`, and what these are of the settings."""
+    whole = {name: data for item in kept.values() if item.kind in _WHOLE for name, data in item.parts.items()}
+    if not any(item.file == SETTINGS for item in kept.values()):
+        return whole
     table = _read_toml(files[SETTINGS])
-    if table is None:
-        return {SETTINGS: files[SETTINGS]} if "settings" in keys else {}
-    rest, rules, hooks, servers = _take_items(table)
-    here = rest if "settings" in keys else {}
+    if table is None or all(key in kept for key, item in items.items() if item.file == SETTINGS):
+        return {**whole, SETTINGS: files[SETTINGS]}
+    rest, rules, _, _ = _take_items(table)
+    here = rest if "settings" in kept else {}
     for kind, entry in rules:
-        if f"rule {_name_rule(kind, entry)}" in keys:
+        if item_key("rule", _name_rule(kind, entry)) in kept:
             here.setdefault("rules", {}).setdefault(kind, []).append(entry)
-    for hook in hooks:
-        if f"hook {_name_own_hook(hook)}" in keys:
-            here.setdefault("hook", []).append(hook)
-    for name, server in servers.items():
-        if f"server {SETTINGS}: {name}" in keys:
-            here.setdefault("mcp", {})[name] = server
     import tomlkit  # noqa: PLC0415  (slow, and only where part of a file is trusted)
 
-    return {SETTINGS: tomlkit.dumps(here).encode()} if here else {}
+    return {**whole, SETTINGS: tomlkit.dumps(here).encode()}
 
 
-def _keep_servers(files: Mapping[str, bytes], keys: frozenset[str]) -> dict[str, bytes]:
-    if SERVERS not in files:
-        return {}
-    servers = _read_servers(files[SERVERS])
-    if servers is None:
-        return {SERVERS: files[SERVERS]} if "servers" in keys else {}
-    kept = {name: server for name, server in servers.items() if f"server {name}" in keys}
-    return {SERVERS: json.dumps({"mcpServers": kept}).encode()} if kept else {}
+def _make_item(entry: _Entry, file: str, files: Mapping[str, bytes]) -> TrustItem:
+    """Return the item of a part of `file`, with the files in the project that its command names."""
+    named = (ABOVE + path for path in find_scripts(entry.line))
+    scripts = {name: files[name] for name in named if name in files}
+    return TrustItem(entry.kind, entry.name, {**scripts, file: entry.part}, file)
 
 
-def _file_owner(name: str) -> tuple[str, str]:
-    """Return kind and name of the item of a file that is not split."""
-    folder, _, rest = name.partition("/")
-    if folder not in _KINDS:
-        return "identity", name
-    if folder == "skills":
-        return "skill", rest.partition("/")[0]
-    return _KINDS[folder], rest.rpartition(".")[0] or rest
+def _add_file(name: str, data: bytes, items: Mapping[str, TrustItem]) -> Iterator[TrustItem]:
+    """Yield the item of a whole file, with what `items` have of it; none for a script that only hooks name."""
+    place = next((place for place in _FOLDERS if f"{name}/".startswith(f"{place}/")), "")
+    if not place and name.startswith(ABOVE):
+        return
+    rest = name[len(place) + 1 :] if place else name
+    kind, is_beside = _FOLDERS.get(place, "identity"), place.startswith(ABOVE)
+    named, is_guide = rest, name.endswith(".md")
+    if kind == "skill":
+        named, _, inner = rest.partition("/")
+        is_guide = inner == GUIDE
+    elif is_beside:
+        named = rest.removesuffix(".md")
+    elif place:
+        named = rest.rpartition(".")[0] or rest
+    named = f"{place.removeprefix(ABOVE)}/{named}" if is_beside else named
+    before = items.get(item_key(kind, named))
+    file = name if is_guide else before.file if before else ""
+    yield TrustItem(kind, named, {**(before.parts if before else {}), name: data}, file)
 
 
-def _split_settings(data: bytes, files: Mapping[str, bytes]) -> Iterator[TrustItem]:
+def _read_entries(name: str, data: bytes, left_out: list[LeftOut]) -> Iterator[_Entry]:
+    """Yield the items of a file that has several; add what cannot be one to `left_out`."""
+    path = name.removeprefix(ABOVE)
+    mark = f"{path}: " if name != path else ""
+    if name == SETTINGS:
+        yield from _read_settings(data, left_out)
+    elif name in _SERVER_FILES:
+        servers = read_servers(data, *_SERVER_FILES[name])
+        if servers is None and not mark:
+            yield _Entry("servers", "", data)
+        elif servers is None:
+            left_out.append(LeftOut(name, NO_SERVERS))
+        yield from (_server_entry(mark + server, entry) for server, entry in (servers or {}).items())
+    else:
+        hooks, reasons = read_hooks(data)
+        left_out += [LeftOut(name, why) for why in reasons]
+        yield from (_hook_entry(mark, event, matcher, hook, (event, matcher, hook)) for event, matcher, hook in hooks)
+        for kind, text in read_permissions(data) if path in RULES else ():
+            yield _Entry("rule", f"{mark}{kind} {text}", _encode(f"{kind} {text}\n"))
+
+
+def _read_settings(data: bytes, left_out: list[LeftOut]) -> Iterator[_Entry]:
     table = _read_toml(data)
     if table is None:  # invalid TOML: the error is reported once it is trusted
-        yield TrustItem("settings", "", {SETTINGS: data})
+        if b"hook" in data:
+            left_out.append(LeftOut(SETTINGS, "is no valid TOML: none of its hooks counts"))
+        yield _Entry("settings", "", data)
         return
     rest, rules, hooks, servers = _take_items(table)
+    listed = table.get("hook", [])
+    if not isinstance(listed, list) or len(hooks) != len(listed):
+        left_out.append(LeftOut(SETTINGS, "has a `hook` that is no table [[hook]]"))
     if rest or not (rules or hooks or servers):
-        yield TrustItem("settings", "", {SETTINGS: "".join(sorted(_lines(rest))).encode()})
-    for kind, entry in rules:
-        name = _name_rule(kind, entry)
-        yield TrustItem("rule", name, {SETTINGS: f"{name}\n".encode()})
+        yield _Entry("settings", "", _encode("".join(sorted(_lines(rest)))))
+    for name in (_name_rule(kind, entry) for kind, entry in rules):
+        yield _Entry("rule", name, _encode(f"{name}\n"))
     for hook in hooks:
-        yield _hook_item(_name_own_hook(hook), SETTINGS, hook, files)
+        yield _hook_entry("", str(hook.get("event", "")), str(hook.get("matcher", "")), hook, hook)
     for name, server in servers.items():
-        yield _server_item(f"{SETTINGS}: {name}", SETTINGS, server, files)
+        yield _server_entry(f"{SETTINGS}: {name}", server)
 
 
-def _split_servers(data: bytes, files: Mapping[str, bytes]) -> Iterator[TrustItem]:
-    servers = _read_servers(data)
-    if servers is None:
-        yield TrustItem("servers", "", {SERVERS: data})
-        return
-    for name, server in servers.items():
-        yield _server_item(name, SERVERS, server, files)
+def _hook_entry(mark: str, event: str, matcher: str, hook: Mapping[str, Any], definition: Any) -> _Entry:
+    name = " ".join(filter(None, (event, matcher, str(hook.get("command") or _value(hook)))))
+    return _Entry("hook", mark + name, _encode(f"{_value(definition)}\n"), command_line(hook))
 
 
-def check_hooks(data: bytes) -> list[str]:
-    """Return a reason for each part of a project's settings that is left out of its hooks."""
-    table = _read_toml(data)
-    if table is None:
-        return ["is no valid TOML: none of its hooks counts"]
-    hooks, listed = _take_items(table)[2], table.get("hook", [])
-    is_whole = isinstance(listed, list) and len(hooks) == len(listed)
-    return [] if is_whole else ["has a `hook` that is no table [[hook]]"]
-
-
-def command_lines(files: Mapping[str, bytes]) -> list[str]:
-    """Return the commands of all hooks and servers that the files of a project define; none of an invalid file."""
-    table = _read_toml(files.get(SETTINGS, b"")) or {}
-    _, _, own, servers = _take_items(table)
-    hooks = [*own, *(hook for name in foreign_items.HOOKS for _, _, hook in _hooks_of(files, name))]
-    entries = [*servers.values(), *(_read_servers(files.get(SERVERS, b"")) or {}).values()]
-    for name, key in foreign_items.SERVERS.items():
-        entries += (_read_servers(files.get(foreign_items.ABOVE + name, b""), key) or {}).values()
-    return [*map(foreign_items.command_line, hooks), *map(foreign_items.server_line, entries)]
-
-
-def _hooks_of(files: Mapping[str, bytes], name: str) -> list[tuple[str, str, dict[str, Any]]]:
-    return foreign_items.read_hooks(files.get(foreign_items.ABOVE + name, b""))[0]
+def _server_entry(name: str, entry: Any) -> _Entry:
+    """Return the entry of a server, which runs without a sandbox."""
+    text = json.dumps(entry, indent=2, sort_keys=True, ensure_ascii=False, default=repr)
+    return _Entry("server", name, _encode(f"{text}\n"), server_line(entry))
 
 
 def _take_items(
-    table: dict[str, Any],
+    table: Mapping[str, Any],
 ) -> tuple[dict[str, Any], list[tuple[str, Any]], list[dict[str, Any]], dict[str, Any]]:
     """Separate the settings from what is trusted by itself; return them, the rules with their kinds, the hooks and the
     servers by name."""
     rules, hooks, servers = table.get("rules"), table.get("hook"), table.get("mcp")
     rules = rules if isinstance(rules, dict) else {}
-    listed = {kind: rules[kind] for kind in RULE_KINDS if isinstance(rules.get(kind), list)}
-    other = {key: value for key, value in rules.items() if key not in listed}
+    listed = {kind: rules[kind] for kind in _RULE_KINDS if isinstance(rules.get(kind), list)}
     own = [hook for hook in hooks if isinstance(hook, dict)] if isinstance(hooks, list) else []
     named = servers if isinstance(servers, dict) else {}
-    rest = dict(table)
-    if listed:
-        rest |= {"rules": other}
-    taken = [key for key, found in (("rules", listed and not other), ("hook", own), ("mcp", named)) if found]
-    rest = {key: value for key, value in rest.items() if key not in taken}
+    taken = {"rules": listed, "hook": own, "mcp": named}
+    rest = {key: value for key, value in table.items() if not taken.get(key)}
+    if listed and (other := {key: value for key, value in rules.items() if key not in listed}):
+        rest["rules"] = other
     return rest, [(kind, entry) for kind, entries in listed.items() for entry in entries], own, named
-
-
-def _name_own_hook(hook: Mapping[str, Any]) -> str:
-    return _name_hook(str(hook.get("event", "")), str(hook.get("matcher", "")), hook)
 
 
 def _name_rule(kind: str, entry: Any) -> str:
@@ -282,6 +255,10 @@ def _value(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=repr, ensure_ascii=False)
 
 
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
 def _read_toml(data: bytes) -> dict[str, Any] | None:
     import tomllib  # noqa: PLC0415  (see `nexus_cli.config.settings`)
 
@@ -289,15 +266,5 @@ def _read_toml(data: bytes) -> dict[str, Any] | None:
         table = tomllib.loads(data.decode("utf-8-sig"))
         _value(table)  # raises RecursionError if it is nested too deeply
         return table
-    except (ValueError, RecursionError):
-        return None
-
-
-def _read_servers(data: bytes, key: str = "mcpServers") -> dict[str, Any] | None:
-    try:
-        value = json.loads(data.decode("utf-8-sig"))
-        servers = value.get(key, {}) if isinstance(value, dict) else None
-        _value(servers)
-        return servers if isinstance(servers, dict) else None
     except (ValueError, RecursionError):
         return None

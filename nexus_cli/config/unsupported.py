@@ -6,31 +6,34 @@ When one of them becomes supported, remove its row here.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.foreign_items import RULES
-from nexus_cli.config.paths import places
-from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.config.foreign_items import RULES, read_json
 from nexus_cli.config.project_items import describe_waiting
+from nexus_cli.config.record_file import RecordFile
 from nexus_cli.config.trust_files import UnfitError, resolve_inside
 from nexus_cli.core.real_files import read_regular
 
-PLACES: Mapping[str, str] = {
-    ".claude/agents": "agents",
-    ".claude/output-styles": "output styles",
-    ".cursor/mcp.json": "MCP servers",
-    ".cursor/commands": "commands",
-    ".opencode/command": "commands",
+PLACES: Mapping[str, tuple[str, str]] = {
+    ".claude/agents": (
+        "agents",
+        "workers have no instructions of their own: a command that names one gets a general worker",
+    ),
+    ".claude/output-styles": ("output styles", "are not applied: say in NEXUS.md how to answer"),
+    ".cursor/mcp.json": ("MCP servers", "MCP servers are not read"),
+    ".cursor/commands": ("commands", "commands are not read"),
+    ".opencode/command": ("commands", "commands are not read"),
 }
-"""Paths in a project, and their contents."""
+"""Paths in a project, their contents, and what becomes of these."""
 SETTINGS_KEYS = ("permissions", "statusLine", "outputStyle", "env")
 """Keys of these files worth reporting; files without them are ignored."""
+TOLD = RecordFile("unsupported.json", "projects")
+"""The hash of the line that was shown last, by project and front end."""
 MOST_BYTES = 1 << 20
 """Most bytes read of a settings file."""
 
@@ -46,15 +49,26 @@ class Unsupported:
 
 def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
     """Return the unsupported files of `project`, in the order of the table. Never raises."""
-    found = [Unsupported(path, what) for path, what in PLACES.items() if os.path.exists(project / path)]
-    return (*found, *(Unsupported(path, what) for path in RULES for what in _settings_keys(project, path)))
+    found = [Unsupported(path, what) for path, (what, _) in PLACES.items() if os.path.exists(project / path)]
+    for path in RULES:
+        table = read_settings(project, path) or {}
+        for key in filter(table.get, SETTINGS_KEYS):
+            if key != "permissions" or not isinstance(table[key], dict) or set(table[key]) - {"deny", "ask"}:
+                found.append(Unsupported(path, key))
+    return tuple(found)
 
 
-def read_project_file(project: Path, name: str) -> bytes:
-    """Return a file of the project of at most `MOST_BYTES`, also by links that stay inside; raise `OSError`, and
-    `UnfitError` for a link that leads out."""
+def read_settings(project: Path, name: str) -> dict[str, Any] | None:
+    """Return Claude's settings in a file of the project, {} if there are none or they lead out of it; None if they are
+    no JSON."""
     root = os.path.realpath(project)
-    return read_regular(resolve_inside(name, f"{root}/{name}", root), MOST_BYTES)
+    try:
+        value = read_json(read_regular(resolve_inside(name, f"{root}/{name}", root), MOST_BYTES))
+    except (FileNotFoundError, NotADirectoryError, UnfitError):
+        return {}
+    except OSError:
+        return None
+    return value if isinstance(value, dict) else {} if value is not None else None
 
 
 def describe_unsupported(found: tuple[Unsupported, ...]) -> str:
@@ -76,28 +90,10 @@ def new_unsupported_line(project: Path, front: str = "") -> str:
 
 def is_news(key: str, line: str) -> bool:
     """Return True if `line` differs from that of the last call with this key, and record it; "" is none at first."""
-    path, now = places().data / "unsupported.json", hashlib.sha256(line.encode()).hexdigest()[:16]
-    told = _read_told(path)
+    now = hashlib.sha256(line.encode()).hexdigest()[:16]
+    told = TOLD.read()
     if told.get(key, "") == now or not (line or key in told):
         return False
     with suppress(OSError):  # the line is shown again then
-        replace_private_file(path, json.dumps({"version": 1, "projects": {**told, key: now}}, indent=1).encode())
+        TOLD.write({**told, key: now})
     return True
-
-
-def _settings_keys(project: Path, name: str) -> Iterator[str]:
-    try:
-        table = json.loads(read_project_file(project, name))
-    except (OSError, UnfitError, ValueError, RecursionError):
-        return
-    for key in SETTINGS_KEYS if isinstance(table, dict) else ():
-        value = table.get(key)
-        if value and (key != "permissions" or not isinstance(value, dict) or set(value) - {"deny", "ask"}):
-            yield key
-
-
-def _read_told(path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(path.read_bytes())["projects"])
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return {}

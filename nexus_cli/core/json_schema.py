@@ -4,7 +4,7 @@ For `nexus docs json`, `/openrpc.json` and the tests. The keys of a dataclass ar
 that a value has in JSON, as a string where its module cannot be imported.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -45,7 +45,7 @@ def json_type(kind: Any) -> Any:
         return json_type(parts[0])
     if origin is Union or origin is UnionType:
         return Union[tuple(map(json_type, parts))]  # noqa: UP007  (of any number)
-    if origin in (tuple, list):
+    if origin in (tuple, list, Sequence):
         return list[json_type(parts[0])]  # type: ignore[misc]
     if origin in (dict, Mapping):
         return dict[str, json_type(parts[1])]  # type: ignore[misc]

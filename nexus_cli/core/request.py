@@ -110,6 +110,13 @@ class Provider(Protocol):
         """Send a request and yield the deltas of its reply."""
 
 
+async def close_if_closable(opened: object) -> None:
+    """Close a provider or a stream, if it has `aclose`."""
+    close = getattr(opened, "aclose", None)
+    if close is not None:
+        await close()
+
+
 @dataclass(frozen=True, slots=True)
 class PriceTier:
     """Prices of a request with a long input, in US dollars per million tokens."""

@@ -16,20 +16,20 @@ from nexus_cli.config.foreign_items import ABOVE, HOOKS, PLUGIN_ROOT
 from nexus_cli.config.hook_tables import EVENTS, LONGEST_MATCHER, HookTable, parse_hook
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.trust import (
+    TRUST_RECORD,
     Configuration,
     read_configuration,
-    record_path,
     trust_state,
-    trusted_keys,
+    trusted_items,
     trusted_texts,
 )
 from nexus_cli.config.trust_beside import UNREAD, read_scripts
-from nexus_cli.config.trust_files import FOLDER
+from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.config.trust_items import SETTINGS, TrustItem
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.json_types.setup_reports import HookState
 from nexus_cli.core.version_memo import read_version
-from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins, plugin_record_path
+from nexus_cli.plugins.installed_plugins import PLUGIN_RECORD, InstalledPlugin, installed_plugins
 
 PERSONAL = "config.toml"
 """Source of the person's own hooks."""
@@ -152,7 +152,7 @@ def read_stamp(cwd: Path) -> list[tuple[int, ...]]:
     trust and of plugins, and the files that may name hooks."""
     names = (f"{FOLDER}/{SETTINGS}", *HOOKS)
     theirs = (folder / name for folder in project_folders(cwd) for name in names)
-    return [*map(read_version, (record_path(), plugin_record_path(), *theirs))]
+    return [*map(read_version, (TRUST_RECORD.path, PLUGIN_RECORD.path, *theirs))]
 
 
 def list_hooks(cwd: Path, personal: Sequence[HookTable]) -> list[Hook]:
@@ -173,33 +173,32 @@ def _plugin_hooks(plugin: InstalledPlugin) -> Iterator[Hook]:
         if state not in (ACTIVE, CHANGED):
             continue
         why = "" if state == ACTIVE else f"it has changed since you accepted it: nexus plugin update {plugin.name}"
-        text = item.parts[item.file].decode("utf-8", "replace")
-        hook = _read_hook(text, plugin.root, state, why, item, source)
+        hook = _read_hook(item.definition, plugin.root, state, why, item, source)
         yield replace(hook, scripts=files, is_plugin=True)
 
 
 def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
     """Yield the hooks of a folder, those that were trusted and are in no file any more, and a row for what is left
     out, which in a project that was never trusted only waits for trust."""
-    in_force, before = trusted_keys(folder, found), trusted_texts(folder)
+    in_force, before = trusted_items(folder, found), trusted_texts(folder)
     hooks = {key: item for key, item in found.items.items() if item.kind == "hook"}
     readable = {item.file for item in hooks.values()}
     left_out = {name: one_line(why) for name, why in found.left_out}
     removed = {key: _removed_item(key, parts) for key, parts in before.items() if key not in found.items}
     removed = {key: item for key, item in removed.items() if item.parts}
     for key, item in (hooks | removed).items():
-        text, state, why = item.parts[item.file].decode("utf-8", "replace"), ACTIVE, ""
+        text, state, why = item.definition, ACTIVE, ""
         if key not in in_force:
             state, why = (CHANGED, TRUST) if key in before else (UNTRUSTED, "nexus trust")
             if item.file in left_out and item.file not in readable:
-                why = f"{_source(item.file)} {left_out[item.file]}"
+                why = f"{shown_path(item.file)} {left_out[item.file]}"
             text = (before.get(key) or {}).get(item.file) or text
         yield _read_hook(text, folder, state, why, item)
     unread = [name for name in left_out if name in readable or name not in {item.file for item in removed.values()}]
     is_known = bool(unread) and (bool(before) or trust_state(folder, found) in ("trusted", "changed"))
     for name in unread:
         state = UNSUPPORTED if is_known else UNTRUSTED
-        yield Hook(HookTable("", ""), _source(name), Path(os.path.realpath(folder)), state, f"it {left_out[name]}")
+        yield Hook(HookTable("", ""), shown_path(name), Path(os.path.realpath(folder)), state, f"it {left_out[name]}")
 
 
 def _removed_item(key: str, parts: Mapping[str, str | None]) -> TrustItem:
@@ -209,14 +208,9 @@ def _removed_item(key: str, parts: Mapping[str, str | None]) -> TrustItem:
     return TrustItem("hook", key.removeprefix("hook "), {} if text is None else {file: text.encode()}, file)
 
 
-def _source(name: str) -> str:
-    """Return the path in the project of a part of its configuration."""
-    return name.removeprefix(ABOVE) if name.startswith(ABOVE) else f"{FOLDER}/{name}"
-
-
 def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, source: str = "") -> Hook:
     """Return the hook of an item by the canonical text of its definition."""
-    source, place = source or _source(item.file), Path(os.path.realpath(folder))
+    source, place = source or shown_path(item.file), Path(os.path.realpath(folder))
     table, problem = None, "it is no valid [[hook]]"
     try:
         value = json.loads(text)

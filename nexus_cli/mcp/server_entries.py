@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from nexus_cli.config.foreign_items import ABOVE, PLUGIN_ROOT, SERVERS, find_scripts, server_line
+from nexus_cli.config.foreign_items import ABOVE, NO_SERVERS, PLUGIN_ROOT, SERVERS
 from nexus_cli.config.paths import places, project_root, with_tilde
 from nexus_cli.config.project_items import trusted_folders
+from nexus_cli.config.trust import Configuration
 from nexus_cli.config.trust_beside import UNREAD
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
@@ -247,61 +248,64 @@ def _find_tables(
 ) -> Iterator[tuple[ServerSource, str, Mapping[str, Any] | None, Path | None]]:
     """Yield source and name of each file with servers, its servers (None if it cannot be read), and the folder if it is
     a plugin's or project's."""
-    own = places().config
     for name in (SETTINGS, FILE):
-        try:
-            data = (own / name).read_bytes()
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            problems.append(f"{with_tilde(own / name)} cannot be read: {error.strerror}")
-            yield "personal", name, None, None
-            continue
-        shown = with_tilde(own / name)
-        yield "personal", shown, _parse_table(name, data, shown, problems), None
+        yield "personal", with_tilde(places().config / name), _read_personal(name, problems), None
     for plugin in installed_plugins():
         accepted = [item for item, state in plugin.items("server") if state == "active"]
-        table = {item.name: json.loads(item.parts[item.file]) for item in accepted}
+        table = {item.name: json.loads(item.definition) for item in accepted}
         yield "plugin", f"plugin {plugin.name}", table, plugin.root
-    root = project_root(cwd)
     for folder, trusted in trusted_folders(cwd, ("server",)):
-        for name in (SETTINGS, FILE, *(ABOVE + one for one in SERVERS)):
-            if (theirs := trusted.files.get(name)) is not None:
-                path = folder / name.removeprefix(ABOVE) if name.startswith(ABOVE) else folder / FOLDER / name
-                shown = os.path.relpath(path, root)
-                found = _parse_table(name, theirs, shown, problems) or {}
-                unread = [one for one, value in found.items() if _names_unread(value, trusted.files)]
-                problems += [f"MCP server {one_line(one)[:64]} ({shown}) {UNCHECKED}" for one in unread]
-                kept = {one: value for one, value in found.items() if one not in unread}
-                yield "project", shown, kept, folder
+        for file in (SETTINGS, FILE, *(ABOVE + one for one in SERVERS)):
+            shown = os.path.relpath(folder / FOLDER / file, project_root(cwd))
+            yield "project", shown, _read_trusted(trusted, file, shown, problems), folder
 
 
-def _names_unread(entry: Any, files: Mapping[str, bytes]) -> bool:
-    """Return True if the command of a project's entry names a file that could not be read, so not be compared."""
-    return any(files.get(ABOVE + path, b"").startswith(UNREAD) for path in find_scripts(server_line(entry)))
+def _read_trusted(trusted: Configuration, file: str, shown: str, problems: list[str]) -> Mapping[str, Any]:
+    """Return the trusted servers of a project's file, from the bytes that were judged."""
+    table: dict[str, Any] = {}
+    is_invalid = (file, NO_SERVERS) in trusted.left_out
+    for item in (one for one in trusted.items.values() if one.file == file):
+        name = item.name if file == FILE else item.name.removeprefix(f"{file.removeprefix(ABOVE)}: ")
+        if item.kind == "servers":
+            is_invalid = bool(item.definition.strip())
+        # What cannot be read cannot be compared.
+        elif item.kind == "server" and any(data.startswith(UNREAD) for data in item.parts.values()):
+            problems.append(f"MCP server {one_line(name)[:64]} ({shown}) {UNCHECKED}")
+        elif item.kind == "server":
+            table[name] = json.loads(item.definition)
+    problems += [f"{shown} {NO_SERVERS}"] * is_invalid
+    return table
 
 
-def _parse_table(name: str, data: bytes, shown: str, problems: list[str]) -> Mapping[str, Any] | None:
-    """Return the servers of a file; None if it is invalid. The settings report an invalid config.toml."""
-    if name == SETTINGS and b"mcp" not in data:
-        return {}
+def _read_personal(name: str, problems: list[str]) -> Mapping[str, Any] | None:
+    """Return the servers of a file of the person's own; None if it is invalid. The settings report an invalid
+    config.toml."""
+    path = places().config / name
     try:
+        data = path.read_bytes()
         text = data.decode("utf-8-sig")
-        if name == SETTINGS:
+        if name != SETTINGS:
+            found = json.loads(text) if text.strip() else {}
+            found = found.get("mcpServers", found.get("servers", {})) if isinstance(found, dict) else None
+        elif b"mcp" in data:
             import tomllib  # noqa: PLC0415  (where the settings name servers)
 
             found = tomllib.loads(text).get("mcp", {})
         else:
-            value = json.loads(text) if text.strip() else {}
-            key = SERVERS.get(name.removeprefix(ABOVE), "mcpServers")
-            if isinstance(value, dict) and name == FILE and key not in value:
-                key = "servers"  # the form of VS Code
-            found = value.get(key, {}) if isinstance(value, dict) else None
+            found = {}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        why = f" cannot be read: {error.strerror}"
+    except (ValueError, RecursionError) as error:
+        if name == SETTINGS:
+            return None
+        why = (
+            f" is not read: {'it is nested too deeply' if isinstance(error, RecursionError) else one_line(str(error))}"
+        )
+    else:
         if isinstance(found, dict):
             return found
-        problems.append(f"{shown}: the servers have to be an object")
-    except (ValueError, RecursionError) as error:
-        if name != SETTINGS:
-            why = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error))
-            problems.append(f"{shown} is not read: {why}")
+        why = ": the servers have to be an object"
+    problems.append(with_tilde(path) + why)
     return None

@@ -6,18 +6,18 @@ hash differs from the record is not in effect. Who has no plugin pays for one at
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nexus_cli.config.paths import places
+from nexus_cli.config.record_file import RecordFile
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.version_memo import read_version
 
 if TYPE_CHECKING:
     from nexus_cli.config.trust_items import TrustItem
@@ -92,30 +92,27 @@ def plugins_root() -> Path:
     return places().data / "plugins"
 
 
-def plugin_record_path() -> Path:
-    """Return the record of the installed plugins."""
-    return places().data / "plugins.json"
-
-
+PLUGIN_RECORD = RecordFile("plugins.json", "plugins")
+"""The installed plugins by name, each with its source and the hashes of the accepted items."""
 switched_off: list[bool] = []
 """Not empty: no plugin takes effect in this process (`--no-plugins`)."""
 
 
 def has_plugins() -> bool:
     """Return True if there is a record of plugin folders, and it is in effect."""
-    return not switched_off and plugin_record_path().exists()
+    return not switched_off and PLUGIN_RECORD.path.exists()
 
 
 def installed_plugins() -> list[InstalledPlugin]:
     """Read the installed plugins, by name; none with `--no-plugins`. Never raises."""
     if not has_plugins():
         return []
-    return [_read_installed(name, known) for name, known in sorted(read_record().items())]
+    return [_read_installed(name, known) for name, known in sorted(PLUGIN_RECORD.read_items().items())]
 
 
 def find_plugin(name: str) -> InstalledPlugin:
     """Return an installed plugin; raise `NexusError("usage", ...)` if there is none of this name."""
-    known = read_record()
+    known = PLUGIN_RECORD.read_items()
     if name not in known:
         near = nearest_name(name, known)
         hint = f"The nearest is {near}" if near else f"There are: {', '.join(known) or 'none'}"
@@ -133,7 +130,7 @@ def _read_installed(name: str, known: Mapping[str, Any]) -> InstalledPlugin:
 
 
 @lru_cache(64)
-def _read_copy(root: Path, stamp: tuple[tuple[str, int, int, int], ...]) -> tuple[PluginFolder | None, str]:
+def _read_copy(root: Path, stamp: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[PluginFolder | None, str]:
     """Return the content of a copy, or the reason that it cannot be read; read it again if its stamp has changed."""
     from nexus_cli.plugins.plugin_folder import read_plugin  # noqa: PLC0415  (few people have plugins)
 
@@ -143,23 +140,8 @@ def _read_copy(root: Path, stamp: tuple[tuple[str, int, int, int], ...]) -> tupl
         return None, error.why
 
 
-def _stamp(root: Path) -> tuple[tuple[str, int, int, int], ...]:
-    """Return path, inode, size and time of the last change of every file: a read of all bytes for each use in a turn
-    would take 8 ms for a plugin of 12 files."""
-    found = []
-    for folder, _, names in os.walk(root):
-        for name in names:
-            path = os.path.join(folder, name)
-            with suppress(OSError):
-                about = os.lstat(path)
-                found.append((path, about.st_ino, about.st_size, about.st_ctime_ns))
-    return tuple(sorted(found))
-
-
-def read_record() -> dict[str, Any]:
-    """Return the plugins on record by name; {} if there are none or the record is invalid: nothing is in effect."""
-    try:
-        value = json.loads(plugin_record_path().read_bytes())
-        return {str(key): dict(entry) for key, entry in value["plugins"].items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return {}
+def _stamp(root: Path) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Return path and version of every file: a read of all bytes for each use in a turn would take 8 ms for a plugin of
+    12 files."""
+    paths = sorted(os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names)
+    return tuple((path, read_version(path)) for path in paths)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.foreign_items import ABOVE, COMMAND_TEXT, PLUGIN_ROOT, command_line, read_hooks
-from nexus_cli.config.trust_files import MOST_FILES, MOST_IN_ALL, UnfitError, find_below, read_part
+from nexus_cli.config.foreign_items import ABOVE, COMMAND_TEXT, PLUGIN_ROOT, command_line, read_hooks, read_json
+from nexus_cli.config.trust_files import UnfitError, find_below, read_parts
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.core.elide import LONGEST_LINE, one_line
@@ -54,8 +54,6 @@ class PluginFolder:
     """Paths of the executable ones."""
     items: Mapping[str, TrustItem]
     """Skills, commands, hooks and servers by key. Paths of guides are those in `files`."""
-    guides: Mapping[str, tuple[str, str]]
-    """Path of the guide, and path of the folder that its name is relative to, by the key of a skill or command."""
     left_out: tuple[str, ...] = ()
     """One line for each part that nexus does not have or cannot read."""
 
@@ -71,7 +69,7 @@ def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED) -> PluginFolder:
     path = next((name for name in MANIFESTS if name in files), None)
     if path is None:
         raise _refusal(root, "it has no plugin.json", _HINT)
-    manifest = _parse(files[path])
+    manifest = read_json(files[path])
     if not isinstance(manifest, dict):
         raise _refusal(root, f"{path} is not a JSON object", "Correct it")
     name = manifest.get("name")
@@ -86,33 +84,18 @@ def _refusal(root: Path, why: str, hint: str) -> NexusError:
 
 def _read_files(root: Path, skipped: frozenset[str]) -> tuple[dict[str, bytes], frozenset[str]]:
     """Return all files by path, sorted, and the executable ones. Raises `UnfitError` and `OSError`."""
-    real, files, size, programs = os.path.realpath(root), dict[str, bytes](), 0, set[str]()
-    gate = UnaskedFiles(root)
-    os.listdir(real)  # raises if it is no folder
-    for entry in sorted(os.listdir(real)):
-        if entry in skipped:
-            continue
-        for name, path in find_below(ABOVE + entry, os.path.join(real, entry), real):
-            inner = name.removeprefix(ABOVE)
-            if not skipped.isdisjoint(inner.split("/")):
-                continue
-            if len(files) >= MOST_FILES:
-                raise UnfitError(name, f"is one of more than {MOST_FILES} files")
-            files[inner] = read_part(name, path, gate)
-            if os.access(path, os.X_OK):
-                programs.add(inner)
-            size += len(files[inner])
-            if size > MOST_IN_ALL:
-                raise UnfitError(name, f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB")
+    real, files, programs = os.path.realpath(root), dict[str, bytes](), set[str]()
+    found = (
+        part
+        for entry in sorted(os.listdir(real))  # raises if it is no folder
+        for part in find_below(ABOVE + entry, os.path.join(real, entry), real)
+        if skipped.isdisjoint(part[0].split("/"))
+    )
+    for name, path, data in read_parts(found, UnaskedFiles(root)):
+        files[name.removeprefix(ABOVE)] = data
+        if os.access(path, os.X_OK):
+            programs.add(name.removeprefix(ABOVE))
     return dict(sorted(files.items())), frozenset(programs)
-
-
-def _parse(data: bytes) -> Any:
-    """Return the value of JSON, None if it is invalid."""
-    try:
-        return json.loads(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        return None
 
 
 class _Reader:
@@ -123,7 +106,6 @@ class _Reader:
         self._files = files
         self._manifest = manifest
         self._items: dict[str, TrustItem] = {}
-        self._guides: dict[str, tuple[str, str]] = {}
         self._left_out: list[str] = []
         self._all = TrustItem("plugin", "", files).sha256.encode()
         """Stands for the content of all files."""
@@ -141,16 +123,14 @@ class _Reader:
         self._name_others()
         version, described = (one_line(str(self._manifest.get(key) or "")) for key in ("version", "description"))
         items, left_out = dict(sorted(self._items.items())), tuple(self._left_out)
-        return PluginFolder(self._root, name, version, described, self._files, programs, items, self._guides, left_out)
+        return PluginFolder(self._root, name, version, described, self._files, programs, items, left_out)
 
     def _paths(self, key: str) -> Iterator[str]:
         """Yield the folders and files of a kind of guides: the usual one, and those that the manifest names."""
         yield key
-        named = self._manifest.get(key, [])
-        for one in named if isinstance(named, list) else [named]:
-            path = self._inside(one)
+        for named, path in self._list_named(key):
             if path is None:
-                self._left_out.append(f"`{key}` of the manifest: {one_line(str(one))[:80]} is no path in the plugin")
+                self._left_out.append(f"`{key}` of the manifest: {one_line(str(named))[:80]} is no path in the plugin")
             elif path != key:
                 yield path
 
@@ -158,15 +138,18 @@ class _Reader:
         """Yield source and JSON of the hooks or servers: the usual file, and what the manifest has or names."""
         if usual in self._files:
             yield usual, self._files[usual]
-        named = self._manifest.get(key, [])
-        for one in named if isinstance(named, list) else [named]:
-            path = self._inside(one)
-            if isinstance(one, dict):
-                yield "plugin.json", json.dumps(one if key in one else {key: one}).encode()
+        for named, path in self._list_named(key):
+            if isinstance(named, dict):
+                yield "plugin.json", json.dumps(named if key in named else {key: named}).encode()
             elif path is None or path not in self._files:
-                self._left_out.append(f"`{key}` of the manifest: no file {one_line(str(one))[:80]}")
+                self._left_out.append(f"`{key}` of the manifest: no file {one_line(str(named))[:80]}")
             elif path != usual:
                 yield path, self._files[path]
+
+    def _list_named(self, key: str) -> Iterator[tuple[Any, str | None]]:
+        """Yield each value that the manifest has for a key, as a path too."""
+        value = self._manifest.get(key, [])
+        yield from ((named, self._inside(named)) for named in (value if isinstance(value, list) else [value]))
 
     def _inside(self, named: object) -> str | None:
         """Return a path of the manifest as `files` has it, None if it is none in the plugin."""
@@ -181,7 +164,7 @@ class _Reader:
             above, _, file = path.rpartition("/")
             if file == "SKILL.md" and above and folder in (above, posixpath.dirname(above), "."):
                 parts = {name: data for name, data in self._files.items() if name.startswith(f"{above}/")}
-                self._add_guide("skill", posixpath.basename(above), path, posixpath.dirname(above), parts)
+                self._add_guide("skill", posixpath.basename(above), path, parts)
 
     def _add_commands(self, place: str) -> None:
         """Add the commands in a folder, or the one that is a file."""
@@ -189,18 +172,14 @@ class _Reader:
             if path.endswith(".md") and (path == place or path.startswith(f"{place}/")):
                 above = posixpath.dirname(path) if path == place else place
                 name = path[len(above) :].strip("/").removesuffix(".md").replace("/", ":")
-                self._add_guide("command", name, path, above, {path: data})
+                self._add_guide("command", name, path, {path: data})
 
-    def _add_guide(self, kind: str, name: str, path: str, above: str, parts: Mapping[str, bytes]) -> None:
+    def _add_guide(self, kind: str, name: str, path: str, parts: Mapping[str, bytes]) -> None:
         if PLUGIN_ROOT.encode() in self._files[path]:
             parts = {**parts, "": self._all}
-        item = TrustItem(kind, name, parts)
-        if item.key in self._items:
-            if self._guides[item.key][0] != path:
-                self._left_out.append(f"{one_line(path)}: there is another {kind} of this name")
-            return
-        self._items[item.key] = item
-        self._guides[item.key] = (path, above)
+        item = TrustItem(kind, name, parts, path)
+        if self._items.setdefault(item.key, item).file != path:
+            self._left_out.append(f"{one_line(path)}: there is another {kind} of this name")
 
     def _add_hooks(self, where: str, data: bytes) -> None:
         found, left_out = read_hooks(data)
@@ -212,7 +191,7 @@ class _Reader:
             self._add_program("hook", one_line(name), (event, matcher, hook))
 
     def _add_servers(self, where: str, data: bytes) -> None:
-        value = _parse(data)
+        value = read_json(data)
         servers = value.get("mcpServers", value) if isinstance(value, dict) else None
         if not isinstance(servers, dict):
             self._left_out.append(f"{where}: the servers have to be an object")
@@ -232,14 +211,13 @@ class _Reader:
         self._left_out += [f"{what}: not supported" for what in dict.fromkeys(there)]
 
 
-def describe_item(item: TrustItem, folder: PluginFolder) -> str:
+def describe_item(item: TrustItem) -> str:
     """Return in one line, never cut, the commands that a guide runs, or the entry of a server; "" for a hook, unless
     its name is too long for its whole command."""
     if item.kind in ("skill", "command"):
-        text = folder.files[folder.guides[item.key][0]].decode("utf-8", "replace")
-        return _whole_line("; ".join(COMMAND_TEXT.findall(text)))
+        return _whole_line("; ".join(COMMAND_TEXT.findall(item.definition)))
     has_whole_name = item.kind == "hook" and len(item.name) <= LONGEST_LINE
-    return "" if has_whole_name else _whole_line(item.parts[DEFINITION].decode("utf-8", "replace"))
+    return "" if has_whole_name else _whole_line(item.definition)
 
 
 def _whole_line(text: str) -> str:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from collections.abc import Iterable
+from contextlib import suppress
 
-from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import private_dir
-from nexus_cli.config.private_file import named_write_errors, replace_private_file
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.plugins.installed_plugins import PluginSource, plugin_record_path, plugins_root, read_record
+from nexus_cli.plugins.installed_plugins import PLUGIN_RECORD, PluginSource, plugins_root
 from nexus_cli.plugins.plugin_folder import PluginFolder
-
-WAIT = 10.0
-"""Seconds to wait for another process's change of the record."""
 
 
 def store_plugin(plugin: PluginFolder, source: PluginSource, keys: Iterable[str], *, is_new: bool = False) -> None:
@@ -29,7 +22,7 @@ def store_plugin(plugin: PluginFolder, source: PluginSource, keys: Iterable[str]
     """
     root, draft = plugins_root() / plugin.name, plugins_root() / f".{os.urandom(8).hex()}"
     accepted = {key: plugin.items[key].sha256 for key in keys}
-    with _change_record() as known:
+    with PLUGIN_RECORD.change() as known:
         if is_new and plugin.name in known:
             raise NexusError(
                 "usage",
@@ -60,22 +53,10 @@ def store_plugin(plugin: PluginFolder, source: PluginSource, keys: Iterable[str]
 
 def remove_plugin(name: str) -> None:
     """Remove a plugin that is on record: its copy and what was accepted. Raises as `store_plugin`."""
-    with _change_record() as known:
+    with PLUGIN_RECORD.change() as known:
         known.pop(name, None)
         with suppress(FileNotFoundError):
             shutil.rmtree(plugins_root() / name)
-
-
-@contextmanager
-def _change_record() -> Iterator[dict[str, Any]]:
-    """Lock the record, yield it for changes, and replace it atomically; remove it with its folder once it is empty."""
-    path = plugin_record_path()
-    with named_write_errors(path), FileLock.wait_for(path.with_name("trust.lock"), WAIT):
-        known = read_record()
-        yield known
-        if known:
-            replace_private_file(path, (json.dumps({"version": 1, "plugins": known}, indent=1) + "\n").encode())
-        else:
-            path.unlink(missing_ok=True)
+        if not known:
             with suppress(OSError):
                 plugins_root().rmdir()

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.core.request import Delta, Provider, Request, RetryDelta
+from nexus_cli.core.request import Delta, Provider, Request, RetryDelta, close_if_closable
 
 T = TypeVar("T")
 
@@ -25,9 +25,7 @@ async def closing(iterator: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]
     try:
         yield iterator
     finally:
-        close = getattr(iterator, "aclose", None)
-        if close is not None:
-            await close()
+        await close_if_closable(iterator)
 
 
 FIRST_WAIT = 0.5
@@ -80,9 +78,7 @@ class RetryingProvider:
 
     async def aclose(self) -> None:
         """Close the wrapped provider, if it can be closed."""
-        close = getattr(self.inner, "aclose", None)
-        if close is not None:
-            await close()
+        await close_if_closable(self.inner)
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """Yield the deltas of the first try that begins to answer; a `RetryDelta` before each wait.

@@ -221,7 +221,7 @@ def describe_failure(outcome: Outcome) -> str:
             f"{outcome.error['message'].rstrip('.')}. Then the session continues automatically; you can type meanwhile."
         )
     hint = (
-        use_slash_names(outcome.error.get("hint", "")).rstrip(".").removesuffix("; ask to continue")
+        use_slash_names(outcome.error.get("hint", "")).rstrip(".").removesuffix("; ask the model to continue")
     )  # see `Repl.feed`
     return outcome.error.get("message", "").rstrip(".") + "." + (f" {hint}." if hint else "")
 

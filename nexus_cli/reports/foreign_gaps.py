@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from nexus_cli.config.foreign_items import RULES, read_permissions
+from nexus_cli.config.foreign_items import RULES, list_rules, list_texts
 from nexus_cli.config.programs import find_program
-from nexus_cli.config.trust_files import UnfitError
-from nexus_cli.config.unsupported import find_unsupported, read_project_file
+from nexus_cli.config.unsupported import PLACES, read_settings
 from nexus_cli.core.elide import cut_at_word, name_first, one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
@@ -21,11 +19,6 @@ from nexus_cli.rules.claude_rules import map_claude_rule
 from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.tools.registry import rule_tools
 
-PLACES: Mapping[str, str] = {
-    "agents": "workers have no instructions of their own: a command that names one gets a general worker",
-    "output styles": "are not applied: say in NEXUS.md how to answer",
-}
-"""What becomes of the files that `find_unsupported` names by these words."""
 KEYS: Mapping[str, str] = {
     "env": "variables are not set for commands",
     "model": "is not applied: a project chooses no model",
@@ -56,36 +49,28 @@ def list_gaps(project: Path) -> list[str]:
 
 
 def _places(project: Path) -> Iterator[str]:
-    for one in find_unsupported(project):
-        if one.path not in RULES:
-            yield f"{one.path}: {PLACES.get(one.what, f'{one.what} are not read')}"
+    yield from (f"{path}: {meaning}" for path, (_, meaning) in PLACES.items() if os.path.exists(project / path))
 
 
 def _settings(project: Path) -> Iterator[str]:
     for name in RULES:
-        try:
-            data = read_project_file(project, name)
-            table = json.loads(data.decode("utf-8-sig"))
-        except (FileNotFoundError, NotADirectoryError, UnfitError):
-            continue
-        except (OSError, ValueError, RecursionError):
+        table = read_settings(project, name)
+        if table is None:
             yield f"{name}: it is no JSON"
-            continue
-        if not isinstance(table, dict):
             continue
         for key in table:
             if key not in APPLIED:
                 yield one_line(f"{name}: {key} {KEYS.get(key, 'is not read')}")
-        permissions = table.get("permissions")
-        if isinstance(permissions, dict):
-            yield from (f"{name}: {line}" for line in _permissions(permissions, data))
+        yield from (f"{name}: {line}" for line in _permissions(table.get("permissions")))
 
 
-def _permissions(table: Mapping[str, Any], data: bytes) -> Iterator[str]:
-    if allowed := _texts(table.get("allow")):
+def _permissions(table: object) -> Iterator[str]:
+    if not isinstance(table, dict):
+        return
+    if allowed := list_texts(table.get("allow")):
         yield f"permissions.allow ({len(allowed)}) permits nothing: your own rules do (`nexus rules add allow RULE`)"
     tools = rule_tools()
-    for kind, text in read_permissions(data):
+    for kind, text in list_rules(table):
         try:
             for ours in map_claude_rule(kind, text):
                 parse_rule(kind, ours, tools)
@@ -94,10 +79,6 @@ def _permissions(table: Mapping[str, Any], data: bytes) -> Iterator[str]:
     for key in table:
         if key not in ("allow", "deny", "ask"):
             yield one_line(f"permissions.{key} is not applied")
-
-
-def _texts(value: object) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
 def _hooks(project: Path) -> Iterator[str]:

@@ -175,9 +175,9 @@ def changed_facts_text(value: Value, width: int) -> str:
     for fact in value["remembered"]:
         waits = "waits for you: nexus memory accept" if fact["state"] == "proposed" else fact["state"]
         waits += f"; then {', '.join(fact['replaces'])} will be forgotten" if fact["replaces"] else ""
-        lines += filled(f"{fact['text']} ({waits})", width, "      ", f"+ {fact['id']} ")
+        lines += filled(f"+ {fact['id']} {fact['text']} ({waits})", width, "      ", "")
     for fact in value["forgotten"]:
-        lines += filled(fact["text"], width, "      ", f"- {fact['id']} ")
+        lines += filled(f"- {fact['id']} {fact['text']}", width, "      ", "")
     head = f"{plural(value['looked_at'], 'fact')} reviewed"
     head += f", {value['left']} older ones not" if value["left"] else ""
     head += "." if lines else "; nothing changed."

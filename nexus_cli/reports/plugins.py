@@ -43,7 +43,7 @@ def plugin_object(
     for key, state in states.items():
         item = folder.items.get(key) if folder else None
         kind, _, name = key.partition(" ")
-        what = describe_item(item, folder) if item and folder else ""
+        what = describe_item(item) if item else ""
         rows.append({"kind": kind, "name": name, "what": what, "state": state})  # type: ignore[typeddict-item]
     return {
         "name": folder.name if folder else "",

@@ -64,7 +64,7 @@ def plan_text(value: Value, width: int) -> str:
 
 def _next(one: Value) -> str:
     if one["state"] == "paused" and one["folder"] and not Path(one["folder"]).is_dir():
-        return "paused: folder is gone"
+        return "paused: folder no longer exists"
     if one["state"] != "active":
         return str(one["state"])
     return f"{format_local_minute(str(one['next_at']))} (in {one['in']})"

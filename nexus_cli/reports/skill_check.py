@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 
 from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.real_files import open_folder, walk_below
 from nexus_cli.sections.front_matter import FENCE, read_front_matter
-from nexus_cli.sections.skills import FILE, FOLDERS, LIMIT, PLACES
+from nexus_cli.sections.skills import FILE, FOLDERS, LIMIT, PLACES, SKILL, list_guide_files
 
 USED = frozenset(
     """
@@ -38,7 +34,7 @@ NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1024
 OTHER_VARIABLE = re.compile(r"\$\{CLAUDE_(?!SKILL_DIR\}|PROJECT_DIR\})\w+\}|\{\{args\}\}|!\{[^}]*\}|@\{[^}]*\}")
 MOST = 5000
-"""Most files that are checked, and most names that are looked at for commands: a link may lead to all of the disk."""
+"""Most files that are checked."""
 
 
 def check_guides(place: Path) -> list[str]:
@@ -63,16 +59,9 @@ def _find_files(place: Path) -> Iterator[Path]:
         yield place / FILE
         return
     around = [place, *(place / name for name in FOLDERS)]
-    found = [path for folder in around for path in sorted((folder / PLACES["skill"]).glob(f"*/{FILE}"))]
-    found += [path for folder in around for path in _find_commands(folder / PLACES["command"])]
-    found += [path for path in sorted(place.glob(f"*/{FILE}")) if place.name == PLACES["skill"]]
-    yield from found[:MOST]
-
-
-def _find_commands(folder: Path) -> list[Path]:
-    with suppress(OSError), open_folder(os.path.realpath(folder)) as opened:
-        return sorted(folder / path for path, _ in islice(walk_below(opened), MOST) if path.endswith(".md"))
-    return []
+    found = [(folder / inner, kind) for kind, inner in PLACES.items() for folder in around]
+    found += [(place, SKILL)] if place.name == PLACES[SKILL] else []
+    yield from [path for folder, kind in found for _, path in list_guide_files(folder, kind)][:MOST]
 
 
 def _check_file(path: Path, shown: str) -> Iterator[str]:

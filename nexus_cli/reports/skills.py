@@ -14,9 +14,7 @@ from nexus_cli.sections.skills import (
     COMMAND,
     SKILL,
     Skill,
-    count_untrusted,
     find_guides,
-    find_skills,
     read_guide,
 )
 
@@ -53,12 +51,13 @@ def skill_guide(name: str, cwd: Path) -> str:
     Raise `NexusError("usage", ...)` with the nearest name if there is none, `NexusError("config", ...)` if it cannot be
     read.
     """
-    found = [skill for skill in find_skills(cwd) if not skill.shadowed]
+    skills, untrusted = find_guides(cwd, SKILL)
+    found = [skill for skill in skills if not skill.shadowed]
     wanted = name.strip()
     chosen = next((skill for skill in found if skill.name == wanted), None)
     chosen = chosen or next((skill for skill in found if skill.name.casefold() == wanted.casefold()), None)
     if chosen is None:
-        raise _unknown(wanted, [skill.name for skill in found], count_untrusted(cwd))
+        raise _unknown(wanted, [skill.name for skill in found], untrusted)
     if chosen.problem:
         raise NexusError("config", f"skill {chosen.name}", chosen.problem, f"Fix {chosen.path}")
     return read_guide(chosen)

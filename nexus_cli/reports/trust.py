@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.config.foreign_items import COMMAND_TEXT, HOOKS
 from nexus_cli.config.load_settings import LoadedSettings
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
-from nexus_cli.config.trust import Configuration, part_text, trust_state, trusted_keys, trusted_texts
+from nexus_cli.config.trust import Configuration, part_text, trust_state, trusted_items, trusted_texts
 from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.context.text_file import decode
 from nexus_cli.core.elide import cut_at_word, one_line
@@ -93,19 +93,19 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
 
 def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
     """Yield every item with kind, name, state (`trusted`, `changed`, `new`, `removed`) and its unified diff."""
-    in_force, before = trusted_keys(project, found), trusted_texts(project)
+    in_force, before = trusted_items(project, found), trusted_texts(project)
     for key, item in found.items.items():
         state: TrustItemState = "trusted" if key in in_force else "changed" if key in before else "new"
         now = {name: part_text(data) for name, data in item.parts.items()}
         diff = diff_parts(before.get(key, {}), now) if before and state != "trusted" else ""
-        what = " ".join(item.parts.get(item.file, b"").decode("utf-8", "replace").split())[:MOST_SHOWN]
+        what = " ".join(item.definition.split())[:MOST_SHOWN]
         what = one_line(what) if item.kind == "server" else ""
         if item.kind in ("command", "skill") and (
             lines := [one_line(line) for text in now.values() for line in COMMAND_TEXT.findall(text or "")]
         ):
             what = cut_at_word(f"runs {'; '.join(lines)}", MOST_SHOWN)
         yield {"kind": item.kind, "name": one_line(item.name), "what": what, "state": state, "diff": diff}
-    for key in before.keys() - found.items.keys():
+    for key in (one for one in before if one not in found.items):
         kind, _, name = key.partition(" ")
         yield {
             "kind": kind,

@@ -1,6 +1,6 @@
 """The methods of one agent: turns in order, steering and stopping the running one, answers, reports.
 
-Each public coroutine is the method of that name in `methods`. The agent never waits for its listeners.
+Each `rpc_method` is a method of the server. The agent never waits for its listeners.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import Annotated, Any, cast
 
 from nexus_cli.commands import discover as list_built_in
 from nexus_cli.commands.command import Command
@@ -22,18 +22,31 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import (
-    AgentEvent,
     ApprovalAnswer,
     ApprovalRequest,
     CompactionDone,
     Event,
     Notice,
     Outcome,
-    PersonAnswered,
     PersonAsked,
     TurnEnd,
 )
 from nexus_cli.core.image_check import describe_bad_image
+from nexus_cli.core.json_types.ask_result import AskResult, ErrorObject
+from nexus_cli.core.json_types.context_report import ContextReport
+from nexus_cli.core.json_types.server_results import (
+    Acknowledged,
+    AgentActivity,
+    CommandList,
+    CommandResult,
+    CompactResult,
+    ConversationObject,
+    MessageList,
+    MessageObject,
+    TokenUsage,
+    UnqueuedTexts,
+    WorkerList,
+)
 from nexus_cli.core.run import Run
 from nexus_cli.core.wire import canonical
 from nexus_cli.engine.calls.waiting import WAITING
@@ -43,9 +56,10 @@ from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import is_cut_short, last_exchange
 from nexus_cli.reports.turn_changes import count_newest_turn
 from nexus_cli.reports.workers import recorded_workers
-from nexus_cli.rpc.client_approver import ClientApprover
-from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener, feed_item
+from nexus_cli.rpc.client_approver import ANSWERS, ClientApprover
+from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener
 from nexus_cli.rpc.jsonrpc import BUSY, INVALID_PARAMS, REFUSED, TURN_FAILED, RpcError
+from nexus_cli.rpc.method import number, one_of, rpc_method
 from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.runs.away_report import waiting_runs
 from nexus_cli.runs.live_wait import resume_run, wait_until_over, waiting_run
@@ -56,28 +70,14 @@ from nexus_cli.session.leave_session import end_hooks
 from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.session import Session
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import AskResult, ErrorObject
-    from nexus_cli.core.json_types.context_report import ContextReport
-    from nexus_cli.core.json_types.server_results import (
-        Acknowledged,
-        AgentActivity,
-        CommandList,
-        CommandResult,
-        CompactResult,
-        ConversationObject,
-        MessageList,
-        MessageObject,
-        TokenUsage,
-        UnqueuedTexts,
-        WorkerList,
-    )
+from nexus_cli.session.status import Status
 
 MOST_WAITING = 16
 """Messages and commands of one agent that may wait for their turn."""
 MOST_MESSAGES = 1_000
 """Most messages in one answer."""
+MOST_TURNS = 100
+MOST_OFFSET = 2**53 - 1
 STOP_SECONDS = 5.0
 """Seconds that a turn may take to stop."""
 TAKEN_BACK = "the message was removed by unqueue"
@@ -107,7 +107,7 @@ class AgentDispatcher:
         self.unheard: list[Event] = []
         """Events from before the first turn, when nobody could listen: the first turn begins with them."""
         self._questions: dict[str, FeedItem] = {}
-        """The events of unanswered questions, by the id of the question."""
+        """The events of questions, by the id of the question; those of answered ones stay to the end of the turn."""
         self.approver.publish = session.engine.control.listener = self.publish
         self._works: set[asyncio.Task[Any]] = set()
         self._queued: dict[asyncio.Task[Any], str] = {}
@@ -127,14 +127,26 @@ class AgentDispatcher:
             return "asking"
         if self._works:
             return "running"
-        return "waiting" if self._sleep is not None and not self._sleep.done() else "idle"
+        return "waiting" if self._is_sleeping else "idle"
+
+    @property
+    def _is_sleeping(self) -> bool:
+        return self._sleep is not None and not self._sleep.done()
 
     # -- turns -------------------------------------------------------------------------------------------------
 
+    @rpc_method(BUSY, TURN_FAILED)
     async def send(
         self, content: str, images: Sequence[str] = (), typed: bool = False, pasted: Sequence[str] = ()
     ) -> AskResult:
-        """Run a turn, or go on without content, after those that wait; return its result object or raise `RpcError`."""
+        """Run a turn. With `Accept: text/event-stream` the answer is its events, the last of them the result. A busy
+        agent takes it afterwards; empty content goes on with a turn that was cut short.
+
+        content: The words of the person.
+        images: Images in base64, to go with it.
+        typed: True: a person typed it, and a guide that it calls (`/NAME`, `$NAME`) is added.
+        pasted: The parts of content that were pasted: they call no guide and attach nothing.
+        """
         task = self.begin_turn(content, images, typed=typed, pasted=pasted)
         try:
             result = await asyncio.shield(task)
@@ -166,7 +178,7 @@ class AgentDispatcher:
         parts = tuple(map(_read_image, images))
         files = tuple(AttachedFile(part.name, part.media_type, len(part.data)) for part in parts)
         trigger = Trigger(content, "client", parts, files, pasted=tuple(pasted), expands=typed)
-        task = self._begin(self._turn(trigger, _Numbered(listener) if listener else None, len(self._works)))
+        task = self._begin(self._turn(trigger, EventFeed(listener) if listener else None, len(self._works)))
         self._queued[task] = content
         if listener is not None:  # a task that is cancelled before its first step runs no `finally`
             task.add_done_callback(lambda _: listener.end())
@@ -190,7 +202,7 @@ class AgentDispatcher:
         if len(self._works) + len(self._commands) > MOST_WAITING:
             raise RpcError(BUSY, f"{MOST_WAITING} messages and commands wait for this agent already")
 
-    async def _turn(self, trigger: Trigger, own: _Numbered | None, ahead: int) -> AskResult:
+    async def _turn(self, trigger: Trigger, own: EventFeed | None, ahead: int) -> AskResult:
         try:
             return (await self._run_turn(trigger, own, ahead, asyncio.current_task()))[1]
         except asyncio.CancelledError:
@@ -207,7 +219,7 @@ class AgentDispatcher:
         self.noted(None)
 
     async def _run_turn(
-        self, trigger: Trigger, own: _Numbered | None, ahead: int, task: asyncio.Task[Any] | None = None
+        self, trigger: Trigger, own: EventFeed | None, ahead: int, task: asyncio.Task[Any] | None = None
     ) -> tuple[Outcome, AskResult]:
         while self.unheard:
             self.publish(self.unheard.pop(0), own)
@@ -229,10 +241,8 @@ class AgentDispatcher:
         result: AskResult = to_json_value(self.session.result(ended))
         self.approver.forget()
         self._questions = {key: item for key, item in self._questions.items() if self.approver.is_waiting(key)}
-        self.feed.add("result", result)
-        if own is not None:
-            own.add("result", result)
-        if ended.error and ended.error["kind"] == WAITING and (self._sleep is None or self._sleep.done()):
+        self._add("result", result, own)
+        if ended.error and ended.error["kind"] == WAITING and not self._is_sleeping:
             self._sleep = asyncio.create_task(self._sleep_until_over())
         return ended, result
 
@@ -256,32 +266,30 @@ class AgentDispatcher:
                 listener.put(item)
         return listener
 
-    def publish(self, event: Event, own: _Numbered | None = None) -> None:
+    def publish(self, event: Event, own: EventFeed | None = None) -> None:
         """Send an event to all listeners, and to the caller of the turn."""
-        if (found := event_value(event)) is not None:
-            self._note_question(event, self.feed.add(*found))
-            if own is not None:
-                own.add(*found)
+        if (found := event_value(event)) is None:
+            return
+        kind, value = found
+        item = self._add(kind, value, own)
+        if kind in (ApprovalRequest.kind, PersonAsked.kind):
+            self._questions[value["id"]] = item
+        if kind == ApprovalRequest.kind:
+            self.approver.expect(value["id"])
+        elif kind == ApprovalAnswer.kind:
+            self.approver.forget(value["id"])
 
-    def _note_question(self, event: Event, item: FeedItem) -> None:
-        agent = ""
-        if isinstance(event, AgentEvent):
-            agent, event = event.agent, event.event
-        if isinstance(event, ApprovalRequest):
-            key = event.line_keys(agent)["id"]
-            self.approver.expect(key)
-            self._questions[key] = item
-        elif isinstance(event, PersonAsked):
-            self._questions[event.id] = item
-        elif isinstance(event, PersonAnswered):
-            self._questions.pop(event.id, None)
-        elif isinstance(event, ApprovalAnswer):
-            key = event.line_keys(agent)["id"]
-            self.approver.forget(key)
-            self._questions.pop(key, None)
+    def _add(self, kind: str, value: Mapping[str, Any], own: EventFeed | None) -> FeedItem:
+        if own is not None:
+            own.add(kind, value)
+        return self.feed.add(kind, value)
 
+    @rpc_method(REFUSED)
     async def steer(self, content: str) -> Acknowledged:
-        """Say something to the running turn."""
+        """Say something to the running turn, delivered after its tool calls.
+
+        content: The words of the person.
+        """
         if not content.strip():
             raise RpcError(INVALID_PARAMS, "content has no text")
         if not self._works:
@@ -289,8 +297,12 @@ class AgentDispatcher:
         self.session.steer(content, source="client")
         return {"ok": True}
 
+    @rpc_method()
     async def unqueue(self, content: str = "") -> UnqueuedTexts:
-        """Take back unused messages, all or the newest with this content; the caller of its `send` gets an error."""
+        """Remove messages that no turn has used yet; the `send` of a removed message fails with -32003.
+
+        content: Only the newest message with this text; default: all messages.
+        """
         texts = self.session.take_back(content)
         turns = [task for task, text in self._queued.items() if content in ("", text)]
         for task in turns if not content else turns[-1:] if not texts else ():
@@ -298,21 +310,39 @@ class AgentDispatcher:
             task.cancel()
         return {"texts": texts}
 
+    @rpc_method()
     async def cancel(self) -> Acknowledged:
-        """Stop the running turn; messages that wait come next."""
+        """Stop the running turn. Completed steps are kept."""
         self.session.cancel()
         return {"ok": True}
 
-    async def approve(self, id: str, answer: str, words: str = "") -> Acknowledged:
+    @rpc_method(REFUSED)
+    async def approve(self, id: str, answer: Annotated[str, one_of(*ANSWERS)], words: str = "") -> Acknowledged:
+        """Answer the question of an `approval.ask` event.
+
+        id: The `id` of that event.
+        answer: Allow it, also for the session, or not.
+        words: With `no`: the reason for the model.
+        """
         self.approver.answer(id, answer, words)
         return {"ok": True}
 
+    @rpc_method(REFUSED)
     async def answer(self, id: str, answers: Sequence[str]) -> Acknowledged:
+        """Answer the questions of a `question.ask` event.
+
+        id: The `id` of that event.
+        answers: An answer to each; with fewer the others have none.
+        """
         self.approver.answer_questions(id, answers)
         return {"ok": True}
 
+    @rpc_method(BUSY)
     async def compact(self, instructions: str = "") -> CompactResult:
-        """Summarize older messages, after the turns that run or wait."""
+        """Summarize older messages.
+
+        instructions: What the summary has to keep.
+        """
         self._check_room()
         done: CompactionDone = await asyncio.shield(self._begin(self._compact(instructions)))
         return {"before": done.before, "after": done.after, "why": done.why}
@@ -323,23 +353,30 @@ class AgentDispatcher:
             self.publish(event)
         return next(event for event in reversed(events) if isinstance(event, CompactionDone))
 
+    @rpc_method(BUSY, REFUSED)
     async def run_command(self, name: str, arguments: str = "", asks: bool = False) -> CommandResult:
-        """Run a slash command that a client may give, see `Authority`, to its end or, with `asks`, to its next choice;
-        raise `RpcError` if the agent ends."""
+        """Run a slash command beside the session: one that reads or changes this session alone.
+
+        name: Its name, without the slash.
+        arguments: The rest of the line.
+        asks: True: its last call may be `choose`, and it waits for that method.
+        """
         if self._ending:
             raise RpcError(BUSY, STOPPING)
         context = ServedContext(lambda: self.session, self.publish, self._reopen, asks=asks)
-        command = find_served(name, arguments.strip(), context)
-        waits = command.idle and not command.at_once(arguments.strip())
+        rest = arguments.strip()
+        command = find_served(name, rest, context)
+        waits = command.idle and not command.at_once(rest)
         if waits:
             self._check_room()
-        task = asyncio.create_task(self._invoke(command, context, arguments.strip(), waits))
+        task = asyncio.create_task(self._invoke(command, context, rest, waits))
         self._commands[task] = waits, context
         task.add_done_callback(lambda task: self._commands.pop(task)[1].paused.set())
         return await self._follow_command(task, context)
 
+    @rpc_method()
     async def list_commands(self) -> CommandList:
-        """List the commands of the person, the project and its MCP servers, which a message calls that is `typed`."""
+        """List the commands of the person, the project and its MCP servers: a `typed` message calls one."""
         from nexus_cli.commands.own_guides import message_commands  # noqa: PLC0415  (few clients ask)
 
         options = self.session.state.options
@@ -347,8 +384,13 @@ class AgentDispatcher:
         found = await asyncio.to_thread(message_commands, self.session.folder, list_built_in(), servers)
         return {"commands": [{"name": one.name, "usage": one.usage, "help": one.help} for one in found.values()]}
 
+    @rpc_method(REFUSED)
     async def choose(self, id: str, key: str | None = None) -> CommandResult:
-        """Answer the choice of a command, and run that to its end or its next choice."""
+        """Answer the choice of a command, which then runs on.
+
+        id: The `id` of that call.
+        key: The `key` of the choice; without one nothing is chosen.
+        """
         for task, (waits, context) in list(self._commands.items()):
             if context.choice_id == id:
                 await self._wait_for_turns(waits)
@@ -391,7 +433,8 @@ class AgentDispatcher:
 
     # -- reports -----------------------------------------------------------------------------------------------
 
-    async def get_status(self) -> Mapping[str, Any]:
+    @rpc_method()
+    async def get_status(self) -> Annotated[Mapping[str, Any], Status]:
         """Return the figures of the status line."""
         session, ledger = self.session, self.session.ledger
         now, workers = session.status(), session.workers
@@ -414,30 +457,46 @@ class AgentDispatcher:
         )
         return cast("Mapping[str, Any]", to_json_value(status))
 
+    @rpc_method()
     async def get_tokens(self) -> TokenUsage:
-        """Return the tokens of the window by part."""
+        """Return the tokens of the window."""
         return cast("TokenUsage", dict(self.session.context.get_token_usage()))
 
+    @rpc_method(REFUSED)
     async def get_context(self) -> ContextReport:
-        """Return the content of the next request."""
+        """Return the content of the next request, as `nexus context --json` does."""
         return await asyncio.to_thread(live_report, self.session.state)
 
+    @rpc_method(REFUSED)
     async def list_workers(self) -> WorkerList:
-        """Return the workers of the session, each followed by its own."""
+        """List the workers of the session."""
         if (ledger := self.session.ledger) is None:
             return {"workers": []}
         return {"workers": await asyncio.to_thread(recorded_workers, ledger, self.session.id)}
 
-    async def get_messages(self, offset: int = 0, limit: int = 100) -> MessageList:
-        """Return messages of the whole session, the oldest first, and how many there are."""
+    @rpc_method()
+    async def get_messages(
+        self,
+        offset: Annotated[int, number(0, MOST_OFFSET)] = 0,
+        limit: Annotated[int, number(1, MOST_MESSAGES)] = 100,
+    ) -> MessageList:
+        """Return messages of the session, the oldest first, also those that the window no longer shows.
+
+        offset: Messages to skip.
+        limit: Messages to return; 100 without it.
+        """
         conversation = self.session.context.conversation
         total = conversation.last
         last = min(total, offset + limit)
         found = await asyncio.to_thread(conversation.read, offset + 1, last) if offset < total else ()
         return {"messages": [_message_value(entry) for entry in found], "total": total}
 
-    async def get_conversation(self, turns: int = 10) -> ConversationObject:
-        """Return the newest turns as events, and what is known of the last one."""
+    @rpc_method(REFUSED)
+    async def get_conversation(self, turns: Annotated[int, number(1, MOST_TURNS)] = 10) -> ConversationObject:
+        """Return the newest turns as events, as a client shows them on return.
+
+        turns: Turns to return; 10 without it.
+        """
         return await asyncio.to_thread(self._read_conversation, turns)
 
     def _read_conversation(self, turns: int) -> ConversationObject:
@@ -448,11 +507,14 @@ class AgentDispatcher:
 
     # -- the end -----------------------------------------------------------------------------------------------
 
-    async def finish_step(self, seconds: float) -> None:
-        """Let the running turn finish its step and begin no other; stop it after `seconds`."""
+    def _begin_end(self) -> None:
         self._ending = True
         if self._sleep is not None:
             self._sleep.cancel()
+
+    async def finish_step(self, seconds: float) -> None:
+        """Let the running turn finish its step and begin no other; stop it after `seconds`."""
+        self._begin_end()
         workers = self.session.end_after_step()
         self.approver.end()
         for tasks, limit in (({*self._works, *workers}, seconds), (self._works, STOP_SECONDS)):
@@ -463,9 +525,7 @@ class AgentDispatcher:
 
     async def aclose(self) -> None:
         """Stop the turn and release the session, which stays in the ledger."""
-        self._ending = True
-        if self._sleep is not None:
-            self._sleep.cancel()
+        self._begin_end()
         for command in self._commands:
             command.cancel()
         await asyncio.sleep(0)  # lets a turn that was just requested start, so that it can be stopped
@@ -477,18 +537,6 @@ class AgentDispatcher:
 
 Dispatcher = AgentDispatcher
 """The name that scripts import; the session's `Dispatcher` dispatches tool calls."""
-
-
-class _Numbered:
-    """Numbers the events of one turn for its caller."""
-
-    def __init__(self, listener: Listener) -> None:
-        self.listener = listener
-        self._numbers = EventNumbers()
-
-    def add(self, kind: str, value: Mapping[str, Any]) -> None:
-        """Send the next event."""
-        self.listener.put(feed_item(self._numbers.line(kind, value)))
 
 
 def _complete_text(outcome: Outcome) -> Outcome:

@@ -128,12 +128,12 @@ class Listener:
 
 
 class EventFeed:
-    """The events of one agent."""
+    """The events of one agent, or of one of its turns."""
 
-    def __init__(self) -> None:
+    def __init__(self, *listeners: Listener) -> None:
         self._numbers = EventNumbers(local_now)
         self._kept = BoundedQueue()
-        self._listeners: set[Listener] = set()
+        self._listeners = set(listeners)
 
     @property
     def next(self) -> int:

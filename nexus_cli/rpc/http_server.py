@@ -25,8 +25,6 @@ from nexus_cli.rpc.dispatcher import AgentDispatcher
 from nexus_cli.rpc.event_feed import CUT, Listener
 from nexus_cli.rpc.jsonrpc import (
     INTERNAL_ERROR,
-    CallBatch,
-    InvalidCall,
     RpcCall,
     RpcError,
     error_object,
@@ -212,26 +210,26 @@ class RpcServer:
                 body = await request.read()
         except TimeoutError:
             return problem_response(408, f"the body took longer than {BODY_SECONDS:g} s", {"Connection": "close"})
-        batch = parse_calls(body)
-        call = None if batch.is_list else batch.calls[0]
-        if isinstance(call, RpcCall) and call.method == "send" and not call.is_notification and _wants_events(request):
+        calls, is_list = parse_calls(body)
+        call = calls[0]
+        if not (is_list or call.error or call.is_notification) and call.method == "send" and _wants_events(request):
             return await self._stream_turn(request, call)
-        answers = await asyncio.shield(self._begin(self._answer_all(batch)))
+        answers = await asyncio.shield(self._begin(self._answer_all(calls)))
         if not answers:
             return web.Response(status=204)
-        return json_response(answers if batch.is_list else answers[0])
+        return json_response(answers if is_list else answers[0])
 
-    async def _answer_all(self, batch: CallBatch) -> list[dict[str, Any]]:
+    async def _answer_all(self, calls: list[RpcCall]) -> list[dict[str, Any]]:
         """Run the calls concurrently and return their answers; notifications have none. The turn of a notification is
         not waited for."""
-        tasks = [(call, self._begin(self._answer(call))) for call in batch.calls]
-        waits = [task for call, task in tasks if not (call.is_notification and getattr(call, "method", "") == "send")]
+        tasks = [(call, self._begin(self._answer(call))) for call in calls]
+        waits = [task for call, task in tasks if not (call.is_notification and call.method == "send")]
         return [answer for answer in await asyncio.gather(*waits) if answer is not None]
 
-    async def _answer(self, call: RpcCall | InvalidCall) -> dict[str, Any] | None:
-        if isinstance(call, InvalidCall):
-            return None if call.is_notification else error_object(call.id, call.error)
+    async def _answer(self, call: RpcCall) -> dict[str, Any] | None:
         try:
+            if call.error is not None:
+                raise call.error
             answer = result_object(call.id, await self._methods.call(call.method, call.params))
         except RpcError as error:
             answer = error_object(call.id, error)
@@ -257,15 +255,8 @@ class RpcServer:
         """Run a turn and stream its events as the answer."""
         listener = Listener(drops=True)
         try:
-            self._methods.find_method(call.method, call.params)
-            dispatcher = self._methods.find_agent(str(call.params["agent_id"])).dispatcher
-            dispatcher.begin_turn(
-                str(call.params["content"]),
-                call.params.get("images", ()),
-                listener,
-                typed=bool(call.params.get("typed")),
-                pasted=call.params.get("pasted", ()),
-            )
+            dispatcher, given = self._methods.find_target(call.method, call.params)
+            dispatcher.begin_turn(**given, listener=listener)
         except RpcError as error:
             return json_response(error_object(call.id, error))
         return await self._stream(request, dispatcher, listener)

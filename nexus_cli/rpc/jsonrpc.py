@@ -42,11 +42,6 @@ class RpcError(Exception):
         self.code = code
         self.data = data
 
-    @property
-    def message(self) -> str:
-        """Return the error's line."""
-        return str(self)
-
     @classmethod
     def of(cls, error: NexusError) -> RpcError:
         """Convert an error of ours: the parameters were invalid, or the call was refused."""
@@ -57,40 +52,25 @@ class RpcError(Exception):
 
     def to_json(self) -> dict[str, Any]:
         """Return the error object."""
-        return {"code": self.code, "message": self.message} | ({} if self.data is None else {"data": self.data})
+        return {"code": self.code, "message": str(self)} | ({} if self.data is None else {"data": self.data})
 
 
 @dataclass(frozen=True, slots=True)
 class RpcCall:
     """One request object."""
 
-    method: str
+    method: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
     id: str | int | None = None
     is_notification: bool = False
     """True if it has no id, so that no answer is sent."""
+    error: RpcError | None = None
+    """What is wrong with a part of a body that should be a request object and is not."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallBatch:
-    """The calls of one body; each is a request object, or the error of an invalid one."""
-
-    calls: tuple[RpcCall | InvalidCall, ...]
-    is_list: bool
-    """True if they came as a list, so that the answers are sent as a list."""
-
-
-@dataclass(frozen=True, slots=True)
-class InvalidCall:
-    """A part of a body that should be a request object and is not."""
-
-    error: RpcError
-    id: str | int | None = None
-    is_notification: bool = False
-
-
-def parse_calls(body: bytes) -> CallBatch:
-    """Parse the calls of a body; raise `RpcError` if it is not JSON, an empty list, or too long a list."""
+def parse_calls(body: bytes) -> tuple[list[RpcCall], bool]:
+    """Return the calls of a body, and True if they came as a list, so that the answers are sent as a list. Raise
+    `RpcError` if the body is not JSON, an empty list, or too long a list."""
     try:
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
     except RecursionError:
@@ -98,25 +78,25 @@ def parse_calls(body: bytes) -> CallBatch:
     except ValueError as error:
         raise RpcError(PARSE_ERROR, one_line(str(error))[:200]) from None
     if not isinstance(value, list):
-        return CallBatch((parse_call(value),), False)
+        return [_parse_call(value)], False
     if not value:
         raise RpcError(INVALID_REQUEST, "the batch is empty")
     if len(value) > MOST_CALLS:
         raise RpcError(INVALID_REQUEST, f"the batch has {len(value)} calls, at most {MOST_CALLS} are allowed")
-    return CallBatch(tuple(map(parse_call, value)), True)
+    return [_parse_call(one) for one in value], True
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
-def parse_call(value: Any) -> RpcCall | InvalidCall:
-    """Return a request object, or the reason that `value` is not one."""
+def _parse_call(value: Any) -> RpcCall:
+    """Return a request object, or a call with the reason that `value` is not one."""
     if not isinstance(value, dict):
-        return InvalidCall(RpcError(INVALID_REQUEST, "it is not an object"))
+        return RpcCall(error=RpcError(INVALID_REQUEST, "it is not an object"))
     key = value.get("id")
     if isinstance(key, bool) or not (key is None or isinstance(key, str | int)) or len(str(key)) > LONGEST_ID:
-        return InvalidCall(RpcError(INVALID_REQUEST, "id has to be a short string, a whole number or null"))
+        return RpcCall(error=RpcError(INVALID_REQUEST, "id has to be a short string, a whole number or null"))
     method, params = value.get("method"), value.get("params", {})
     why = ""
     if value.get("jsonrpc") != "2.0":
@@ -126,10 +106,9 @@ def parse_call(value: Any) -> RpcCall | InvalidCall:
     elif not isinstance(params, dict | list):
         why = "params has to be an object"
     if why:
-        return InvalidCall(RpcError(INVALID_REQUEST, why), key)
-    if isinstance(params, list) and params:
-        return InvalidCall(RpcError(INVALID_PARAMS, "parameters are given by name"), key, "id" not in value)
-    return RpcCall(str(method), params or {}, key, "id" not in value)
+        return RpcCall(id=key, error=RpcError(INVALID_REQUEST, why))
+    error = RpcError(INVALID_PARAMS, "parameters are given by name") if isinstance(params, list) and params else None
+    return RpcCall(str(method), {} if error else params or {}, key, "id" not in value, error)
 
 
 def result_object(key: str | int | None, result: Any) -> dict[str, Any]:

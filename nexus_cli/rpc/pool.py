@@ -25,7 +25,7 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import InUseError, NexusError
 from nexus_cli.core.event import Notice, Outcome
 from nexus_cli.core.limits import ASK, Limits, parse_level, require_level
-from nexus_cli.core.request import Provider
+from nexus_cli.core.request import Provider, close_if_closable
 from nexus_cli.engine.requests.spending import BUDGET
 from nexus_cli.ledger import RUN, Ledger, SessionInfo
 from nexus_cli.ledger.sessions import makers_of
@@ -165,9 +165,8 @@ class AgentPool:
         """Destroy all agents, then close the ledger, and the provider if the pool made it."""
         for agent in self.list():
             await self.destroy(agent.agent_id)
-        shut = getattr(self._provider, "aclose", None)
-        if self._provider is not self.shared.provider and shut is not None:
-            await shut()
+        if self._provider is not self.shared.provider:
+            await close_if_closable(self._provider)
         if self._ledger is not None:
             self._ledger.close()
         self._ledger, self._provider = None, self.shared.provider

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from nexus_cli.config.foreign_items import ABOVE, RULES, read_permissions
+from nexus_cli.config.foreign_items import ABOVE
+
+if TYPE_CHECKING:
+    from nexus_cli.config.trust_items import TrustItem
 
 TOOLS: Mapping[str, tuple[str, ...]] = {
     "Read": ("read_file",),
@@ -28,12 +31,14 @@ _RULE = re.compile(r"([\w.*-]+)(?:\((.*)\))?", re.DOTALL)
 _ODD_IN_PATHS = re.compile(r"[\[\]{}\\]|^!")
 
 
-def claude_rules(files: Mapping[str, bytes]) -> Iterator[tuple[Literal["deny", "ask"], str, str]]:
-    """Yield decision, our text and file of the deny and ask rules in a project's files that have a counterpart."""
-    for name in RULES:
-        for decision, written in read_permissions(files.get(ABOVE + name, b"")):
+def claude_rules(items: Iterable[TrustItem]) -> Iterator[tuple[Literal["deny", "ask"], str, str]]:
+    """Yield decision, our text and file of the deny and ask rules of Claude's among `items` that have a counterpart."""
+    for item in items:
+        if item.kind == "rule" and item.file.startswith(ABOVE):
+            decision, _, written = item.definition.removesuffix("\n").partition(" ")
+            kind: Literal["deny", "ask"] = "deny" if decision == "deny" else "ask"
             with suppress(ValueError):  # `reports/foreign_gaps` names it
-                yield from ((decision, text, name) for text in map_claude_rule(decision, written))
+                yield from ((kind, text, item.file.removeprefix(ABOVE)) for text in map_claude_rule(kind, written))
 
 
 def map_claude_rule(decision: str, written: str) -> list[str]:

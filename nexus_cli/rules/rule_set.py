@@ -354,13 +354,13 @@ def read_rules(own: Places, project: Path, tools: Mapping[str, Tool]) -> RuleSet
             collected.check_examples(name[1], examples, f"{own.settings} line {find_line(text, name) or 1}", project)
     path = project / FOLDER / FILE
     found = trust.read_configuration(project, ("rule",))
-    files = trust.trusted_configuration(project, found).files
-    if FILE in files:
+    in_force = trust.trusted_configuration(project, found)
+    if FILE in in_force.files:
         with suppress(NexusError):  # the settings have told it
-            theirs = read_project(files[FILE], str(path)).values
+            theirs = read_project(in_force.files[FILE], str(path)).values
             # Lines are those of the file as it is, of which only a part may be trusted.
             collected.add_file(theirs, found.files[FILE].decode("utf-8-sig", "replace"), str(path), ("deny", "ask"))
-    for wanted, rule, file in claude_rules(files):
+    for wanted, rule, file in claude_rules(in_force.items.values()):
         with suppress(ValueError):  # `nexus trust` has told it
             collected.rules.append(parse_rule(wanted, rule, tools, str(project / file)))
     if source != project:

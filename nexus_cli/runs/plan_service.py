@@ -148,7 +148,7 @@ def fire_now(ledger: Ledger, plan: Plan) -> int:
     if waits := ledger.runs.list_runs([WAITING], 1, plan=plan.key):
         run = waits[0].id
         raise NexusError(
-            "usage", plan.id, f"{run} of it still waits", f"nexus runs resume {run}, or nexus runs cancel {run}"
+            "usage", plan.id, f"{run} is still waiting", f"nexus runs resume {run}, or nexus runs cancel {run}"
         )
     at = format_utc(local_now())
     facts = instruction_facts(plan, ledger.runs.now())

@@ -19,7 +19,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Notice
-from nexus_cli.core.request import Provider
+from nexus_cli.core.request import Provider, close_if_closable
 from nexus_cli.core.run import RUNNING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
@@ -140,10 +140,8 @@ class Runner:
         if self._tasks:
             await asyncio.wait(self._tasks.values())
         self._watch.close()
-        shut = getattr(self._made, "aclose", None)
-        self._made = None
-        if shut is not None:
-            await shut()
+        made, self._made = self._made, None
+        await close_if_closable(made)
 
     # Watching
 

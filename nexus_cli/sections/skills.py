@@ -10,22 +10,29 @@ name another one has is `PLUGIN:NAME`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nexus_cli.config.foreign_items import ABOVE
 from nexus_cli.config.paths import places
 from nexus_cli.config.project_items import project_folders
-from nexus_cli.config.trust import Configuration, read_configuration, trusted_configuration
+from nexus_cli.config.trust import read_configuration, trusted_items
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles, holds_credentials
 from nexus_cli.context.text_file import FileText, decode_head, read_text, read_unasked
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.real_files import open_folder, walk_below
 from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
 from nexus_cli.plugins.installed_plugins import installed_plugins
 from nexus_cli.sections.front_matter import FENCE, FrontMatter, read_front_matter
+
+if TYPE_CHECKING:
+    from nexus_cli.config.trust_items import TrustItem
 
 FILE = "SKILL.md"
 SKILL, COMMAND = "skill", "command"
@@ -39,6 +46,8 @@ HEAD = 64 * 1024
 """Bytes of the file that must contain name and description."""
 MOST = 2500
 """Most guides of one kind in one folder."""
+MOST_NAMES = 5000
+"""Most names that are looked at for commands: a link may lead to all of the disk."""
 MOST_FILES = 100
 """Most other files of a personal skill that are listed."""
 LONGEST_NAME, LONGEST_LINE = 64, 400
@@ -118,35 +127,36 @@ def may_have_skills(cwd: Path) -> bool:
     return there or any(plugin.items(SKILL) for plugin in installed_plugins())
 
 
-def find_skills(cwd: Path) -> tuple[Skill, ...]:
-    """Return the active skills of `cwd` by name, a personal one before a project's. Raises nothing."""
-    return find_guides(cwd, SKILL)[0]
-
-
 def find_guides(cwd: Path, kind: str) -> tuple[tuple[Skill, ...], int]:
     """Return the active guides of a kind by name, and the number of those in the project that are inactive, because
     they are not trusted or have changed since. Raises nothing."""
-    personal = [one for folder in personal_folders(kind) for one in _in(folder, kind)]
+    personal = [
+        _find_guide(name, path, one_line(str(path)), "personal", kind)
+        for folder in personal_folders(kind)
+        for name, path in list_guide_files(folder, kind)
+    ]
     mine, inactive = {one.path for one in personal}, 0
     found = [*personal]
     for folder in reversed(project_folders(cwd)):
         if any(os.path.lexists(folder / name / PLACES[kind]) for name in FOLDERS):
             configuration = read_configuration(folder, (kind,))
-            trusted = trusted_configuration(folder, configuration)
-            there = [*_in_project(folder, trusted, kind)]
-            inactive += sum(1 for _ in _names(configuration, kind)) - len(there)
+            trusted = trusted_items(folder, configuration)
+            listed = _list_items(configuration.items.values(), kind)
+            active = [(name, item) for name, item in listed if item.key in trusted][:MOST]
+            there = [_find_in(name, item, _place(folder, item), "project", kind) for name, item in active]
+            inactive += len(listed) - len(there)
             found += [one for one in there if one.path not in mine]  # the home folder may be a project
     taken = {one.name for one in found if not one.problem}
     for guide in _in_plugins(kind):
         found.append(replace(guide, name=guide.whole_name) if guide.name in taken else guide)
         taken.add(guide.name)
-    listed: list[Skill] = []
+    guides: list[Skill] = []
     names: set[str] = set()
     for guide in sorted(found, key=lambda one: one.name.casefold()):
-        listed.append(replace(guide, shadowed=guide.name in names) if guide.name in names else guide)
+        guides.append(replace(guide, shadowed=guide.name in names) if guide.name in names else guide)
         if not guide.problem:
             names.add(guide.name)
-    return tuple(listed), max(0, inactive)
+    return tuple(guides), max(0, inactive)
 
 
 def explain_uncallable(cwd: Path) -> dict[str, str]:
@@ -155,19 +165,14 @@ def explain_uncallable(cwd: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for folder in project_folders(cwd):
         configuration = read_configuration(folder, beside=PLACES)
-        active = trusted_configuration(folder, configuration).files if configuration.files else {}
-        for kind in PLACES:
-            waiting = [(key, name) for key, name in _names(configuration, kind) if key not in active]
-            found |= {_name(name): f"{_place(folder, key)} is not trusted: nexus trust" for key, name in waiting}
+        active = trusted_items(folder, configuration)
+        listed = [one for kind in PLACES for one in _list_items(configuration.items.values(), kind)]
+        waiting = [(name, _place(folder, item)) for name, item in listed if item.key not in active]
+        found |= {_name(name): f"{place} is not trusted: nexus trust" for name, place in waiting}
     for one in (one for kind in PLACES for one in find_guides(cwd, kind)[0] if not one.is_callable):
         if not one.shadowed:
             found[one.name] = f"{one.path} {one.problem or 'is for the model alone (user-invocable)'}"
     return found
-
-
-def count_untrusted(cwd: Path) -> int:
-    """Count the skills that are inactive because they are not trusted or have changed since."""
-    return find_guides(cwd, SKILL)[1]
 
 
 def read_guide(skill: Skill) -> str:
@@ -211,13 +216,16 @@ def read_file_of(skill: Skill, name: str) -> str:
     return found.text
 
 
-def _in(folder: Path, kind: str) -> Iterator[Skill]:
-    """Yield the personal ones of a folder."""
-    for name, path in _skill_files(folder) if kind == SKILL else _command_files(folder):
-        yield _find_guide(name, path, one_line(str(path)), "personal", kind)
-
-
-def _skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
+def list_guide_files(folder: Path, kind: str) -> Iterator[tuple[str, Path]]:
+    """Yield name and file of the guides of a kind in a folder, without hidden ones. A skill has the name of its folder,
+    a command that of its path."""
+    if kind == COMMAND:
+        with suppress(OSError), open_folder(os.path.realpath(folder)) as opened:
+            entries = islice(walk_below(opened), MOST_NAMES)
+            paths = sorted(path for path, entry in entries if path.endswith(".md") and not entry.is_dir())
+            shown = [path for path in paths if not any(part.startswith(".") for part in path.split("/"))]
+            yield from ((_command_name(path), folder / path) for path in shown[:MOST])
+        return
     try:
         names = sorted(os.listdir(folder))
     except OSError:
@@ -230,72 +238,43 @@ def _skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
             yield name, place / FILE
 
 
-def _command_files(folder: Path) -> Iterator[tuple[str, Path]]:
-    count = 0
-    for where, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            if name.endswith(".md") and not name.startswith(".") and count < MOST:
-                count += 1
-                path = Path(where, name)
-                yield _command_name(str(path.relative_to(folder))), path
-
-
 def _command_name(path: str) -> str:
     return path.removesuffix(".md").replace("/", ":")
 
 
-def _names(found: Configuration, kind: str) -> Iterator[tuple[str, str]]:
-    """Yield the key of each guide's file, and its name, in the order of precedence."""
+def _list_items(items: Iterable[TrustItem], kind: str) -> list[tuple[str, TrustItem]]:
+    """Return the guides among the items of a project, with their names, in the order of precedence."""
+    listed = []
     for place in FOLDERS:
         prefix = f"{PLACES[kind]}/" if place == FOLDER else f"{ABOVE}{place}/{PLACES[kind]}/"
-        for key in found.files:
-            if not key.startswith(prefix):
-                continue
-            inner = key.removeprefix(prefix)
-            folder, _, file = inner.partition("/")
-            if kind == SKILL and file == FILE and not folder.startswith("."):
-                yield key, folder
-            elif kind == COMMAND and inner.endswith(".md"):
-                yield key, _command_name(inner)
+        for item in items:
+            name = item.file.removeprefix(prefix)
+            if item.kind == kind and name != item.file and not (kind == SKILL and name.startswith(".")):
+                listed.append((name.partition("/")[0] if kind == SKILL else _command_name(name), item))
+    return listed
 
 
-def _in_project(root: Path, trusted: Configuration, kind: str) -> Iterator[Skill]:
-    """Yield the trusted ones from the bytes that were judged: nothing is read again."""
-    others = _other_files(trusted) if kind == SKILL else {}
-    for key, name in [*_names(trusted, kind)][:MOST]:
-        made = _find_guide(name, trusted.files[key], _place(root, key), "project", kind)
-        files = others.get(key.removesuffix(FILE))
-        yield replace(made, files=files) if files else made
+def _find_in(name: str, item: TrustItem, where: str, origin: str, kind: str) -> Skill:
+    """Return the guide of an item from the bytes that were judged: nothing is read again."""
+    above = f"{item.file.rpartition('/')[0]}/"
+    others = {part.removeprefix(above): data for part, data in item.parts.items() if part not in ("", item.file)}
+    found = _find_guide(name, item.parts[item.file], where, origin, kind)
+    return replace(found, files=others) if others and kind == SKILL else found
 
 
-def _place(root: Path, key: str) -> str:
-    """Return the path of a project's file by its key, in a form that can be shown."""
-    return one_line(str(root / key.removeprefix(ABOVE) if key.startswith(ABOVE) else root / FOLDER / key))
+def _place(root: Path, item: TrustItem) -> str:
+    """Return the path of a project's guide, in a form that can be shown."""
+    file = item.file
+    return one_line(str(root / file.removeprefix(ABOVE) if file.startswith(ABOVE) else root / FOLDER / file))
 
 
 def _in_plugins(kind: str) -> Iterator[Skill]:
     """Yield the accepted ones of the installed plugins, from the bytes that were compared with the record."""
     for plugin in installed_plugins():
         for item, state in plugin.items(kind):
-            if state != "active" or plugin.folder is None:
-                continue
-            path, _ = plugin.folder.guides[item.key]
-            above = f"{path.rpartition('/')[0]}/"
-            made = _make_guide(item.name, item.parts[path], one_line(str(plugin.root / path)), "plugin", kind)
-            files = {name.removeprefix(above): data for name, data in item.parts.items() if name not in ("", path)}
-            yield replace(made, files=files, plugin=plugin.name, plugin_root=str(plugin.root))
-
-
-def _other_files(trusted: Configuration) -> dict[str, dict[str, bytes]]:
-    """Return the files of all skills but their guides, by the skill's folder and their path in it."""
-    found: dict[str, dict[str, bytes]] = {}
-    for key, data in trusted.files.items():
-        before, mark, after = key.partition("skills/")
-        name, _, inner = after.partition("/")
-        if mark and inner and inner != FILE:
-            found.setdefault(f"{before}{mark}{name}/", {})[inner] = data
-    return found
+            if state == "active":
+                found = _find_in(item.name, item, one_line(str(plugin.root / item.file)), "plugin", kind)
+                yield replace(found, plugin=plugin.name, plugin_root=str(plugin.root))
 
 
 def _find_guide(name: str, source: Path | bytes, where: str, origin: str, kind: str) -> Skill:

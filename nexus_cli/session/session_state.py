@@ -19,7 +19,7 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import ASK, Limits
-from nexus_cli.core.request import ModelInfo, Provider
+from nexus_cli.core.request import ModelInfo, Provider, close_if_closable
 from nexus_cli.core.services import Log, ServerTools
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.engine.calls.dispatch import Dispatcher
@@ -105,9 +105,8 @@ class SessionState:
         await self.dispatcher.call_changes.aclose()
         if self.ledger is None or self.record is None:
             return
-        shut = getattr(self.engine.provider, "aclose", None)
-        if shut is not None and not self.shares:
-            await shut()
+        if not self.shares:
+            await close_if_closable(self.engine.provider)
         self.record.close()  # first: what it still writes back keeps the session from being released as empty
         with suppress(NexusError):  # deleted or not writable: there is nothing left to release
             self.ledger.release(self.session_id)

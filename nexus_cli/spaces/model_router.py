@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.price import price_usage
-from nexus_cli.core.request import Provider, Request, TextDelta
+from nexus_cli.core.request import Provider, Request, TextDelta, close_if_closable
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.available_models import resolve_alias
 from nexus_cli.provider.model_table import check_model, model_info
@@ -49,9 +49,8 @@ async def choose_by_model(
                 if isinstance(delta, TextDelta):
                     pieces.append(delta.text)
     finally:
-        close = getattr(asked, "aclose", None)
-        if provider is None and close is not None:
-            await close()
+        if provider is None:
+            await close_if_closable(asked)
     said = "".join(pieces)
     return {agent for agent in topics if re.search(rf"(?<!\w){re.escape(agent)}(?!\w)", said, re.IGNORECASE)}
 

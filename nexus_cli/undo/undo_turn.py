@@ -42,7 +42,14 @@ from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step, place_of
 from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back
 from nexus_cli.undo.restore import KeptPath, Restorer, RestoreResult
 from nexus_cli.undo.restore_references import bring_objects, read_present
-from nexus_cli.undo.undone_steps import has_effect, leave_worktrees, newest_turn, newest_undo, steps_in_force
+from nexus_cli.undo.undone_steps import (
+    group_by_turn,
+    has_effect,
+    leave_worktrees,
+    newest_turn,
+    newest_undo,
+    steps_in_force,
+)
 
 _SECONDS = 10.0
 """Seconds to wait for another undo of the same session."""
@@ -94,6 +101,12 @@ def changed_by(request: UndoRequest) -> tuple[int | None, list[Step]]:
     own = [step for step in every if not step.undoes]
     turn = request.turn or newest_turn(_of_paths(own, request))
     return turn, [step for step in _of_paths(own, request) if step.turn == turn]
+
+
+def is_undone(request: UndoRequest, turn: int) -> bool:
+    """Return True if nothing of a turn's changes is in force any more."""
+    every = leave_worktrees(read_steps(request.data, request.session), request.data)
+    return not has_effect(group_by_turn(_of_paths(every, request)).get(turn, ()))
 
 
 def _read_settled(request: UndoRequest) -> list[Step]:

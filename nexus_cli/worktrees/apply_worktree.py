@@ -153,7 +153,7 @@ def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
     links = {}
     with compare_states(record) as store:
         tree = save_state(record)
-        changes = _list_changes(record, store, tree)
+        changes = list_changes(record, store, tree)
         with store.open_blobs() as blobs:
             for one in changes:
                 if one.new_mode == LINK:
@@ -164,7 +164,7 @@ def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
     return UnappliedChanges(tree, sorted(paths), links)
 
 
-def _list_changes(record: WorktreeRecord, store: SnapshotStore, tree: str) -> list[TreeChange]:
+def list_changes(record: WorktreeRecord, store: SnapshotStore, tree: str) -> list[TreeChange]:
     """Return the changes since the last apply; if there are none, the applied ones that the project took back."""
     if tree != record.applied:
         return store.changes(record.applied, tree)
@@ -208,7 +208,7 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
         hint = f"nexus worktree remove {record.name} --force forgets it"
         raise _refusal(record, "its folder is empty: every file of the project would be deleted", hint)
     _remove_draft(record)
-    changes = _list_changes(record, store, tree)
+    changes = list_changes(record, store, tree)
     result = ApplyResult(nothing_new=tree == record.applied and not changes)
     if result.nothing_new:
         return result

@@ -85,7 +85,7 @@ def test_its_session_is_never_the_newest_of_the_folder(nexus: Run, facts: None, 
     value = json.loads(nexus("memory", "consolidate", "--json").stdout)
     done = nexus("ask", "-c", "go on")
     assert done.returncode == 2 and b"nothing to continue" in done.stderr
-    assert b"this folder has none yet" in nexus("context", "--step", "1").stderr
+    assert b"this folder has no saved session" in nexus("context", "--step", "1").stderr
     assert json.loads(nexus("sessions", "list", "--json").stdout)["sessions"] == []
     everywhere = nexus("sessions", "list", "--all")
     assert value["session"].encode() in everywhere.stdout and b"(sleep_consolidate)" in everywhere.stdout

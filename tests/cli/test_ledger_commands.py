@@ -77,7 +77,7 @@ def test_joined_ranges_are_the_original(nexus: Run, session: str, cut: int) -> N
         (["drops", "show", "d9"], b"no drop d9"),
         (["drops", "show", "d1", "--range", "5"], b"--range"),
         (["drops", "show", "d1", "--range", "a:b"], b"--range"),
-        (["drops", "show", "d1", "--range", "20:10"], b"nothing is there"),
+        (["drops", "show", "d1", "--range", "20:10"], b"the range has no characters"),
         (["context", "--recipe", "nope"], b"recipe nope"),
         (["context", "--recipe", "ask", "--step", "1"], b"--recipe ask"),
         (["drops", "--session", "nope"], b"nope"),

@@ -134,7 +134,7 @@ BAD = [
     (["create", "a\x1b[2Jb"], "printable"),
     (["create", "x" * 65], "64"),
     (["create", "a space", "--member", "a@b"], "printable"),
-    (["create", "A"], "one of this name"),
+    (["create", "A"], "already exists"),
     (["create", "B", "--allow", "edit"], "applies only to agents"),
     (["create", "B", "--agent", "Ana", "--allow", "more"], "ask, edit, auto or all"),
     (["create", "B", "--agent", "Ana", "--max-cost", "-1"], "above 0"),

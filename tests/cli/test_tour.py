@@ -45,16 +45,8 @@ import sys
 from nexus_cli.core.message import ToolResult
 from nexus_cli.tools.builtin import edit_file
 async def run(arguments, context):
-    return ToolResult("done")
+    return ToolResult("if cents >= FREE_FROM:")
 edit_file.run = run
-"""
-LOSES = """
-from nexus_cli.cli.tour.scripted_model import ScriptedModel
-replied = ScriptedModel._reply
-def replied_emptily(self, request):
-    text, calls = replied(self, request)
-    return "" if text.startswith("1. Goal") else text, calls
-ScriptedModel._reply = replied_emptily
 """
 HURRIED = """
 from nexus_cli.cli.tour import tour_session
@@ -149,15 +141,14 @@ def test_in_a_pipe_every_chapter_shows_what_it_promises(two: tuple[Seen, Seen]) 
         "model is scripted",
         r"bash python3 -m unittest .{0,40}exit 1",
         r"Allow edit_file shop/shipping\.py\? allowed, nobody is asked here",
-        r"-? {5}if cents > FREE_FROM: .{0,9}\+ {5}if cents >= FREE_FROM:".replace(" {5}", " "),
-        r"all 3 tests pass\. .*they pass\.",
+        r"- if cents > FREE_FROM: .{0,9}\+ if cents >= FREE_FROM:",
+        r"✓ bash python3 -m unittest .*OK .*both tests pass\.",
+        r"2\. What the model sees .*▌ /context .*next request 9\d% cached",
         r"left out as d1: .*too long",
-        r"recalled d1, \d+ tokens .*ERROR order 8206",
-        r"left out as d2: .*summarized.* [\d,]+ tokens became [\d,]+\. .*\(\"d2\"\).*"
-        r"One test fails\. Find out why and fix it\. .*1\. Goal: .*shop/shipping\.py",
-        r"The last order in it: .*order 8420",
+        r"recalled d1, \d+ tokens .*order 8206",
+        r"left out as d2: .*summarized.* compacted: .*The last order in it is 8420",
+        r"This stands for the older messages now: .*\(\"d2\"\).*One test fails\. Find out why .*1\. Goal: ",
         r"Record of the work.*files are below .*python3 -m unittest -> exit 0",
-        r"2\. What the model sees .*▌ /context .*\d\d% of the newest request began exactly as the one before it",
         r"5\. Your turn .*nexus login PROVIDER.* Type next, .* nexus and then",
     ):
         assert re.search(evidence, seen.flat), f"{evidence!r} is not in it:\n{seen.out}"
@@ -169,7 +160,7 @@ def test_there_are_five_scenes_and_the_last_words_are_what_to_type_next(two: tup
 
 
 def test_a_compaction_makes_the_window_smaller(two: tuple[Seen, Seen]) -> None:
-    figures = re.search(r"([\d,]+) tokens became ([\d,]+)\. Kept word for word", two[0].flat)
+    figures = re.search(r"compacted: ([\d,]+) -> ([\d,]+) tokens", two[0].flat)
     assert figures is not None
     before, after = (int(figure.replace(",", "")) for figure in figures.groups())
     assert after < before / 2
@@ -182,7 +173,7 @@ def test_a_pipe_gets_plain_text(two: tuple[Seen, Seen]) -> None:
 
 def test_it_needs_no_network_and_no_model_library(two: tuple[Seen, Seen]) -> None:
     told = two[0].err.strip().splitlines()[-1]
-    assert told == "litellm: False reached: ['127.0.0.1']", two[0].err
+    assert told == "litellm: False reached: []", two[0].err
 
 
 def test_the_persons_own_folders_are_not_touched(two: tuple[Seen, Seen]) -> None:
@@ -211,20 +202,11 @@ def test_a_narrow_pipe_is_kept_to(two: tuple[Seen, Seen]) -> None:
 
 
 @pytest.mark.matrix
-def test_an_edit_that_changes_nothing_is_noticed(tmp_path: Path) -> None:
+def test_a_test_that_still_fails_is_not_said_to_pass(tmp_path: Path) -> None:
     seen = ended(*begun(tmp_path, bug=BROKEN))
-    assert seen.status == 1
-    assert "The tests still fail after the edit." in seen.flat and "they pass" not in seen.flat
-    assert seen.err.startswith("nexus: the tour has stopped: the tests still fail after the edit.")
+    assert seen.status == 1 and "the tour has stopped" in seen.err
+    assert "I stop here" in seen.flat and "tests pass" not in seen.flat
     assert list(seen.tmp.iterdir()) == []
-
-
-@pytest.mark.matrix
-def test_a_scene_that_does_not_come_off_ends_it_with_the_reason(tmp_path: Path) -> None:
-    seen = ended(*begun(tmp_path, bug=LOSES))
-    assert seen.status == 1, seen.out
-    assert seen.err.startswith("nexus: the tour has stopped: the window was not compacted: ")
-    assert len(seen.err.splitlines()) == 1 and list(seen.tmp.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
@@ -253,8 +235,10 @@ def test_in_a_terminal_enter_goes_on_everywhere(tmp_path: Path) -> None:
         shown += child.before
         child.finish()
         assert child.exitstatus == 0 and asked == 3
-        assert "they pass" in shown and "Record of the work" in shown and "Your turn" in shown
-        assert re.search(r"> One test fails.*\r\n.*scripted.*\r\n.*Enter to send", shown), "the prompt of a session"
+        assert "tests pass" in shown and "Record of the work" in shown and "Your turn" in shown
+        assert re.search(r"One test fails.*\r\n\r\n.*scripted.*\r\n.*Enter to send", shown), (
+            "the status line of a session"
+        )
         assert list(tmp.iterdir()) == []
 
 
@@ -270,7 +254,7 @@ def test_a_no_is_respected_and_the_way_goes_on(tmp_path: Path) -> None:
         child.sendline("n leave it")
         child.expect(ON)
         told = child.before
-        assert re.search("You (said no|declined)", told) and "\x1b[" not in told
+        assert "Declined: leave it" in told and "I stop here" in told and "\x1b[" not in told
         child.sendline("q")
         assert "deleted" in child.finish()
         assert child.exitstatus == 0 and list(tmp.iterdir()) == []
@@ -286,7 +270,7 @@ def test_who_allows_nothing_sees_the_rest_all_the_same(tmp_path: Path) -> None:
         shown = " ".join((shown + child.before).split())
         child.finish()
         assert child.exitstatus == 0, shown[-600:]
-        assert "The person declined a command or an edit" in shown and "Record of the work" in shown
+        assert "I stop here" in shown and "declined by the person" in shown and "Record of the work" in shown
         assert "AssertionError" not in shown
         assert list(tmp.iterdir()) == []
 

@@ -321,7 +321,7 @@ def test_what_was_not_shown_is_neither_applied_nor_discarded(context: FakeContex
         async for _ in session.run("root"):
             pass
         context.pick = answer
-        with pytest.raises(NexusError, match="since it was shown"):
+        with pytest.raises(NexusError, match="since"):
             await typed(context, "review w1")
         (record,) = list_worktrees(project)
         assert (record.folder / "later").exists() and (project / "app.py").read_text() == before

@@ -85,6 +85,17 @@ def test_the_changes_of_a_turn_are_shown(context: FakeContext, work: World) -> N
     assert context.run("diff").shown[-1][1]["source"] in ("git", "session")
 
 
+def test_the_changes_of_an_undone_turn_are_said_to_be_undone(context: FakeContext, work: World) -> None:
+    context.run("diff 1")
+    assert "Turn 1 was undone." not in context.said
+    context.run("undo")
+    assert "+new" in context.run("diff 1").shown[-1][1]["text"] and context.said[-1] == "Turn 1 was undone."
+    context.run("redo")
+    del context.said[:]
+    context.run("diff 1")
+    assert context.said == []
+
+
 @pytest.mark.matrix
 def test_what_is_kept_and_left_to_the_person_is_named(context: FakeContext, work: World) -> None:
     work.write("a", "mine\n")

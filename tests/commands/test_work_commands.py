@@ -213,7 +213,8 @@ def test_review_gives_the_model_the_uncommitted_change_or_a_range(context: FakeC
     text = context.started[-1]
     assert '"git diff HEAD~1..HEAD"' in text and "+one = 2" in text and "new.py" not in text
     assert "\nonly the names\n" in text
-    for wrong, why in (("nosuch", "git does not know `nosuch`"), ("--output=x", "a dash"), ("HEAD..HEAD", "nothing")):
+    wrongs = (("nosuch", "git does not know `nosuch`"), ("--output=x", "no option"), ("HEAD..HEAD", "nothing"))
+    for wrong, why in wrongs:
         with pytest.raises(NexusError, match=why):
             context.run(f"review {wrong}")
     assert sorted(path.name for path in tmp_path.iterdir() if path.suffix) == ["a.py", "new.py"]

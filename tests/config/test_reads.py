@@ -10,7 +10,7 @@ import pytest
 
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.project_items import describe_waiting
-from nexus_cli.config.trust import read_configuration, trust, trusted_keys
+from nexus_cli.config.trust import read_configuration, trust, trusted_items
 from nexus_cli.context.text_file import read_text
 from nexus_cli.core import version_memo
 from nexus_cli.core.real_files import read_real
@@ -111,4 +111,4 @@ def test_a_file_changed_just_now_is_read_again(project: Path) -> None:
     path.write_text("Other.")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     found = read_configuration(project, KINDS)
-    assert set(found.items) - trusted_keys(project, found) == {"skill .claude/skills/skill-1"}
+    assert found.items.keys() - trusted_items(project, found).keys() == {"skill .claude/skills/skill-1"}

@@ -20,7 +20,7 @@ from nexus_cli.config.trust import (
     trust,
     trust_state,
     trusted_configuration,
-    trusted_keys,
+    trusted_items,
     trusted_texts,
 )
 from nexus_cli.config.trust_files import MOST_BYTES, MOST_FILES
@@ -58,7 +58,7 @@ def test_trust_is_kept_in_a_private_file_and_can_be_taken_back(project: Path) ->
 
 def test_a_record_that_another_process_keeps_is_a_plain_error(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trust(project)
-    monkeypatch.setattr("nexus_cli.config.trust.WAIT", 0.02)
+    monkeypatch.setattr("nexus_cli.config.record_file.WAIT", 0.02)
     with open(places().data / "trust.lock", "rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(NexusError, match="another process") as told:
@@ -117,7 +117,7 @@ def full(project: Path) -> Path:
 def pending(project: Path) -> set[str]:
     """Return the keys of the items that are not in effect."""
     found = read_configuration(project)
-    return set(found.items) - trusted_keys(project, found)
+    return found.items.keys() - trusted_items(project, found).keys()
 
 
 @pytest.mark.matrix
@@ -358,7 +358,7 @@ def foreign(tmp_path: Path) -> Path:
 def read_beside_too(project: Path) -> tuple[set[str], set[str]]:
     """Return the keys of all items, and of those that are not in effect."""
     found = read_configuration(project, KINDS)
-    return set(found.items), set(found.items) - trusted_keys(project, found)
+    return set(found.items), found.items.keys() - trusted_items(project, found).keys()
 
 
 @pytest.mark.parametrize("key", CHANGES)
@@ -385,6 +385,7 @@ def test_an_item_beside_that_cannot_be_read_is_left_out_alone(foreign: Path, tmp
     assert not found.problem and [str(line).partition(" ")[0] for line in found.left_out] == [
         ".agents/skills/review/pipe",
         ".claude/skills/away",
+        ".mcp.json",
     ]
     assert "skill .claude/skills/deploy" in found.items and "skill .agents/skills/review" not in found.items
     assert "server .mcp.json: one" not in found.items
@@ -403,8 +404,7 @@ def test_hooks_and_servers_of_the_settings_are_items_of_their_own(project: Path)
     assert pending(project) == set() and trust_state(project) == "trusted"
     (project / "check.sh").write_text("exit 1")
     assert pending(project) == {"hook Stop ./check.sh"}
-    kept = trusted_configuration(project).files["config.toml"].decode()
-    assert "check.sh" not in kept and "true" in kept and "serve" in kept and "allow" in kept
+    assert set(trusted_configuration(project).items) == keys - {"hook Stop ./check.sh"}
 
 
 def test_what_waits_for_trust_is_counted_in_one_line(foreign: Path) -> None:

@@ -28,7 +28,7 @@ from nexus_cli.config.trust import trust_state, trusted_configuration
 from nexus_cli.context.loader import ContextLoader
 from nexus_cli.core.limits import MODES, Limits
 from nexus_cli.sections.identity_files import IDENTITY, read_identity_files
-from nexus_cli.sections.skills import find_skills
+from nexus_cli.sections.skills import SKILL, find_guides
 from nexus_cli.session.capability_snapshot import status
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -238,7 +238,7 @@ def test_no_file_of_an_untrusted_project_counts(hostile: Path, own: LoadedSettin
     folder = hostile / where
     assert trust_state(hostile) == "untrusted" and trusted_configuration(hostile).files == {}
     assert without_notices(loaded_in(hostile)) == without_notices(own)
-    assert project_recipes(folder) is None and find_skills(folder) == ()
+    assert project_recipes(folder) is None and find_guides(folder, SKILL)[0] == ()
     assert not any(one.text for one in read_identity_files(IDENTITY, folder))
     assert status(folder, own.settings, {}, [])["servers"] == []
     loaded = ContextLoader(folder).load()

@@ -23,19 +23,19 @@ def test_claude_s_layout_brings_its_items_and_names_what_is_not_read(tmp_path: P
     kinds = [key.partition(" ")[0] for key in plugin.items]
     assert kinds == ["command", "command", "hook", "server", "skill"], list(plugin.items)
     assert plugin.left_out == ("agents: not supported",)
-    assert describe_item(plugin.items["command list"], plugin) == "sh ${CLAUDE_PLUGIN_ROOT}/scripts/list.sh"
-    assert '"python3"' in describe_item(plugin.items["server notes"], plugin)
+    assert describe_item(plugin.items["command list"]) == "sh ${CLAUDE_PLUGIN_ROOT}/scripts/list.sh"
+    assert '"python3"' in describe_item(plugin.items["server notes"])
 
 
 def test_no_command_hides_behind_long_arguments(tmp_path: Path) -> None:
     hidden = {"command": "evil", "args": ["x" * 2000]}
     plugin = read_plugin(make_hookify(tmp_path, notes=hidden))
-    assert '"evil"' in describe_item(plugin.items["server notes"], plugin)
+    assert '"evil"' in describe_item(plugin.items["server notes"])
     hooks = {"Stop": [{"hooks": [{"type": "command", "command": "true " + " " * 2000 + "; evil"}]}]}
     write_files(plugin.root, {"hooks/hooks.json": json.dumps({"hooks": hooks})})
     plugin = read_plugin(plugin.root)
     (hook,) = (one for one in plugin.items.values() if one.kind == "hook")
-    assert "; evil" in describe_item(hook, plugin)
+    assert "; evil" in describe_item(hook)
 
 
 def test_codex_s_layout_and_paths_of_the_manifest_are_read(tmp_path: Path) -> None:

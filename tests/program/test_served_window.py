@@ -180,5 +180,5 @@ def test_no_answer_of_a_server_is_kept_without_saving(seen: Seen) -> None:
 def test_a_model_without_tools_is_asked_without_them(seen: Seen) -> None:
     shown = seen["takes_no_tools"]
     assert clean(shown["done"]) and shown["done"].stdout == b"one\n"
-    assert "takes no tools" in shown["done"].stderr.decode() and shown["shown"]["tools"] is False
+    assert "does not support tools" in shown["done"].stderr.decode() and shown["shown"]["tools"] is False
     assert [bool(body.get("tools")) for body in shown["sent"]] == [False, True], shown["later"]

@@ -40,6 +40,8 @@ REPORTS = (
     (re.compile(r"(?<=/worktrees/project-)[0-9a-f]{10}(?=/)"), "DIGEST"),
     # Digests of texts in which the path of the project stands.
     (re.compile(r"\b[0-9a-f]{64}\b"), "SHA256"),
+    # The middle of a long output: as many lines of numbers would hold no more.
+    (re.compile(r"^( *\d[\d ]*\n)(?: *\d[\d ]*\n){8,}( *\d[\d ]*)$", re.MULTILINE), r"\1[lines of numbers]\n\2"),
 )
 """The same for what commands print for people and programs."""
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.config.unsupported import find_unsupported
-from nexus_cli.reports import skill_check
 from nexus_cli.reports.foreign_gaps import list_gaps
+from nexus_cli.sections import skills
 
 
 def test_odd_files_are_named_and_never_raise(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_commands_that_lead_to_all_of_the_disk_are_looked_at_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Folders that come and go meanwhile, as in `/proc`, count as empty."""
-    monkeypatch.setattr(skill_check, "MOST", 300)
+    monkeypatch.setattr(skills, "MOST_NAMES", 300)
     (tmp_path / "project/.claude").mkdir(parents=True)
     commands = tmp_path / "project/.claude/commands"
     commands.symlink_to("/proc")

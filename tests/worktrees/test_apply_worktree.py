@@ -566,6 +566,17 @@ def test_what_was_taken_back_after_an_apply_can_be_applied_again(project: Path) 
     assert apply_worktree(record).nothing_new
 
 
+def test_a_worktree_whose_changes_the_project_took_back_is_not_removed(project: Path) -> None:
+    _, record = applied(project, edit(2, "theirs"))
+    git(project, "checkout", "-q", "app.py")
+    with pytest.raises(NexusError, match=r"no longer has its changes \(app\.py\)") as caught:
+        remove_worktree(record)
+    assert f"nexus worktree apply {record.name} brings its changes over" in caught.value.hint
+    apply_worktree(record)
+    remove_worktree(record)
+    assert not record.folder.exists()
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 def test_a_replaced_file_keeps_its_owner_and_attributes(project: Path) -> None:
     os.chown(project / "app.py", 12_345, 54_321)

@@ -29,6 +29,7 @@ from nexus_cli.core.event import Outcome, StepEnd, Text, Thinking, ToolQueue, Tu
 from nexus_cli.core.json_types.ask_result import ErrorObject, MapLine
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.progress import report_share
+from nexus_cli.core.request import close_if_closable
 from nexus_cli.core.usage import round_dollars
 from nexus_cli.core.wire import json_text
 from nexus_cli.engine.requests.model_call import ends_unfinished
@@ -270,8 +271,7 @@ class _Map:
                 self._problem = self._problem or problem
         finally:
             self._interrupt.uninstall()
-            if shut := getattr(self._provider, "aclose", None):
-                await shut()
+            await close_if_closable(self._provider)
             if self._ledger is not None:
                 self._ledger.close()
         if isinstance(self._problem, NexusError):

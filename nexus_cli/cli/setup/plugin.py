@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.cli.print_report import print_for_consent, print_json
 from nexus_cli.commands.plugin import Name
 from nexus_cli.commands.verb import Authority, Option, Source, Verb
 from nexus_cli.config.trust_items import TrustItem
@@ -19,8 +20,6 @@ from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
 from nexus_cli.plugins.plugin_source import open_source, parse_source
 from nexus_cli.plugins.store_plugin import store_plugin
 from nexus_cli.reports.plugins import compare_files, installed_object, plugin_object, plugins_text
-from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.print.stream import QuietStream, Stream
 
 All = Annotated[bool, Option(None, "Accept every item without a question.", "--all")]
 Yes = Annotated[list[str] | None, Option("ITEM", "Accept items whose kind and name start with ITEM; repeatable.")]
@@ -108,12 +107,9 @@ def _accept(
 
 def _compare(item: TrustItem, before: InstalledPlugin | None) -> ItemState:
     """Return the state of an item of a source against what was accepted of it."""
-    if before is None:
-        return "new"
-    known = before.accepted.get(item.key)
-    if known is not None:
-        return "active" if known == item.sha256 else "changed"
-    return "off" if before.folder and item.key in before.folder.items else "new"
+    state = before.state(item) if before else "off"
+    is_known = before and before.folder and item.key in before.folder.items
+    return "new" if state == "off" and not is_known else state
 
 
 def _choose(
@@ -128,11 +124,8 @@ def _choose(
 ) -> list[str]:
     """Show the plugin, and return the keys of the items in `asking` that the person accepts."""
     value = {"version": 1, "plugins": [plugin_object(plugin, place.shown, states)], "diff": diff}
-    stream = QuietStream(Stream(2))
-    if not source.is_json:
-        print_text(plugins_text(value, text_width()))
-    elif source.confirm and not (accept_all or yes):  # stdout gets only the object
-        stream.write(sanitize(plugins_text(value, stream.width)) + "\n")
+    if not source.is_json or (source.confirm and not (accept_all or yes)):
+        print_for_consent(partial(plugins_text, value), is_json=source.is_json)
     if accept_all:
         return list(asking)
     if yes:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.cli.print_report import print_for_consent, print_json, print_text, text_width
 from nexus_cli.commands.trust import read_trust
 from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
 from nexus_cli.config import trust as record
@@ -15,8 +16,6 @@ from nexus_cli.config.paths import project_root, working_folder
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.trust import trust_text
-from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.print.stream import QuietStream, Stream
 
 
 def trust(
@@ -71,11 +70,7 @@ def _confirm(source: Source, value: Mapping[str, Any]) -> bool:
     """Ask in a terminal; without one return True, because the command itself is the consent."""
     if source.confirm is None:
         return True
-    asking = QuietStream(Stream(2))
-    if source.is_json:  # stdout gets only the object
-        asking.write(sanitize(trust_text(value, asking.width).rstrip("\n") + "\n"))
-    else:
-        print_text(trust_text(value, text_width()))
+    print_for_consent(partial(trust_text, value), is_json=source.is_json)
     return source.confirm("Trust it?")
 
 

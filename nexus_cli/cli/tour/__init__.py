@@ -7,29 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import tomllib
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
-from nexus_cli.cli import process
-from nexus_cli.cli.interrupt import Interrupt
-from nexus_cli.cli.tour.chapters import CHAPTERS
-from nexus_cli.cli.tour.sandbox import open_sandbox, remove_sandbox
-from nexus_cli.cli.tour.scripted_model import MODEL
-from nexus_cli.cli.tour.tour_session import LeftTour, TourSession
+from nexus_cli.cli.interrupt import Interrupt, run_in_loop
+from nexus_cli.cli.tour.sandbox import enter_folder, make_folder
+from nexus_cli.cli.tour.tour_session import LeftTour, TourScreen
 from nexus_cli.commands.verb import Noun, Option, Source, Verb
-from nexus_cli.config.ledger_place import ledger_place, shown_place
-from nexus_cli.config.load_settings import build_settings, own_settings
+from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.paths import defaults_dir
-from nexus_cli.config.setting_tables import DEFAULTS
-from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.models import list_models
-from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
-
-MAX_MODELS = 6
-"""Most usable models listed at the end."""
+from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 
 def tour(
@@ -41,73 +32,49 @@ def tour(
 
     In a terminal it pauses after each step. Your own sessions and settings are not touched.
     """
-    texts = tomllib.loads((defaults_dir() / "tour" / "chapters.toml").read_text(encoding="utf-8"))
-    stream = Stream(1)
-    process.freeze_gc()
+    stream, theme = Stream(1), "auto"
+    with suppress(NexusError):  # a tour needs no settings
+        theme = own_settings().ui.theme
     asks = not yes and stream.terminal and os.isatty(0)
-    tour = TourSession(stream, texts, theme=_personal_settings().ui.theme, asks=asks)
-    return asyncio.run(_run_tour(tour, keep))
+    return run_in_loop(_run_tour(TourScreen(stream, theme, asks=asks), keep))
 
 
-async def _run_tour(tour: TourSession, keep: bool) -> int:
+async def _run_tour(screen: TourScreen, keep: bool) -> int:
     """Run one tour, and clean up however it ends; return the exit status."""
     task = asyncio.current_task()
     assert task is not None
-    interrupt = Interrupt()
+    folder = make_folder()
 
     def clean_up() -> None:
-        if hasattr(tour, "sandbox") and not keep:
-            remove_sandbox(tour.sandbox)
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
 
+    interrupt = Interrupt()
     interrupt.install(task.cancel, before_exit=clean_up)
+    script = _read_data("scenes.toml")
+    end = "end"
     try:
-        with open_sandbox(keep) as tour.sandbox:
-            try:
-                tour.begin_chapter("start", numbered=False, folder=tour.sandbox.folder, model=MODEL)
-                for chapter in CHAPTERS:
-                    await tour.wait()
-                    await chapter(tour)
-                await tour.wait()
-            finally:
-                await tour.aclose()
-        _print_end(tour, keep)
+        screen.begin_scene(script["start"], folder=folder)
+        await screen.play(script, enter_folder(folder, _read_data("project.toml")))
+        await screen.wait("Enter to continue, q to leave:")
     except LeftTour:
-        tour.say("end", "left")
+        end = "left"
     except asyncio.CancelledError:
         if not interrupt.signal:
             raise
-        with suppress(ReaderClosed, NexusError):
-            tour.put("")
         name = signal.Signals(interrupt.signal).name
         write_stderr_line("Cancelled." if name == "SIGINT" else f"nexus: stopped: {name} arrived.")
         return interrupt.status
     finally:
+        clean_up()
         interrupt.uninstall()
+    fate = f"kept; look at it with: NEXUS_HOME={folder}/home nexus sessions list --all" if keep else "deleted now."
+    screen.begin_scene(script[end], folder=folder, fate=fate)
     return 0
 
 
-def _print_end(tour: TourSession, keep: bool) -> None:
-    """Print the folders of the tour, and how to start with a real model."""
-    sandbox = tour.sandbox
-    tour.begin_chapter("end", "kept" if keep else "deleted", folder=sandbox.folder, home=sandbox.home)
-    tour.say("end", "own", own=shown_place(ledger_place()))
-    settings = _personal_settings()
-    models = list_models(settings, os.environ)["models"]
-    if models:
-        tour.say("end", "usable")
-        for model in models[:MAX_MODELS]:
-            tour.quote(f"{model['name']} ({', '.join(model['because'])})")
-    else:
-        tour.say("end", "nothing")
-    tour.say("end", "next")
-
-
-def _personal_settings() -> Settings:
-    """Return the person's settings, or the packaged ones if theirs cannot be read."""
-    try:
-        return own_settings()
-    except NexusError:
-        return build_settings(DEFAULTS)
+def _read_data(name: str) -> dict[str, Any]:
+    return tomllib.loads((defaults_dir() / "tour" / name).read_text(encoding="utf-8"))
 
 
 NOUN = Noun("tour", "run", (Verb(tour, opens="nothing", has_json=False),))

@@ -1,176 +1,70 @@
-"""A model that plays a script: the same replies to the same conversation, without a network.
-
-It selects the step that matches the conversation, streams its reply and counts tokens. The replies are data in the
-script. The next step depends on the conversation alone.
-"""
+"""A model that plays a script: the replies of one scene in order, without a network."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import json
 import re
-import tomllib
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from string import Template
+from collections.abc import AsyncIterator, Mapping
+from itertools import takewhile
 from typing import Any
 
-from nexus_cli.core.errors import ProviderError
+from nexus_cli.conversation.tokens.counter import brief_count
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.core.wire import canonical
 
 MODEL = "scripted"
 """The name of the model."""
-_TOKEN = re.compile(r"[A-Za-z]{1,9}|\d{1,3}| (?=\d)|[^\sA-Za-z0-9]{1,3}\n*| {2,}|\n+")
-_OVERHEAD = 4
-"""Tokens of a message in addition to its texts."""
-_FRAGMENT = 12
-"""Characters of a call's arguments per delta."""
 
-Message = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ScriptStep:
-    """One reply, and the conditions under which it is played."""
-
-    text: str = ""
-    """Its text. `$name` is replaced by a group of `asked`, `results` or `seen`, also in the arguments of `calls`."""
-    calls: tuple[Mapping[str, Any], ...] = ()
-    """`name` and `arguments` of each call."""
-    asked: str = ""
-    """A pattern to find in the person's newest message."""
-    after: str = ""
-    """Names of the calls whose results came last, separated by spaces; "" if the person's message came last."""
-    results: str = ""
-    """A pattern to find in those results."""
-    done: str = ""
-    """A tool that must have been called since the person's newest message."""
-    seen: str = ""
-    """A pattern to find in the conversation without the system text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """The end of a conversation, as far as steps depend on it."""
-
-    words: str
-    after: str
-    results: str
-    done: tuple[str, ...]
-    seen: str
-
-    @classmethod
-    def of(cls, messages: Sequence[Message]) -> Moment:
-        """Return the end of a conversation of Chat Completions messages."""
-        last = max((index for index, one in enumerate(messages) if one["role"] == "user"), default=0)
-        since = messages[last + 1 :]
-        asking = max((index for index, one in enumerate(since) if one["role"] == "assistant"), default=-1)
-        names = [call["function"]["name"] for one in since for call in one.get("tool_calls", ())]
-        calls = since[asking].get("tool_calls", ()) if asking >= 0 else ()
-        results = "\n".join(_text(one) for one in since[asking + 1 :])
-        after = " ".join(call["function"]["name"] for call in calls)
-        seen = "\n".join(_text(one) for one in messages if one["role"] != "system")
-        return cls(_text(messages[last]), after, results, tuple(names), seen)
-
-
-def load_script(path: Path) -> tuple[ScriptStep, ...]:
-    """Load the steps of a script: the tables `[[step]]` of a TOML file, with the fields of `ScriptStep`."""
-    tables = tomllib.loads(path.read_text(encoding="utf-8"))["step"]
-    return tuple(ScriptStep(**{**table, "calls": tuple(table.get("calls", ()))}) for table in tables)
-
-
-def count_tokens(text: str) -> int:
-    """Count tokens by this model's rule: short words, groups of digits, signs, indents, line ends."""
-    return sum(1 for _ in _TOKEN.finditer(text))
-
-
-def _size(message: Message) -> int:
-    functions = [call["function"] for call in message.get("tool_calls", ())]
-    called = sum(
-        count_tokens(function["name"]) + count_tokens(function["arguments"]) + _OVERHEAD for function in functions
-    )
-    return count_tokens(_text(message)) + called + _OVERHEAD
+Script = Mapping[str, Any]
+"""`defaults/tour/scenes.toml`, or a table in it."""
 
 
 class ScriptedModel:
-    """A provider that answers with the first matching step of a script. Raises `ProviderError` if none matches."""
+    """A provider that plays one scene after the other."""
 
-    model = MODEL
-
-    def __init__(self, steps: Sequence[ScriptStep], *, pace: float = 0.0) -> None:
-        """Initialize; `pace` is the seconds between two words."""
-        self._steps = steps
+    def __init__(self, summary: str, *, pace: float = 0.0) -> None:
+        """Initialize; `summary` is the reply wherever a summary is wanted, `pace` the seconds between two words."""
+        self.summary = summary
         self._pace = pace
-        self._sent: set[str] = set()
-        """Hashes of sent prefixes: the provider's cache."""
+        self._scene: Script = {}
+        self._played = 0
+        self.has_stopped = False
+        """True once a result was another one than the script expects."""
+        self._sent: list[str] = []
+        """The parts of the newest request: what the cache of a provider would hold."""
+
+    def begin(self, scene: Script) -> None:
+        """Play `scene` from its first reply."""
+        self._scene, self._played = scene, 0
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """Yield the deltas of one reply: its text by words, its calls in fragments, its usage."""
-        text, calls = self._reply(request)
-        used = self._compute_usage(request, text + "".join(arguments for _, arguments in calls))
-        for word in re.findall(r"\S+\s*|\s+", text):
+        """Yield the deltas of one reply: its text by words, its calls, its usage."""
+        reply = self._next_reply(request.messages[-1])
+        calls = reply.get("calls", {})
+        for word in re.findall(r"\s*\S+\s*", reply.get("text", "")):
             yield TextDelta(word)
             await asyncio.sleep(self._pace)
-        for index, (name, arguments) in enumerate(calls):
-            yield CallDelta(index, f"call_{index}", name)
-            for start in range(0, len(arguments), _FRAGMENT):
-                yield CallDelta(index, arguments=arguments[start : start + _FRAGMENT])
-        yield UsageDelta(used)
+        for index, (name, arguments) in enumerate(calls.items()):
+            yield CallDelta(index, f"call_{index}", name, json.dumps(arguments))
+        yield UsageDelta(self._measure(request, reply))
         yield FinishDelta("tool_calls" if calls else "stop")
 
-    def _reply(self, request: Request) -> tuple[str, list[tuple[str, str]]]:
-        moment = Moment.of(request.messages)
-        for step in self._steps:
-            found = _match_patterns(step, moment)
-            if found is None:
-                continue
-            calls = [(call["name"], canonical(_fill_groups(call["arguments"], found)).decode()) for call in step.calls]
-            return _fill_groups(step.text, found), calls
-        where = f"after {moment.after}" if moment.after else f"to {moment.words.splitlines()[-1][:60]!r}"
-        why = f"the script has no answer {where}"
-        raise ProviderError("provider", why, "The script does not expect this reply", what="the scripted model stopped")
+    def _next_reply(self, newest: Mapping[str, Any]) -> Script:
+        content = str(newest["content"])
+        if newest["role"] == "user" and self._scene["words"] not in content:
+            return {"text": self.summary}
+        reply: Script = self._scene["replies"][self._played]
+        self._played += 1
+        if reply.get("after", "") in content:
+            return reply
+        self.has_stopped = True
+        return {"text": self._scene["otherwise"]}
 
-    def _compute_usage(self, request: Request, said: str) -> Usage:
-        """Return the tokens of a request and its reply; a prefix already sent to the same model counts as cached."""
-        tools = canonical(list(request.tools))
-        lines = [(tools, count_tokens(tools.decode())), *((canonical(one), _size(one)) for one in request.messages)]
-        prefix, cached, total = hashlib.sha256(request.model.encode() + b"\n"), 0, 0
-        for line, tokens in lines:
-            prefix.update(line + b"\n")
-            total += tokens
-            if prefix.hexdigest() in self._sent:
-                cached = total
-            self._sent.add(prefix.hexdigest())
-        return Usage(total, count_tokens(said), cached)
-
-
-def _match_patterns(step: ScriptStep, moment: Moment) -> dict[str, str] | None:
-    """Return the groups that the patterns of `step` matched, None if the step does not match."""
-    if step.after != moment.after or (step.done and step.done not in moment.done):
-        return None
-    groups: dict[str, str] = {}
-    looked = ((step.asked, moment.words), (step.results, moment.results), (step.seen, moment.seen))
-    for pattern, text in looked:
-        match = re.search(pattern, text)
-        if match is None:
-            return None
-        groups.update(match.groupdict(""))
-    return groups
-
-
-def _fill_groups(value: Any, groups: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        return Template(value).safe_substitute(groups)
-    if isinstance(value, Mapping):
-        return {key: _fill_groups(item, groups) for key, item in value.items()}
-    return [_fill_groups(item, groups) for item in value] if isinstance(value, list) else value
-
-
-def _text(message: Message) -> str:
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return "\n".join(str(part.get("text", "")) for part in content)
+    def _measure(self, request: Request, reply: Script) -> Usage:
+        """Return the tokens of a request and its reply; what begins as the request before it counts as cached."""
+        sent = [json.dumps(part) for part in (request.tools, *request.messages)]
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(sent, self._sent, strict=False))
+        cached = sum(brief_count(part) for part, _ in same)
+        self._sent = sent
+        return Usage(sum(map(brief_count, sent)), brief_count(json.dumps(reply)), cached)

@@ -19,7 +19,7 @@ from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.memo_kinds import CUT_ANSWER, SERVER_CUT
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import with_cost
-from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
+from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta, close_if_closable
 from nexus_cli.core.services import Log
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.cache_expectation import track_cache_use
@@ -108,9 +108,7 @@ async def _request_reply(
         _keep_partial(engine, fold, BROKEN_OFF, error.kind, None, before)
         raise
     finally:
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()
+        await close_if_closable(stream)
     reply = fold.finish()
     if may_repeat and reply.is_cut:
         raise _keep_cut(engine, fold, "none", reply.problem, plan, reply.usage)
@@ -214,13 +212,13 @@ def _raise_unless_finished(reply: Reply) -> None:
             raise NexusError("provider", "the model gave no answer", why, "Try again, or choose another model")
         case "none":
             why = reply.problem or "the stream ended without a finish reason"
-            raise NexusError("provider", "the reply broke off", why, f"{KEPT}; ask to continue")
+            raise NexusError("provider", "the reply broke off", why, f"{KEPT}; ask the model to continue")
         case "refused":
             why = reply.problem or "the provider's filter stopped the answer"
             raise NexusError("refused", "the model refused", why, "Rephrase the request")
         case "length" if not reply.message.tool_calls:
             raise NexusError(
-                "length", "the answer was cut off", "the output limit was reached", f"{KEPT}; ask to continue"
+                "length", "the answer was cut off", "the output limit was reached", f"{KEPT}; ask the model to continue"
             )
 
 

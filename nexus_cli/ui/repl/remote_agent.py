@@ -368,39 +368,35 @@ class RemoteAgent(TerminalContext, AgentConnection):
             if isinstance(event, e.TurnEnd):
                 await self._refresh()
                 self.repl.renderer.counted = self.status.changes
-            self._show(event)
+            self._show(event, line)
         self._seen = max(self._seen, line.get("seq", -1) + 1)
         self._news.set()
         self.repl.view.invalidate()
 
-    def _show(self, event: e.Event) -> None:
-        inner, agent = (event.event, event.agent) if isinstance(event, e.AgentEvent) else (event, "")
+    def _show(self, event: e.Event, line: Mapping[str, Any]) -> None:
+        inner = event.event if isinstance(event, e.AgentEvent) else event
         if isinstance(inner, e.ApprovalRequest):
-            key = inner.line_keys(agent)["id"]
-            self._questions[key] = self._begin(self._ask(key, inner.question))
-        elif isinstance(inner, e.ApprovalAnswer):
-            task = self._questions.pop(inner.line_keys(agent)["id"], None)
-            if task is not None:
+            self._questions[line["id"]] = self._begin(self._ask(line["id"], inner.question))
+        elif isinstance(inner, e.PersonAsked):
+            self._questions[inner.id] = self._begin(self._answer(inner))
+        elif isinstance(inner, e.ApprovalAnswer | e.PersonAnswered):
+            if (task := self._questions.pop(line["id"], None)) is not None:
                 task.cancel()  # answered elsewhere, or done
-        elif isinstance(event, e.PersonAsked):
-            self._questions[event.id] = self._begin(self._answer(event))
-        elif isinstance(event, e.PersonAnswered):
-            if (task := self._questions.pop(event.id, None)) is not None:
-                task.cancel()
         elif isinstance(event, e.SteeringMessage) and event.text in self._steered:
             self._steered.remove(event.text)
-        elif isinstance(event, e.TurnStart | e.TurnEnd):
-            self._in_turn = isinstance(event, e.TurnStart)
-        if isinstance(event, e.Notice) and TAKEN_BACK in event.text:
+        elif isinstance(event, e.TurnEnd):
+            self._in_turn = False
+        elif isinstance(event, e.TurnStart):
+            self._in_turn = True
+            if not self._take_expected(event.text):
+                if typed := split_attachments(event.text)[0]:
+                    self.repl.renderer.show_user_message(typed)
+                self.repl.renderer.feed(event)
+                self.repl.hand_over.withdraw()
+                self.watch()
+                return
+        elif isinstance(event, e.Notice) and TAKEN_BACK in event.text:
             event = replace(event, text=f"{event.text.partition(TAKEN_BACK)[0]}{ALLOWED_UNTIL}")
-        mine = isinstance(event, e.TurnStart) and self._take_expected(event.text)
-        if isinstance(event, e.TurnStart) and not mine:
-            if typed := split_attachments(event.text)[0]:
-                self.repl.renderer.show_user_message(typed)
-            self.repl.renderer.feed(event)
-            self.repl.hand_over.withdraw()
-            self.watch()
-            return
         self.repl.feed(event)
 
     def _take_expected(self, text: str) -> bool:

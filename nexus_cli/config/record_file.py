@@ -1,0 +1,63 @@
+"""Keep a record in the data folder: a private file with a JSON object of entries by name, changed by one process at a
+time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.paths import places
+from nexus_cli.config.private_file import named_write_errors, replace_private_file
+
+WAIT = 10.0
+"""Seconds to wait for another process's change of a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFile:
+    """A record."""
+
+    file: str
+    """Its name in the data folder."""
+    key: str
+    """The key of the file that the entries are below."""
+    version: int = 1
+
+    @property
+    def path(self) -> Path:
+        """Return the file."""
+        return places().data / self.file
+
+    def read(self) -> dict[str, Any]:
+        """Return the entries by name; {} (nothing is accepted) if the file is missing or invalid."""
+        try:
+            return dict(json.loads(self.path.read_bytes())[self.key])
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return {}
+
+    def read_items(self) -> dict[str, dict[str, Any]]:
+        """Return the entries that are objects."""
+        return {name: entry for name, entry in self.read().items() if isinstance(entry, dict)}
+
+    def write(self, entries: Mapping[str, Any]) -> None:
+        """Replace the entries; raise `OSError` if that fails."""
+        text = json.dumps({"version": self.version, self.key: entries}, indent=1) + "\n"
+        replace_private_file(self.path, text.encode())
+
+    @contextmanager
+    def change(self) -> Iterator[dict[str, dict[str, Any]]]:
+        """Lock the record, yield its entries for changes, and replace it, or remove it once it is empty; raise
+        `NexusError("internal", ...)` if that fails."""
+        with named_write_errors(self.path), FileLock.wait_for(places().data / "trust.lock", WAIT):
+            entries = self.read_items()
+            yield entries
+            if entries:
+                self.write(entries)
+            else:
+                self.path.unlink(missing_ok=True)
