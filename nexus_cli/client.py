@@ -199,10 +199,15 @@ class Client:
 
     @_calls_method
     async def send(
-        self, agent_id: str, content: str, images: Sequence[str] | None = None, typed: bool | None = None
+        self,
+        agent_id: str,
+        content: str,
+        images: Sequence[str] | None = None,
+        typed: bool | None = None,
+        pasted: Sequence[str] | None = None,
     ) -> AskResult:
         """Run a turn and return its result; a failed turn is a `CallError` with code -32004. `images` are base64;
-        guides that `typed` content calls are added."""
+        guides that `typed` content calls outside its `pasted` parts are added."""
 
     async def stream(self, agent_id: str, content: str) -> AsyncIterator[ServerEvent]:
         """Run a turn and yield its events, the last of them the result.

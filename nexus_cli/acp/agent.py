@@ -434,10 +434,6 @@ class EditorAgent:
                     "usage", f"the {config_id} is not changed", "a turn is running", "Try again when the turn has ended"
                 )
             if len(word.split()) != 1 or any(word == verb.name for verb in discover()[OPTIONS[MODEL]].verbs):
-                raise NexusError(
-                    "usage", f"the {config_id} is not changed", "a turn is running", "Try again when the turn has ended"
-                )
-            if len(word.split()) != 1 or any(word == verb.name for verb in discover()[OPTIONS[config_id]].verbs):
                 raise NexusError("usage", f"the {config_id} {word[:80]!r}", "unknown value", "Choose from the list")
             context = self._context(one)
             await find_served(OPTIONS[config_id], word, context).invoke(context, word)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -88,7 +89,7 @@ def parse_check(value: object) -> EditCheck | None:
         return None
     glob, command, seconds = value["glob"], value["command"], value.get("seconds", SECONDS)
     texts = all(isinstance(one, str) and one.strip() for one in (glob, command))
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < float("inf")
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < sys.float_info.max
     if not texts or not is_number or any(FILES in part for part in _QUOTED.findall(command)):
         return None
     return EditCheck(glob, command, float(seconds))

@@ -196,13 +196,15 @@ def parse_tables(text: str, path: Path | str) -> dict[str, Any]:
     import tomllib  # noqa: PLC0415  (a command that reads no settings does not pay for it)
 
     try:
-        return tomllib.loads(text)
+        table = tomllib.loads(text)
+        str(table)  # fails where an error could not show a value: it is nested too deeply, or a number too long
     except (ValueError, RecursionError) as error:
         why, _, place = str(error).partition(" (at ")
         line = "".join(c for c in place.partition(",")[0] if c.isdigit())
         _raise_broken(
             path, int(line) if line else text.count("\n") + 1, f"is not valid TOML: {why[:1].lower()}{why[1:]}"
         )
+    return table
 
 
 def parse_values(text: str, path: Path, notices: list[str] | None = None) -> dict[str, SettingValue]:

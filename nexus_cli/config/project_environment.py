@@ -190,7 +190,7 @@ def _read_text(path: Path) -> str:
 def _read_toml(path: Path) -> Any:
     try:
         return tomllib.loads(_read_text(path))
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return {}
 
 

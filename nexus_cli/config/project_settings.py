@@ -24,6 +24,8 @@ from nexus_cli.config.load_settings import (
     list_values,
     load_settings,
     parse_tables,
+    rule_for,
+    split_key,
 )
 from nexus_cli.config.paths import Places, places, project_root
 from nexus_cli.config.setting_rules import SettingValue
@@ -112,7 +114,7 @@ def read_project(data: bytes, where: str) -> ProjectSettings:
         setting = SETTINGS.get(key)
         if parts[0] in _CLOSED:
             refused[parts[0]] = None
-        elif (setting and not setting.in_projects) or key in TABLES:
+        elif key in TABLES or (rule_for(split_key(key)) and not (setting and setting.in_projects)):
             refused[key] = None
         elif setting and (fit := setting.rule.read(value)) is not None:
             values[key] = fit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,7 @@ class Rule:
     def read(self, value: Any) -> SettingValue | None:
         """Validate and convert `value`: a list to a tuple, an integer to a float if needed; None if it is invalid."""
         if self.kind is float and type(value) is int:
-            value = float(value)
+            value = float(value) if value.bit_length() < 1024 else math.inf
         if self.kind is str and isinstance(value, str):
             value = self.stored(value)
         if self.kind is tuple and isinstance(value, list) and all(isinstance(item, str) for item in value):

@@ -62,7 +62,7 @@ def _parse_list(text: str, by_commas: bool) -> Any:
     try:
         if text.lstrip().startswith("["):
             return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
     return [part for one in text.split(",") if (part := one.strip())] if by_commas else [text]
 

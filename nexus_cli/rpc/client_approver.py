@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 from nexus_cli.core.approval import Allow, Answer, Defer, Deny, PersonQuestion, Question
@@ -78,11 +79,14 @@ class ClientApprover:
 
     async def put_questions(self, questions: Sequence[PersonQuestion]) -> list[str]:
         """Return the answers of a person at a client, [] if it leaves; see `QuestionAsker`."""
+        if self._ending:
+            return []
         key = secrets.token_hex(4)
         self._put[key] = asyncio.get_running_loop().create_future()
+        self._watch()
         self.publish(PersonAsked(key, tuple(questions)))
         try:
-            return [*await self._put[key]]
+            return [*await self._put[key]][: len(questions)]
         finally:
             del self._put[key]
             self.publish(PersonAnswered(key))
@@ -106,15 +110,22 @@ class ClientApprover:
         """Record that a client listens; `has_person` if it shows questions of the model to a person."""
         self._listeners += 1
         self._persons += has_person
-        if self._timer:
-            self._timer.cancel()
-            self._timer = None
+        self._watch()
 
     def detach_client(self, *, has_person: bool = False) -> None:
         """Record that a client left. Questions that nobody can answer now are refused after `GRACE_SECONDS`."""
         self._listeners -= 1
         self._persons -= has_person
-        if not (self._listeners and self._persons) and self.is_asking and not self._timer:
+        self._watch()
+
+    def _watch(self) -> None:
+        """Begin the time after which questions that nobody can answer are refused, or end it if there are none."""
+        lonely = (self._waiting if not self._listeners else {}, self._put if not self._persons else {})
+        if not any(map(self.is_waiting, chain(*lonely))):
+            if self._timer:
+                self._timer.cancel()
+            self._timer = None
+        elif not self._timer:
             self._timer = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._refuse)
 
     def end(self) -> None:

@@ -136,15 +136,18 @@ class AgentDispatcher:
     # -- turns -------------------------------------------------------------------------------------------------
 
     @rpc_method(BUSY, TURN_FAILED)
-    async def send(self, content: str, images: Sequence[str] = (), typed: bool = False) -> AskResult:
+    async def send(
+        self, content: str, images: Sequence[str] = (), typed: bool = False, pasted: Sequence[str] = ()
+    ) -> AskResult:
         """Run a turn. With `Accept: text/event-stream` the answer is its events, the last of them the result. A busy
         agent takes it afterwards; empty content goes on with a turn that was cut short.
 
         content: The words of the person.
         images: Images in base64, to go with it.
         typed: True: a person typed it, and a guide that it calls (`/NAME`, `$NAME`) is added.
+        pasted: The parts of content that were pasted: they call no guide and attach nothing.
         """
-        task = self.begin_turn(content, images, typed=typed)
+        task = self.begin_turn(content, images, typed=typed, pasted=pasted)
         try:
             result = await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -157,10 +160,16 @@ class AgentDispatcher:
         return result
 
     def begin_turn(
-        self, content: str, images: Sequence[str] = (), listener: Listener | None = None, *, typed: bool = False
+        self,
+        content: str,
+        images: Sequence[str] = (),
+        listener: Listener | None = None,
+        *,
+        typed: bool = False,
+        pasted: Sequence[str] = (),
     ) -> asyncio.Task[AskResult]:
         """Start or queue a turn; return the task that ends with its result object. Guides that `typed` content calls
-        are added.
+        outside its `pasted` parts are added.
 
         `listener` gets the events of this turn alone, numbered from 0, and ends with the result. The turn runs to its
         end even if nobody listens. Raise `RpcError` if too many wait or no turn may begin.
@@ -168,7 +177,7 @@ class AgentDispatcher:
         self._check_room()
         parts = tuple(map(_read_image, images))
         files = tuple(AttachedFile(part.name, part.media_type, len(part.data)) for part in parts)
-        trigger = Trigger(content, "client", parts, files, expands=typed)
+        trigger = Trigger(content, "client", parts, files, pasted=tuple(pasted), expands=typed)
         task = self._begin(self._turn(trigger, EventFeed(listener) if listener else None, len(self._works)))
         self._queued[task] = content
         if listener is not None:  # a task that is cancelled before its first step runs no `finally`

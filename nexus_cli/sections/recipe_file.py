@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
@@ -169,7 +170,7 @@ def _limits(where: str, table: Mapping[str, Any]) -> Limits:
 
 
 def _number(value: Any, kinds: tuple[type, ...]) -> bool:
-    return isinstance(value, int | float) and type(value) in kinds and 0 < value < float("inf")
+    return isinstance(value, int | float) and type(value) in kinds and 0 < value < sys.float_info.max
 
 
 def _words(value: object) -> bool:

@@ -77,7 +77,7 @@ async def prepare_servers(state: SessionState) -> None:
 
 
 def may_expand(trigger: Trigger) -> bool:
-    """Return True if the typed words may name something to attach. A client's text calls no guide."""
+    """Return True if the typed words may name something to attach: of a client guides only if it says typed."""
     return trigger.expands or (trigger.source == "client" and "@" in trigger.text)
 
 

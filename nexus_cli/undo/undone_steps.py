@@ -23,9 +23,12 @@ _OF_WORKER = re.compile(r"w\d[\d.]*: ")
 
 def leave_worktrees(steps: Sequence[Step], data: Path) -> list[Step]:
     """Return the steps without those of workers in their worktrees, in turns that changed anything else: what is in a
-    worktree is applied again or removed as a whole, and an undo of its apply leaves it."""
+    worktree is applied again or removed as a whole, and an undo of its apply leaves it. A worktree in which the session
+    works itself is no worker's."""
     worktrees = f"{os.path.realpath(data)}/worktrees/"
-    beside = {step.id for step in steps if step.root.startswith(worktrees) and _OF_WORKER.match(step.what)}
+    own = {step.root for step in steps if not (step.undoes or _OF_WORKER.match(step.what))}
+    theirs = [step for step in steps if step.root.startswith(worktrees) and step.root not in own]
+    beside = {step.id for step in theirs if _OF_WORKER.match(step.what)}
     turns = {step.turn for step in steps if step.id not in beside and not step.undoes and has_effect([step])}
     return [step for step in steps if step.id not in beside or step.turn not in turns]
 

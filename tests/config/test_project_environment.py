@@ -136,6 +136,9 @@ def test_a_link_out_of_the_project_a_broken_one_and_a_hostile_file_are_passed_ov
     (broken / "bin" / "python").symlink_to("/nowhere/python3")
     env, note = use_project_environment(environ(home), project, project, is_sandboxed=True)
     assert env == environ(home) and not note
+    (project / "pyproject.toml").unlink()
+    (project / "pyproject.toml").write_text(f"a = {'1' * 5000}\n")
+    assert use_project_environment(environ(home), project, project, is_sandboxed=True) == (environ(home), "")
 
 
 def test_a_command_outside_the_sandbox_does_not_get_it_and_is_told(places: tuple[Path, Path]) -> None:

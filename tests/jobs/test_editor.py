@@ -229,8 +229,11 @@ def test_a_declined_call_ends_the_turn_and_the_session_goes_on_at_another_level(
             with pytest.raises(RequestError):
                 await agent.set_config_option("level", opened.session_id, "everything")
             for option, words in (("level", "allow bash(rm *)"), ("model", "use openai/evil"), ("model", "use")):
-                with pytest.raises(RequestError):
+                with pytest.raises(RequestError, match="unknown value"):
                     await agent.set_config_option(option, opened.session_id, words)
+            back = await agent.set_config_option("level", opened.session_id, "ask")
+            assert back is not None
+            assert next(one for one in back.config_options if one.id == "level").current_value == "ask"
             with pytest.raises(RequestError):
                 await agent.prompt("nothing", [text("hello")])
             await agent.prompt(opened.session_id, [text("/context")])

@@ -17,6 +17,7 @@ from worktrees.repository import make_project, make_worktree
 
 from nexus_cli.client import CallError, Client
 from nexus_cli.config.paths import places
+from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.core.json_types.ask_result import AskResult
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
@@ -252,6 +253,8 @@ async def test_a_message_that_a_person_typed_calls_a_guide(tmp_path: Path, typed
         assert [(one["name"], one["usage"]) for one in listed] == [("greet", "NAME")]
         assert listed[0]["help"].startswith("Greet somebody")
         await served.client.send("a", "/greet Ann", typed=typed)
+        await served.client.send("a", "what is this: $greet", typed=typed, pasted=["$greet"])
+    assert "Greet" not in str(provider.seen[1][-1]["content"])
     assert any("Greet Ann warmly." in str(message["content"]) for message in provider.seen[0]) is typed
 
 
@@ -295,6 +298,30 @@ async def test_nobody_is_asked_where_no_person_reads(tmp_path: Path, monkeypatch
             if event["type"] == "question.ask":
                 break
         assert "gave no answer" in (await turns[0])["text"], "the person has left"
+
+
+async def test_a_question_ends_whose_person_left_though_others_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_approver, "GRACE_SECONDS", 0.01)
+    approver = client_approver.ClientApprover()
+    approver.attach_client(has_person=True)
+    asked = asyncio.create_task(approver.put_questions([PersonQuestion("Which color?")]))
+    await asyncio.sleep(0)
+    approver.detach_client(has_person=True)
+    approver.attach_client()
+    assert await asked == []
+    assert await approver.put_questions([PersonQuestion("Which size?")]) == [], "as a server asks whose person left"
+    approver.end()
+    assert await approver.put_questions([PersonQuestion("Which shape?")]) == []
+
+
+async def test_answers_beyond_the_questions_count_for_nothing() -> None:
+    approver, keys = client_approver.ClientApprover(), list[str]()
+    approver.publish = lambda event: keys.append(str(getattr(event, "id", "")))
+    approver.attach_client(has_person=True)
+    asked = asyncio.create_task(approver.put_questions([PersonQuestion("Which color?")]))
+    await asyncio.sleep(0)
+    approver.answer_questions(keys[0], ["red", "blue"])
+    assert await asked == ["red"]
 
 
 async def test_cancel_stops_the_turn_and_the_next_one_comes(tmp_path: Path) -> None:

@@ -21,12 +21,13 @@ from worktrees.repository import make_project
 from nexus_cli.config.file_lock import read_held
 from nexus_cli.config.paths import places
 from nexus_cli.session.session import Session
-from nexus_cli.tree.file_state import ABSENT
+from nexus_cli.tree.file_state import ABSENT, FileState
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.undo import follow_changes
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.journal import append_step, read_begun, read_steps
-from nexus_cli.undo.records import Step
+from nexus_cli.undo.records import FileChange, Step
+from nexus_cli.undo.undone_steps import leave_worktrees
 from nexus_cli.worktrees.worktrees import list_worktrees
 
 
@@ -164,3 +165,14 @@ def test_calls_that_end_at_the_same_time_are_each_recorded_once(world: World, mo
     assert not lock.exists()
     steps = [step.id for step in read_steps(world.data, world.session)]
     assert len(steps) == len({*steps}) and not read_begun(world.data, world.session)
+
+
+def test_workers_in_the_worktree_of_their_session_are_undone_with_it(tmp_path: Path) -> None:
+    mine, theirs = (str(tmp_path / "worktrees" / name) for name in ("mine", "theirs"))
+    written = FileChange("a.py", FileState(ABSENT), FileState("file", 0o644, "sha256:1"))
+    done = [("edit_file b.py", mine), ("w1: edit_file a.py", mine), ("w2: edit_file a.py", theirs)]
+    steps = [
+        Step(id=what, session="s", turn=1, call="", what=what, at="", root=root, changes=(written,))
+        for what, root in done
+    ]
+    assert [step.what for step in leave_worktrees(steps, tmp_path)] == ["edit_file b.py", "w1: edit_file a.py"]

@@ -146,7 +146,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         try:
             await self._connected.wait()
             try:
-                await self._client.send(self.agent_id, trigger.text, images or None, trigger.expands or None)
+                typed, pasted = trigger.expands or None, trigger.pasted or None
+                await self._client.send(self.agent_id, trigger.text, images or None, typed, pasted)
             except CallError as error:
                 if error.code != TURN_FAILED:  # the failed turn has shown its own end
                     raise _nexus_error(error) from error
@@ -239,7 +240,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
     # What the person does
 
     async def run_command(self, command: Command, rest: str) -> None:
-        if command.at_terminal or command.name in self._own_commands:
+        if command.at_terminal or self._own_commands.get(command.name) is command:
             await command.invoke(cast("CommandContext", self), rest)
         else:
             self._typed = rest
