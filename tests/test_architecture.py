@@ -467,12 +467,12 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (144, 0, 0),
-    "acp": (7_204, 0, 1),
+    "acp": (7_149, 0, 1),
     "adapters": (719, 1_037, 0),
     "cli": (46_970, 0, 5),
-    "client": (2_278, 0, 2),
+    "client": (2_289, 0, 2),
     "commands": (38_310, 0, 39),
-    "config": (33_032, 0, None),
+    "config": (33_074, 0, None),
     "context": (9_863, 0, 23),
     "conversation": (39_571, 0, 164),
     "core": (44_147, 0, None),
@@ -486,19 +486,19 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "plugins": (5_772, 0, 22),
     "provider": (33_009, 0, 59),
     "reports": (84_148, 8_414, None),
-    "rpc": (17_365, 0, 16),
+    "rpc": (17_465, 0, 16),
     "rules": (29_634, 0, 16),
-    "runs": (23_844, 0, 41),
+    "runs": (23_845, 0, 41),
     "sandbox": (39_824, 0, 26),
-    "sections": (37_199, 0, 62),
+    "sections": (37_203, 0, 62),
     "service_list": (303, 0, 2),
     "session": (53_944, 0, 87),
     "spaces": (10_451, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (2_233, 0, None),
     "tools": (55_489, 27_172, 48),
-    "tree undo worktrees": (66_979, 0, 55),
-    "ui": (97_498, 0, 46),
+    "tree undo worktrees": (67_028, 0, 55),
+    "ui": (97_523, 0, 46),
     "workers": (9_485, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -512,12 +512,12 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (950_567, 49_700)
+SUM = (950_744, 49_700)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
 `sandbox/protected_snapshot`, `sandbox/restore_protected` and `worktrees/` went over to its look. With them the sum goes
-back to 937,113.
+back to 934,969.
 """
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}
