@@ -66,7 +66,6 @@ ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "conversation/
 
 LAZY = {
     "workers/workers.py": {"nexus_cli"},  # worktrees run git
-    "worktrees/worktrees.py": {"nexus_cli"},  # the apply, which imports it
     "commands/__init__.py": {"nexus_cli"},  # slash commands, of which a shell command makes none
     "commands/arguments.py": {"nexus_cli"},  # what decides on calls
     "commands/status.py": {"nexus_cli"},  # the engine, for the tools of a session
@@ -471,7 +470,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (719, 1_037, 0),
     "cli": (46_970, 0, 5),
     "client": (2_289, 0, 2),
-    "commands": (38_310, 0, 39),
+    "commands": (38_316, 0, 39),
     "config": (33_074, 0, None),
     "context": (9_863, 0, 23),
     "conversation": (39_571, 0, 164),
@@ -486,18 +485,18 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "plugins": (5_772, 0, 22),
     "provider": (33_009, 0, 59),
     "reports": (84_148, 8_414, None),
-    "rpc": (17_465, 0, 16),
+    "rpc": (17_482, 0, 16),
     "rules": (29_634, 0, 16),
     "runs": (23_845, 0, 41),
     "sandbox": (39_824, 0, 26),
-    "sections": (37_203, 0, 62),
+    "sections": (37_250, 0, 64),
     "service_list": (303, 0, 2),
-    "session": (53_944, 0, 87),
+    "session": (53_932, 0, 87),
     "spaces": (10_451, 0, 20),
     "testing": (1_526, 0, 0),
     "text": (2_233, 0, None),
     "tools": (55_489, 27_172, 48),
-    "tree undo worktrees": (67_028, 0, 55),
+    "tree undo worktrees": (67_093, 0, 56),
     "ui": (97_523, 0, 46),
     "workers": (9_485, 0, 1),
 }
@@ -512,12 +511,12 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (950_744, 49_700)
+SUM = (950_867, 49_700)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
 `sandbox/protected_snapshot`, `sandbox/restore_protected` and `worktrees/` went over to its look. With them the sum goes
-back to 934,969.
+back to 935,092.
 """
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

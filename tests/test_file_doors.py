@@ -146,8 +146,8 @@ ELSEWHERE: Mapping[str, str] = {
     "folders of nexus itself: settings, keys, data, cache, sockets": """
     cli/run/map_journal.py cli/serve/run_server.py client.py config/daily_notice.py config/file_lock.py
     config/host_environment.py
-    config/ledger_place.py config/paths.py config/private_file.py config/server_token.py config/settings.py
-    config/record_file.py config/settings_file.py config/stored_keys.py config/trust.py config/unsupported.py
+    config/ledger_place.py config/paths.py config/private_file.py config/server_token.py config/load_settings.py
+    config/record_file.py config/settings_file.py config/stored_keys.py config/trust.py
     config/worktree_record.py
     sections/contributors/own.py conversation/tokens/counter.py hooks/hook_list.py
     ledger/lock_owners.py ledger/open_database.py ledger/project_keys.py ledger/store.py ledger/unsaved_calls.py
@@ -157,7 +157,7 @@ ELSEWHERE: Mapping[str, str] = {
     ui/input/history.py ui/repl/clipboard.py
     """,
     "a new folder, pages of the package, or the commit of its checkout": """
-    cli/doc_pages.py cli/setup/edit_config.py cli/help_page.py cli/tour/__init__.py cli/tour/sandbox.py
+    cli/doc_pages.py cli/help_page.py cli/tour/__init__.py cli/tour/sandbox.py
     provider/light_import.py provider/litellm_backend.py
     provider/model_names.py provider/model_table.py reports/page/session_page.py sandbox/confinement.py cli/version.py
     """,
@@ -173,7 +173,7 @@ ELSEWHERE: Mapping[str, str] = {
     """,
     "what the person named for this call": """
     adapters/harbor_agent.py cli/run/schema_option.py cli/print_report.py plugins/plugin_folder.py reports/export.py
-    reports/skill_check.py ui/input/attached_files.py ui/input/editor.py ui/print/stream.py
+    ui/input/attached_files.py ui/input/editor.py ui/print/stream.py
     """,
     "names alone, bounded in number": """
     config/trust_beside.py config/trust_files.py config/unasked_files.py sections/recipe.py

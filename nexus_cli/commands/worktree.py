@@ -112,11 +112,13 @@ def remove(
     source: Source, name: Name, force: Annotated[bool, Option(None, "Discard unapplied changes.")] = False
 ) -> None:
     """Remove a worktree with its branch. A worktree with unapplied changes needs --force."""
-    from nexus_cli.worktrees.apply_worktree import clean_killed_apply  # noqa: PLC0415
+    from nexus_cli.worktrees.apply_worktree import clean_killed_apply, refuse_to_lose  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import remove_worktree  # noqa: PLC0415
 
     record = find_record(source, name)
     clean_killed_apply(record)
+    if not force:
+        refuse_to_lose(record)
     more = remove_worktree(record, force=force)
     source.say(f"worktree {name} was removed{f'; {more}' if more else ''}.")
 

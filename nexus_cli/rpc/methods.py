@@ -52,7 +52,7 @@ from nexus_cli.rpc.jsonrpc import (
 from nexus_cli.rpc.method import Method, number, one_of, read_methods, rpc_method
 from nexus_cli.rpc.pool import Agent, AgentConfig, AgentPool
 from nexus_cli.undo.follow_changes import follow_apply
-from nexus_cli.worktrees.apply_worktree import apply_worktree
+from nexus_cli.worktrees.apply_worktree import apply_worktree, refuse_to_lose
 from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of, remove_worktree
 
 _LIMITS = {
@@ -131,6 +131,8 @@ class ServerMethods:
         force: Also if something in it is not applied.
         """
         record = self._find_worktree(name, cwd)
+        if not force:
+            await asyncio.to_thread(refuse_to_lose, record)
         return {"removed": True, "note": await asyncio.to_thread(remove_worktree, record, force=force)}
 
     @rpc_method()

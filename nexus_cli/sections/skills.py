@@ -127,6 +127,16 @@ def may_have_skills(cwd: Path) -> bool:
     return there or any(plugin.items(SKILL) for plugin in installed_plugins())
 
 
+def find_skills(cwd: Path) -> tuple[Skill, ...]:
+    """Return the active skills of `cwd` by name, a personal one before a project's. Raises nothing."""
+    return find_guides(cwd, SKILL)[0]
+
+
+def count_untrusted(cwd: Path) -> int:
+    """Return the number of skills of a project that are not in effect."""
+    return find_guides(cwd, SKILL)[1]
+
+
 def find_guides(cwd: Path, kind: str) -> tuple[tuple[Skill, ...], int]:
     """Return the active guides of a kind by name, and the number of those in the project that are inactive, because
     they are not trusted or have changed since. Raises nothing."""

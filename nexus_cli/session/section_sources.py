@@ -46,7 +46,7 @@ from nexus_cli.sections.reader import SectionReader
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.section import Layer, Phase, Section
 from nexus_cli.sections.section_drops import SectionDrops
-from nexus_cli.sections.skills import SKILL, Skill, find_guides, may_have_skills
+from nexus_cli.sections.skills import SKILL, Skill, find_guides, find_skills, may_have_skills
 from nexus_cli.session.capability_snapshot import snapshot
 from nexus_cli.session.options import CHAT, Options
 from nexus_cli.tools.files import ToolError, read_real_file
@@ -89,7 +89,7 @@ class SkillCatalogue:
         from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (only where there are skills)
 
         called = {found[2] or found[3] for found in _CALL.finditer(message)}
-        skills = [one for one in _describe(find_guides(self.cwd, SKILL)[0]) if one["name"] not in called]
+        skills = [one for one in _describe(find_skills(self.cwd)) if one["name"] not in called]
         texts = [f"{one['name'].replace('-', ' ')} {one['description']}" for one in skills]
         return [skills[place] for place in rank_relevant(texts, _CALL.sub(" ", message))[:MOST_NAMED]]
 

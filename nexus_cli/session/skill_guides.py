@@ -36,6 +36,7 @@ from nexus_cli.sections.skills import (
     Skill,
     explain_uncallable,
     find_guides,
+    find_skills,
     list_files,
     read_file_of,
     read_guide,
@@ -67,7 +68,7 @@ class SessionSkillGuides:
     cwd: Path
 
     def read_skill(self, name: str, file: str = "") -> str:
-        found = [one for one in find_guides(self.cwd, SKILL)[0] if one.is_offered]
+        found = [one for one in find_skills(self.cwd) if one.is_offered]
         chosen = next((one for one in found if one.name == name.strip()), None)
         if chosen is None:
             near = nearest_name(name.strip(), [one.name for one in found])

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
-from nexus_cli.core.elide import plural
+from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import list_folder, open_folder, open_real
 from nexus_cli.sandbox.own_git import GitError, failure, merge_files
@@ -153,7 +153,7 @@ def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
     links = {}
     with compare_states(record) as store:
         tree = save_state(record)
-        changes = list_changes(record, store, tree)
+        changes = _list_changes(record, store, tree)
         with store.open_blobs() as blobs:
             for one in changes:
                 if one.new_mode == LINK:
@@ -164,7 +164,20 @@ def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
     return UnappliedChanges(tree, sorted(paths), links)
 
 
-def list_changes(record: WorktreeRecord, store: SnapshotStore, tree: str) -> list[TreeChange]:
+def refuse_to_lose(record: WorktreeRecord) -> None:
+    """Raise `NexusError("usage", ...)` if the project has taken back applied changes, which are nowhere else then."""
+    unapplied = None
+    if record.folder.is_dir():
+        with suppress(NexusError):  # the removal names what is broken
+            unapplied = list_unapplied(record)
+    if unapplied and unapplied.paths and unapplied.tree == record.applied:
+        why = f"the project no longer has its changes ({name_first(unapplied.paths, 3)})"
+        over = f"nexus worktree apply {record.name} brings its changes over"
+        hint = f"{over}, nexus worktree remove {record.name} --force deletes it"
+        raise NexusError("usage", f"kept worktree {record.name}", why, hint)
+
+
+def _list_changes(record: WorktreeRecord, store: SnapshotStore, tree: str) -> list[TreeChange]:
     """Return the changes since the last apply; if there are none, the applied ones that the project took back."""
     if tree != record.applied:
         return store.changes(record.applied, tree)
@@ -208,7 +221,7 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
         hint = f"nexus worktree remove {record.name} --force forgets it"
         raise _refusal(record, "its folder is empty: every file of the project would be deleted", hint)
     _remove_draft(record)
-    changes = list_changes(record, store, tree)
+    changes = _list_changes(record, store, tree)
     result = ApplyResult(nothing_new=tree == record.applied and not changes)
     if result.nothing_new:
         return result

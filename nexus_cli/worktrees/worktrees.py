@@ -24,7 +24,6 @@ from nexus_cli.config.worktree_record import (
     record_folder,
     worktrees_of,
 )
-from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.sandbox.own_git import GitError, failure
 from nexus_cli.tree.real_tree import RealTree
@@ -357,7 +356,7 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
             raise NexusError("usage", f"worktree {record.name} stays", str(error), hint) from error
         why = _describe_unapplied(record, state)
         if why:
-            over = f"nexus worktree apply {record.name} brings its changes over, " * bool(state.counts.files)
+            over = f"nexus worktree apply {record.name} brings its changes over, " * (not state.is_applied(record))
             hint = f"{over}nexus worktree remove {record.name} --force deletes it"
             raise NexusError("usage", f"kept worktree {record.name}", why, hint)
     found: dict[str, str] = {}
@@ -382,10 +381,6 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
         return ""
     if not state.is_applied(record):
         return f"it has changes that are not applied ({state.describe()})"
-    from nexus_cli.worktrees.apply_worktree import list_changes  # noqa: PLC0415  (it imports this module)
-
-    if lost := [os.fsdecode(one.path) for one in list_changes(record, open_store(record), state.tree)]:
-        return f"the project no longer has its changes ({name_first(lost, 3)})"
     if held := [one for one in state.kept if one not in state.built]:
         return f"it has content that no diff shows ({', '.join(held[:3])})"
     if state.unreachable or (not state.counts.files and state.has_moved):

@@ -18,8 +18,8 @@ from nexus_cli.sections.front_matter import read_front_matter
 from nexus_cli.sections.skills import (
     LONGEST_LINE,
     LONGEST_NAME,
-    SKILL,
-    find_guides,
+    count_untrusted,
+    find_skills,
     read_guide,
 )
 
@@ -40,7 +40,7 @@ def personal(name: str, text: str | bytes) -> Path:
 
 def test_front_matter_names_and_describes_a_skill(tmp_path: Path) -> None:
     personal("folder", '---\nname: deploy\ndescription: "Roll out: carefully"\n---\n\n# Deploy\nStep one.\n')
-    [found] = find_guides(tmp_path, SKILL)[0]
+    [found] = find_skills(tmp_path)
     assert (found.name, found.description, found.origin) == ("deploy", "Roll out: carefully", "personal")
     assert read_guide(found) == "# Deploy\nStep one."
 
@@ -71,16 +71,13 @@ def test_a_value_that_nobody_quoted_is_text(value: str) -> None:
 def test_a_description_over_several_lines_becomes_one(tmp_path: Path) -> None:
     personal("a", "---\ndescription: >-\n  Roll out\n  carefully\nlicense: MIT\n---\nText\n")
     personal("b", "---\ndescription: first\n  and second\n---\nText\n")
-    assert [found.description for found in find_guides(tmp_path, SKILL)[0]] == [
-        "Roll out carefully",
-        "first and second",
-    ]
+    assert [found.description for found in find_skills(tmp_path)] == ["Roll out carefully", "first and second"]
 
 
 def test_without_front_matter_the_folder_and_the_first_paragraph_speak(tmp_path: Path) -> None:
     text = "# Title\n\nHow to release\nthis thing.\n\nMore.\n"
     personal("release", text)
-    [found] = find_guides(tmp_path, SKILL)[0]
+    [found] = find_skills(tmp_path)
     assert (found.name, found.description) == ("release", "How to release this thing.")
     assert read_guide(found) == text.strip("\n")
 
@@ -102,7 +99,7 @@ def test_a_guide_that_is_none_is_named_with_what_is_wrong_and_not_printed(
     tmp_path: Path, text: str, problem: str
 ) -> None:
     personal("plain", text)
-    [found] = find_guides(tmp_path, SKILL)[0]
+    [found] = find_skills(tmp_path)
     assert problem in found.problem and found.description == ""
     with pytest.raises(NexusError, match=problem) as raised:
         skill_guide(found.name, tmp_path)
@@ -112,13 +109,13 @@ def test_a_guide_that_is_none_is_named_with_what_is_wrong_and_not_printed(
 @pytest.mark.parametrize("text", ["---\nA rule stands above it.", "---\n\nText: with a colon later", "Text\n---"])
 def test_a_rule_is_no_front_matter(tmp_path: Path, text: str) -> None:
     personal("plain", text)
-    [found] = find_guides(tmp_path, SKILL)[0]
+    [found] = find_skills(tmp_path)
     assert (found.problem, read_guide(found)) == ("", text)
 
 
 def test_hostile_names_and_descriptions_become_one_short_line(tmp_path: Path) -> None:
     personal("odd", f"---\nname: \x1b[31mred\u2028 one {'n' * 200}\ndescription: {'d' * 4000}\x1b[0m\n---\n")
-    [found] = find_guides(tmp_path, SKILL)[0]
+    [found] = find_skills(tmp_path)
     assert "\x1b" not in found.name + found.description
     assert len(found.name) <= LONGEST_NAME
     assert not set(found.name) & set(" \n\u2028")
@@ -136,7 +133,7 @@ def test_what_is_no_skill_is_left_alone_and_what_cannot_be_read_is_named(tmp_pat
     (places().config / "skills" / "file").write_text("x")
     personal(".hidden", "x")
     personal("binary", b"\0\1\2")
-    found, *others = find_guides(tmp_path, SKILL)[0]
+    found, *others = find_skills(tmp_path)
     assert found.name == "binary"
     assert "not a text file" in found.problem
     assert [(one.name, one.problem) for one in others] == [
@@ -150,19 +147,19 @@ def test_a_projects_skills_count_when_it_is_trusted(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "sub").mkdir()
     skill(tmp_path / ".nexus", "build", "Build it.")
-    assert find_guides(tmp_path / "sub", SKILL)[0] == ()
-    assert find_guides(tmp_path / "sub", SKILL)[1] == 1
+    assert find_skills(tmp_path / "sub") == ()
+    assert count_untrusted(tmp_path / "sub") == 1
     trust(tmp_path)
-    [found] = find_guides(tmp_path / "sub", SKILL)[0]
+    [found] = find_skills(tmp_path / "sub")
     assert (found.name, found.origin) == ("build", "project")
-    assert find_guides(tmp_path, SKILL)[1] == 0
+    assert count_untrusted(tmp_path) == 0
 
 
 def test_of_two_skills_of_one_name_the_personal_one_wins_and_the_other_is_listed_as_shadowed(tmp_path: Path) -> None:
     skill(tmp_path / ".nexus", "build", "The project's.")
     personal("z", "---\nname: build\n---\nMine.")
     trust(tmp_path)
-    first, second = find_guides(tmp_path, SKILL)[0]
+    first, second = find_skills(tmp_path)
     assert (first.origin, first.shadowed, read_guide(first)) == ("personal", False, "Mine.")
     assert (second.origin, second.shadowed) == ("project", True)
 
@@ -171,10 +168,10 @@ def test_a_projects_guide_is_what_was_judged_and_not_read_again(tmp_path: Path) 
     path = skill(tmp_path / ".nexus", "build", "Build it.")
     skill(tmp_path / ".nexus", "build/deep", "No skill.")
     trust(tmp_path)
-    [found] = find_guides(tmp_path, SKILL)[0]
+    [found] = find_skills(tmp_path)
     path.unlink()
     path.symlink_to("/etc/passwd")
-    assert read_guide(found) == "Build it." and find_guides(tmp_path, SKILL)[0] == ()
+    assert read_guide(found) == "Build it." and find_skills(tmp_path) == ()
 
 
 @pytest.mark.parametrize("name", ["a\x1bb", "tab\there", "line\nbreak", "a\u2028b", "byte\udcff"])
@@ -183,7 +180,7 @@ def test_a_skill_in_a_folder_of_any_name_can_be_used(tmp_path: Path, name: str, 
     skill(places().config if origin == "personal" else tmp_path / ".nexus", name, "Guide.")
     if origin == "project":
         trust(tmp_path)
-    [found] = find_guides(tmp_path, SKILL)[0]
+    [found] = find_skills(tmp_path)
     assert read_guide(found) == "Guide." and found.origin == origin
     [shown] = list_skills(tmp_path)["skills"]
     assert shown["name"] == found.name and skill_guide(found.name, tmp_path) == "Guide."
@@ -194,7 +191,7 @@ def test_a_broken_skill_does_not_shadow_a_good_one(tmp_path: Path) -> None:
     skill(tmp_path / ".nexus", "build", "The project's.")
     personal("build", b"\0\1\2")
     trust(tmp_path)
-    assert [(found.origin, found.shadowed, bool(found.problem)) for found in find_guides(tmp_path, SKILL)[0]] == [
+    assert [(found.origin, found.shadowed, bool(found.problem)) for found in find_skills(tmp_path)] == [
         ("personal", False, True),
         ("project", False, False),
     ]
@@ -202,7 +199,7 @@ def test_a_broken_skill_does_not_shadow_a_good_one(tmp_path: Path) -> None:
 
 def test_a_skill_that_vanished_is_named(tmp_path: Path) -> None:
     path = personal("gone", "x")
-    [found] = find_guides(tmp_path, SKILL)[0]
+    [found] = find_skills(tmp_path)
     path.unlink()
     with pytest.raises(NexusError, match="not there any more"):
         read_guide(found)

@@ -19,7 +19,13 @@ from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.errors import NexusError
 from nexus_cli.tree import write_state
 from nexus_cli.worktrees import apply_worktree as applying
-from nexus_cli.worktrees.apply_worktree import ApplyResult, apply_worktree, clean_killed_apply, list_unapplied
+from nexus_cli.worktrees.apply_worktree import (
+    ApplyResult,
+    apply_worktree,
+    clean_killed_apply,
+    list_unapplied,
+    refuse_to_lose,
+)
 from nexus_cli.worktrees.inspect_worktree import inspect_worktree
 from nexus_cli.worktrees.worktrees import enter_worktree, remove_worktree
 
@@ -570,9 +576,10 @@ def test_a_worktree_whose_changes_the_project_took_back_is_not_removed(project: 
     _, record = applied(project, edit(2, "theirs"))
     git(project, "checkout", "-q", "app.py")
     with pytest.raises(NexusError, match=r"no longer has its changes \(app\.py\)") as caught:
-        remove_worktree(record)
+        refuse_to_lose(record)
     assert f"nexus worktree apply {record.name} brings its changes over" in caught.value.hint
     apply_worktree(record)
+    refuse_to_lose(record)
     remove_worktree(record)
     assert not record.folder.exists()
 
