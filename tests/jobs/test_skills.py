@@ -210,7 +210,7 @@ def test_a_guide_that_is_called_and_not_active_is_named_with_its_reason(place: S
     told = "\n".join(place.ask("use $release, not $HOME").told)
     assert "$release is sent as text" in told and "HOME" not in told
     with opened(place) as repl:
-        repl.wait_for(lambda one: "not in effect" in one.text, 30, back=False)
+        repl.wait_for(lambda one: "not active" in one.text, 30, back=False)
         repl.send("/inspect shop.py" + ENTER)
         repl.wait_for(lambda one: "trusted: nexus trust" in one.text, 60)
     assert place.run("trust").status == 0
@@ -221,16 +221,16 @@ def test_a_guide_that_is_called_and_not_active_is_named_with_its_reason(place: S
 
 def test_what_waits_for_trust_is_said_once_and_again_when_it_has_changed(place: Stage) -> None:
     place.script(lambda body: {"text": "Fine."})
-    waiting = "1 skill and 3 commands for agents, not in effect"
+    waiting = "1 skill and 3 commands for agents, not active"
     assert waiting in "\n".join(place.ask("hello").told)
-    assert "not in effect" not in "\n".join(place.ask("hello").told)
+    assert "not active" not in "\n".join(place.ask("hello").told)
     (place.folder / ".claude/settings.json").write_text(
         '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}'
     )
-    assert "1 hook for agents, not in effect" in "\n".join(place.ask("hello").told)
-    assert "not in effect" not in "\n".join(place.ask("hello", "--quiet").told)
+    assert "1 hook for agents, not active" in "\n".join(place.ask("hello").told)
+    assert "not active" not in "\n".join(place.ask("hello", "--quiet").told)
     with opened(place) as repl:  # somebody else may have read the lines of a script
-        repl.wait_for(lambda one: "not in effect" in one.text, 30, back=False)
+        repl.wait_for(lambda one: "not active" in one.text, 30, back=False)
 
 
 def test_skills_are_listed_and_checked_line_by_line(place: Stage) -> None:

@@ -290,7 +290,7 @@ def test_a_server_that_is_away_at_the_start_is_waited_for(
         if returns:
             check_all_is_there(around, json.loads(done.stdout)["session"])
         else:
-            assert b"this session is kept in memory and lost when it ends" in done.stderr
+            assert b"the session is kept in memory and lost when it ends" in done.stderr
             assert strict.returncode == 1 and b"cannot be reached" in strict.stderr
 
 

@@ -157,7 +157,7 @@ def test_after_a_wrong_key_another_one_is_used_at_once_and_the_turn_goes_on(
     made.send(KEY)
     made.wait_for("*" * len(KEY))
     made.send(ENTER)
-    made.wait_for("OPENAI_API_KEY is no longer used in this session")
+    made.wait_for("OPENAI_API_KEY is ignored in this session")
     made.idle()
     made.say("/continue")
     made.wait_for("It works now.")
