@@ -468,9 +468,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_149, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (46_970, 0, 5),
+    "cli": (47_012, 0, 5),
     "client": (2_289, 0, 2),
-    "commands": (38_316, 0, 39),
+    "commands": (38_318, 0, 39),
     "config": (33_074, 0, None),
     "context": (9_863, 0, 23),
     "conversation": (39_571, 0, 164),
@@ -511,7 +511,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (950_867, 49_700)
+SUM = (950_911, 49_700)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of

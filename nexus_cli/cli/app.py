@@ -37,65 +37,23 @@ if TYPE_CHECKING:
     from nexus_cli.commands.verb import Noun
 
 GROUPS = {
-    "Run": {
-        "ask": "Run one turn and exit. Without PROMPT, the prompt is read from stdin.",
-        "map": "Run one turn for each file or line of a list, several at once, resumable.",
-        "undo": "Take back what a turn did to files, by edits and commands.",
-        "redo": "Redo an undone change.",
-        "diff": "Show what a turn changed in files.",
-        "worktree": "Work that was done beside yours: list, diff, apply and remove worktrees.",
-        "schedule": "Work at a time, or again and again: add, list, remove, pause, resume and run it.",
-        "runs": "Work that waits, is queued, or was done unattended: list, show, cancel, resume.",
-        "space": "Conversations of several people and agents: create, list, join, leave, post, read, open.",
-    },
-    "Content and cost of requests": {
-        "context": "Show the content and exact tokens of the next request, or of request N.",
-        "drops": "List everything left out of requests, and how to get it back.",
-        "cache": "Show the cache hits of each request, and explain a miss.",
-        "usage": "Show tokens and cost over all sessions, by day, model, project, key or recipe.",
-        "why": "Explain a decision on a tool call: the rule or level, where it comes from, the sandbox.",
-        "replay": "Rebuild the requests of a session offline and compare them with the sent ones.",
-        "memory": "Facts remembered across sessions: list, search, add, accept and forget them.",
-    },
-    "Sessions": {
-        "sessions": "List, show, search, export, stop, fork, rename and delete sessions.",
-        "timeline": "List events with time, actor and reason, costs and drops.",
-        "export": "Write a whole session as a page, as Markdown, as JSON Lines, or in Claude Code's form.",
-        "import": "Take over settings, rules, servers and sessions of another coding agent.",
-    },
-    "Setup": {
-        "model": "List the models that are usable now, with window, price and cache support.",
-        "login": "Store a provider's API key: in the keyring, or in a file that only you can read.",
-        "logout": "Remove a stored key.",
-        "config": "Show and change the settings.",
-        "rules": "List, test, add and remove permission rules.",
-        "trust": "Trust this project's configuration, which can only restrict permissions.",
-        "skill": "Guides that are read on demand: list them, print one, check a folder.",
-        "plugin": "Skills, commands, hooks and servers that others made: add, list, remove, update.",
-        "mcp": "MCP servers, whose tools the model may use: list, add, remove, login, test.",
-        "status": "Show the available model, tools, skills, servers and names of credentials.",
-        "doctor": "Check what works here, what does not, and how to fix it.",
-    },
-    "Serve": {
-        "serve": "Agents for other programs: JSON-RPC 2.0 over HTTP on this machine.",
-        "acp": "The agent for editors: Agent Client Protocol on stdin and stdout.",
-        "ledger": "Copy the ledger to another place; share projects of one on a server.",
-    },
-    "Learn": {
-        "tour": "See nexus at work without a key: the real engine, a scripted model, its own folder.",
-        "docs": "Print a page of the documentation: settings, commands, json, exit-status, ...",
-    },
+    "Run": ("ask", "map", "undo", "redo", "diff", "worktree", "schedule", "runs", "space"),
+    "Content and cost of requests": ("context", "drops", "cache", "usage", "why", "replay", "memory"),
+    "Sessions": ("sessions", "timeline", "export", "import"),
+    "Setup": ("model", "login", "logout", "config", "rules", "trust", "skill", "plugin", "mcp", "status", "doctor"),
+    "Serve": ("serve", "acp", "ledger"),
+    "Learn": ("tour", "docs"),
 }
-"""Commands and their help lines, in the order of the help. A module of `FOLDERS` declares a `NOUN`, or `VERBS`
-that a noun of `nexus_cli.commands` has in the shell alone. A noun without a line here is listed with its summary."""
+"""Commands in the order of the help. A module of `FOLDERS` declares a `NOUN`, or `VERBS` that a noun of
+`nexus_cli.commands` has in the shell alone. Nouns that are not here come last in their section."""
 SECTIONS = {
     "run": "Run",
     "context": "Content and cost of requests",
     "sessions": "Sessions",
     "setup": "Setup",
 }
-"""Sections of nouns without a line, by group."""
-COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+"""Sections of these nouns, by group."""
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 FOLDERS = (".run", ".sessions", ".setup", ".serve")
 """Folders of this package with the modules of commands, as the help lists them."""
 MODULES = {"import": "move_in"}
@@ -141,7 +99,7 @@ def load_command(name: str) -> Any:
 
     noun = find_noun(name)
     assert noun is not None
-    return make_command(noun, COMMANDS.get(name, noun.summary))
+    return make_command(noun)
 
 
 def _is_command(name: str) -> bool:
@@ -160,11 +118,18 @@ def list_help_lines() -> dict[str, dict[str, str]]:
     """Return the commands of each section with their help lines; imports the nouns."""
     from nexus_cli.commands import discover  # noqa: PLC0415  (only where all commands are listed)
 
-    sections = {title: dict(lines) for title, lines in GROUPS.items()}
+    lines = {title: {name: _describe(name) for name in names} for title, names in GROUPS.items()}
     for command in discover().values():
         if command.name not in COMMANDS and (noun := find_noun(command.name)):
-            sections[SECTIONS[noun.group]][noun.name] = noun.summary
-    return sections
+            lines[SECTIONS[noun.group]][noun.name] = _describe(noun.name)
+    return lines
+
+
+def _describe(name: str) -> str:
+    """Return the summary of a command: that of its noun, else the first sentence of its help."""
+    noun = None if name in TYPED else find_noun(name)
+    text: str = (noun and noun.summary) or load_command(name).help.partition("\n\n")[0]
+    return " ".join(text.split()).partition(". ")[0].rstrip(".") + "."
 
 
 class LazyGroup(TyperGroup):

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 NEGATIVE = re.compile(r"-[\d.][\w.]*")
 
 
-def make_command(noun: Noun, summary: str) -> Any:
-    """Return the click command of a noun, whose verbs are those of the shell; `summary` is the help of several."""
+def make_command(noun: Noun) -> Any:
+    """Return the click command of a noun, whose verbs are those of the shell."""
     app, verbs = typer.Typer(add_completion=False, rich_markup_mode=None), noun.verbs
     if all(verb.name for verb in verbs):
-        app.info.help = summary
+        app.info.help = noun.summary
     for verb in verbs:
         if verb.name or len(verbs) == 1:
             takes_rest = any(one.option.takes_rest for one in verb.parameters)

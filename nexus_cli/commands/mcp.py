@@ -161,7 +161,7 @@ NOUN = Noun(
         Verb(log_in, "login", Authority.PERMITS, "nothing", False, complete=_complete_servers),
         Verb(add, "add", Authority.PERMITS, "nothing", places=("shell",)),
     ),
-    "List, test or remove MCP servers, or log in.",
+    "Manage MCP servers, whose tools the model may use.",
     "To add a server, use nexus mcp add in a shell. Changes apply from the next message on.",
     ("add",),
 )

@@ -135,7 +135,7 @@ NOUN = Noun(
         Verb(accept_facts, "accept", Authority.PERMITS, "write", complete=_complete_waiting),
         Verb(forget_facts, "forget", Authority.PERMITS, "write", complete=_complete_known),
     ),
-    "Show, add, accept or forget saved facts.",
+    "Show, add, accept or forget remembered facts.",
     "In a shell, nexus memory consolidate has the model merge and clean up facts.",
     ("consolidate",),
 )

@@ -40,6 +40,6 @@ NOUN = Noun(
         Verb(build_list, "list", opens="nothing"),
         Verb(remove, "remove", Authority.PERMITS, "nothing", False),
     ),
-    "List or remove plugins.",
+    "Manage skills, hooks and servers that others made.",
     in_shell=("add", "update"),
 )

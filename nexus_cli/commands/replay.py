@@ -25,5 +25,5 @@ NOUN = Noun(
     "replay",
     "context",
     (Verb(replay_session, of_session=True),),
-    "Rebuild what was sent and compare each byte.",
+    "Rebuild sent requests and compare each byte.",
 )

@@ -226,5 +226,5 @@ NOUN = Noun(
         Verb(pause_run, "pause", Authority.PERMITS, "write", complete=_complete_runs),
         Verb(resume_run, "resume", Authority.PERMITS, complete=_complete_runs),
     ),
-    "List runs and answer their questions.",
+    "List unattended runs and answer their questions.",
 )

@@ -165,6 +165,6 @@ NOUN = Noun(
         Verb(resume_plan, "resume", Authority.PERMITS, "write", complete=_complete_plans),
         Verb(run_plan, "run", Authority.PERMITS, "write", places=("slash",), complete=_complete_plans),
     ),
-    "Show, add, pause or remove schedules.",
+    "Plan work for a time, or again and again.",
     "nexus serve, or nexus serve --once from cron, starts due runs.",
 )

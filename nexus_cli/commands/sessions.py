@@ -406,7 +406,7 @@ NOUN = Noun(
         Verb(rename, "rename", Authority.PERMITS, "write", has_json=False, complete=_complete_sessions),
         Verb(delete_session, "delete", Authority.PERMITS, "write", has_json=False, complete=_complete_sessions),
     ),
-    "Resume, list, read, stop or delete sessions.",
+    "List, read, search, stop or delete sessions.",
     is_idle=True,
 )
 NOUNS = (

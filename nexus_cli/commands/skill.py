@@ -54,6 +54,6 @@ NOUN = Noun(
         Verb(use_skill, "use", opens="nothing", complete=_complete_skills),
         Verb(check_skills, "check", opens="nothing", is_local=True),
     ),
-    "List skills, print one, or check a folder.",
+    "List guides (skills), print or check one.",
     aliases=("skills",),
 )

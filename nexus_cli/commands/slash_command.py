@@ -15,7 +15,6 @@ from nexus_cli.commands.arguments import read_source, show_report, wait_settled,
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
 from nexus_cli.commands.verb import LISTS, TEXTS, Authority, Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import MAX_INT
 
 _WORD = re.compile(r"""(?:"([^"]*)"|'([^']*)')(?=\s|$)|(\S+)""")
 _INTEGER = re.compile(r"[#-]?[0-9]{1,15}")
@@ -216,7 +215,7 @@ def _take(name: str, verb: Verb, given: dict[str, Any], chosen: VerbParameter, t
         value = kind(text)
     except ValueError:
         value = math.nan
-    if not (least <= value <= MAX_INT if kind is int else 0 < value < math.inf):
+    if not (least <= value <= chosen.option.most if kind is int else 0 < value < math.inf):
         bound = f" from {least} on" if least >= 0 else ""
         what = f"a whole number{bound}" if kind is int else "a number above 0"
         raise _refuse(name, verb, text, f"{label} has to be {what}")

@@ -257,7 +257,7 @@ NOUN = Noun(
         Verb(read, "read", Authority.PERMITS, complete=_complete_spaces),
         Verb(enter, "enter", Authority.PERMITS, complete=_complete_spaces),
     ),
-    "List spaces; read, post to or enter one.",
+    "Talk with several people and agents in a space.",
     in_shell=("open",),
     aliases=("spaces",),
 )

@@ -78,5 +78,5 @@ NOUN = Noun(
     "status",
     "setup",
     (Verb(build_status, opens="nothing"), Verb(build_tools, "tools", places=("slash",))),
-    "Show what this session works with.",
+    "Show the model, tools, skills and servers here.",
 )

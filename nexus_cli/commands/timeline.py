@@ -43,5 +43,5 @@ NOUN = Noun(
     "timeline",
     "sessions",
     (Verb(build_timeline, of_session=True),),
-    "List the session's events, actors and reasons.",
+    "List a session's events, actors and reasons.",
 )

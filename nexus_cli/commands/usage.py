@@ -56,7 +56,7 @@ NOUN = Noun(
             complete=lambda source: [f"--by {name}" for name in GROUPINGS],
         ),
     ),
-    "Show tokens and dollars: this session, or all.",
+    "Show tokens and dollars, of a session or of all.",
     aliases=("cost",),
     is_first=True,
 )

@@ -148,6 +148,6 @@ NOUN = Noun(
         Verb(apply_in_session, "apply", Authority.PERMITS, places=("slash",), complete=_complete_worktrees),
         Verb(remove, "remove", Authority.PERMITS, "nothing", False, complete=_complete_worktrees),
     ),
-    "List, show, apply or remove worktrees.",
+    "List, diff, apply or remove git worktrees.",
     is_idle=True,
 )

@@ -217,4 +217,5 @@ NOUN = Noun(
         Verb(share, "share", Authority.PERMITS, "nothing"),
         Verb(unshare, "unshare", Authority.PERMITS, "nothing"),
     ),
+    "Copy the ledger, or share projects of one on a server.",
 )
