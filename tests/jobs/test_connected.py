@@ -192,3 +192,18 @@ def test_a_server_at_a_lower_level_and_a_terminal_that_returns(tmp_path: Path) -
             again.send("/undo" + ENTER)
             again.wait_for("restored  shop.py")
         assert (here.folder / "shop.py").read_text() == SHOP
+
+
+def test_a_question_of_the_model_waits_for_the_terminal_that_returns(tmp_path: Path) -> None:
+    with project(tmp_path) as here, served(here, "ask") as url:
+        with Repl(here, "--connect", url, columns=100, rows=40) as one:
+            one.ready()
+            one.say("which name should it have", ends=False)
+            one.wait_for("or your own answer")
+            agent = next(word for line in one.scrollback() for word in line.split() if word.startswith("agent-"))
+            one.signal(signal.SIGKILL)
+        with Repl(here, "--connect", url, "-r", agent, columns=100, rows=40) as again:
+            again.wait_for("or your own answer")
+            again.send("1" + ENTER)
+            again.wait_for("It is done.")
+            assert "    > rebate" in map(str.rstrip, again.scrollback())
