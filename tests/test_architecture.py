@@ -100,7 +100,6 @@ LAZY = {
     "plugins/installed_plugins.py": {"nexus_cli"},  # the files of plugins, which few people have
     "mcp/server_entries.py": {"tomllib"},  # where the settings name servers
     "config/stored_keys.py": {"nexus_cli"},  # redaction, where there is a key
-    "config/setting_rules.py": {"nexus_cli"},  # tables `[[check]]`, which few settings have
     "config/settings_file.py": {"tomlkit", "tomllib"},  # only for writing
     "config/settings.py": {"nexus_cli"},  # few settings have checks and hooks
     "config/load_settings.py": {"tomllib", "nexus_cli"},

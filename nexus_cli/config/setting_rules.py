@@ -148,7 +148,7 @@ class Setting:
     help: str
     """What it does, with its unit."""
     example: Any = None
-    """A value to show where there is no default; for tables a heading and a table, for `OPEN_TABLES` a line of TOML."""
+    """A value to show where there is no default; for a setting whose value is tables, a heading and one of them."""
     in_projects: Literal["", "replaces", "adds", "either", "both", "stricter"] = ""
     """How the value of a trusted project is combined with that of the person; "" if a project cannot set it. `either`
     is the person's value unless it is empty or false, `both` is true if both are, `stricter` is that of `Limits`."""

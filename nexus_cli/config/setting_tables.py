@@ -209,7 +209,7 @@ OPEN_TABLES: Mapping[str, Setting] = {
     "rule_examples": Setting(
         {},
         TEXTS,
-        "Commands that a rule must match, or with `!` must not match. Checked whenever the rules are read.",
+        "Commands that a rule must match, or with `!` must not match, checked whenever the rules are read: "
         '"bash(npm test *)" = ["npm test -- -u", "! npm run build"]',
     ),
     "alias": Setting({}, NAME, 'Short names of models: `nexus ask -m fast` with fast = "openai/gpt-5.4-mini".'),

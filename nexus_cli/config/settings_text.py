@@ -28,7 +28,7 @@ def settings_text(head: str = HEAD, mark: str = "") -> str:
         blocks.append([*_comment(text), f"# {heading}", *(f"# {key} = {toml_literal(shown[key])}" for key in shown)])
     for table, one in OPEN_TABLES.items():
         values = [f"{mark}{name} = {toml_literal(value)}" for name, value in one.default.items()]
-        blocks.append([*_comment(one.help), f"[{table}]", *values, *_comment(one.example or "")])
+        blocks.append([*_comment(one.help), f"[{table}]", *values])
     for table, named in NAMED_TABLES.items():
         blocks.append([*_comment(named.help), f"# [{table}.{named.name}]", *_list(named.settings, mark)])
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
