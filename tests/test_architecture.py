@@ -470,7 +470,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (47_012, 0, 5),
     "client": (2_289, 0, 2),
     "commands": (38_318, 0, 39),
-    "config": (33_074, 0, None),
+    "config": (33_061, 0, None),
     "context": (9_863, 0, 23),
     "conversation": (39_571, 0, 164),
     "core": (44_147, 0, None),
@@ -510,12 +510,12 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (950_911, 49_700)
+SUM = (950_898, 49_700)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of
 `sandbox/protected_snapshot`, `sandbox/restore_protected` and `worktrees/` went over to its look. With them the sum goes
-back to 935,092.
+back to 935,123.
 """
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

@@ -149,7 +149,7 @@ def drop_conflicts(loaded: LoadedSettings, said: ProjectSettings) -> ProjectSett
 
 
 def _find_conflict(loaded: LoadedSettings, values: Mapping[str, SettingValue]) -> str:
-    """Return why `values` contradict the other settings or each other, "" if they do not."""
+    """Return the reason that `values` contradict the other settings or each other, "" for none."""
     try:
         check_consistency(build_settings({**loaded.values, **values}), Path(FILE))
     except NexusError as error:
