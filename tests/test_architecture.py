@@ -483,7 +483,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (10_480, 0, 41),
     "plugins": (5_772, 0, 22),
     "provider": (33_009, 0, 59),
-    "reports": (84_148, 8_414, None),
+    "reports": (84_314, 8_414, None),
     "rpc": (17_482, 0, 16),
     "rules": (29_634, 0, 16),
     "runs": (23_845, 0, 41),
@@ -510,7 +510,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (950_898, 49_700)
+SUM = (951_064, 49_700)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of

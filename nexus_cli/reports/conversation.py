@@ -62,12 +62,12 @@ def newest_turns(session: Session) -> Iterator[list[Event]]:
         yield [one for one in events if not isinstance(one, event.ToolCallEvent) or one.call.id in ended]
 
 
-def in_call_order(entries: Sequence[Entry]) -> list[Entry]:
-    """Sort the results of calls that ran together into call order; they were recorded as they ended."""
+def in_call_order(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Yield each entry alone, but the results of a step together: recorded as they ended, sorted into call order."""
     calls = [call.id for entry in entries for call in entry.message.tool_calls]
     places: dict[str | None, int] = {call: place for place, call in enumerate(calls)}
-    runs = (run for _, run in groupby(entries, lambda entry: entry.kind))
-    return [one for run in runs for one in sorted(run, key=lambda one: places.get(one.message.tool_call_id, -1))]
+    for _, run in groupby(entries, lambda entry: 0 if entry.kind is Kind.TOOL else entry.id):
+        yield sorted(run, key=lambda one: places.get(one.message.tool_call_id, -1))
 
 
 class Replay:
@@ -120,18 +120,32 @@ class Replay:
 
     def _turn(self, entries: Sequence[Entry]) -> Iterator[PastEvent]:
         """Yield the events of a turn."""
-        calls: dict[str | None, ToolCall] = {}
-        answer, has_ended = "", False
-        for entry in in_call_order(entries):
-            if entry.kind is Kind.ASSISTANT:
-                answer = entry.message.content or answer
-            for past in (*self._events_of(entry, calls), *self._events_after(entry.id, answer)):
-                if has_ended and past.entry:  # the turn was resumed
-                    yield PastEvent(event.TurnStart(""), past.at)
-                has_ended = isinstance(past.event, event.TurnEnd) or (has_ended and not past.entry)
-                yield past
+        has_ended = False
+        for past in self._recorded(entries):
+            if has_ended and past.entry:  # the turn was resumed
+                yield PastEvent(event.TurnStart(""), past.at)
+            has_ended = isinstance(past.event, event.TurnEnd) or (has_ended and not past.entry)
+            yield past
         if not has_ended:
+            answers = [entry.message.content for entry in entries if entry.kind is Kind.ASSISTANT]
+            answer = next(filter(None, reversed(answers)), "")
             yield PastEvent(event.TurnEnd(event.Outcome(text=answer)), entries[-1].at)
+
+    def _recorded(self, entries: Sequence[Entry]) -> Iterator[PastEvent]:
+        """Yield the events of a turn that the ledger holds."""
+        calls: dict[str | None, ToolCall] = {}
+        answer = ""
+        for run in in_call_order(entries):
+            newest = max(one.id for one in run)
+            for entry in run:  # what workers reported during the calls comes before their first result
+                if entry.id != newest:
+                    yield from self._reports_after(entry.id)
+            for entry in run:
+                if entry.kind is Kind.ASSISTANT:
+                    answer = entry.message.content or answer
+                yield from self._events_of(entry, calls)
+                reports = self._reports_after(entry.id) if entry.id == newest else []
+                yield from sorted((*self._events_after(entry.id, answer), *reports), key=lambda past: past.at)
 
     def _events_of(self, entry: Entry, calls: dict[str | None, ToolCall]) -> Iterator[PastEvent]:
         """Yield the events that an entry holds; `calls` are those of the turn so far."""
@@ -168,18 +182,23 @@ class Replay:
         for memo in self._notes(CUT_ANSWER, entry):
             found.append(PastEvent(event.Text(str(memo.value["text"])), memo.at))
             found.append(PastEvent(event.Retry(1, 0.0, str(memo.value["why"]), cut=True), memo.at))
-        for memo in self._notes(WORKER, entry):
-            row = {name: value for name, value in memo.value.items() if name not in NOT_SHOWN}
-            report = event.TurnEnd(event.Outcome(text=str(memo.value.get("report") or "")))
-            states = (event.AgentEvent(row["id"], row["session"], one) for one in (report, event.WorkerState(row)))
-            found += [PastEvent(one, memo.at) for one in states]
         for memo in self._notes(UNDONE_FILES, entry):
             if shown := memo.value.get("shown"):
                 found.append(PastEvent(event.Notice(str(shown), warning=False), memo.at))
         for memo in self._notes(EVENT, entry):
             if one := _restore(memo, answer):
                 found.append(PastEvent(one, memo.at))
-        return sorted(found, key=lambda past: past.at)
+        return found
+
+    def _reports_after(self, entry: int) -> list[PastEvent]:
+        """Return the states of workers that were recorded after an entry, each with the worker's report."""
+        found: list[PastEvent] = []
+        for memo in self._notes(WORKER, entry):
+            row = {name: value for name, value in memo.value.items() if name not in NOT_SHOWN}
+            report = event.TurnEnd(event.Outcome(text=str(memo.value.get("report") or "")))
+            states = (event.AgentEvent(row["id"], row["session"], one) for one in (report, event.WorkerState(row)))
+            found += [PastEvent(one, memo.at) for one in states]
+        return found
 
     def _drops_after(self, entry: int) -> Sequence[Drop]:
         """Return what was left out after an entry was recorded; of a message it is recorded before its entry."""

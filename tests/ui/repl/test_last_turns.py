@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rpc.serving import until
 from session.played import MODEL, Played, opened, say
-from workers.crew import Crew, crewed, doing, handing, run
+from workers.crew import Crew, crewed, handing, run
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core import event as e
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.session.factory import open_session
@@ -119,8 +121,14 @@ def test_a_drop_a_recall_a_refusal_and_a_notice_are_shown_again(tmp_path: Path) 
     assert again[-(len(seen) - said) :] == seen[said:]
 
 
-def test_the_figures_and_the_report_of_a_worker_are_shown_again(tmp_path: Path) -> None:
-    crew = Crew({"make it": handing("look at one", "look at two"), "look at": doing("I have looked.\nAll is well.")})
+@pytest.mark.parametrize("last", ["", "look at one", "look at two"])
+def test_the_figures_and_the_report_of_a_worker_are_shown_again(tmp_path: Path, last: str) -> None:
+    async def look(request: Request) -> str:
+        if last and any(last in str(message["content"]) for message in request.messages):
+            await until(lambda: session.state.engine.conversation.last == 3)  # the other one's result
+        return "I have looked.\nAll is well."
+
+    crew = Crew({"make it": handing("look at one", "look at two"), "look at": look})
     session = crewed(crew, tmp_path)
     events = run(session, WORDS)[0]
     seen = [re.sub(r"\d\.\d s", "x s", row) for row in rows_of(live(without_times(events), WORDS, 80, PLAIN))]
