@@ -145,7 +145,7 @@ class Replay:
                     answer = entry.message.content or answer
                 yield from self._events_of(entry, calls)
                 reports = self._reports_after(entry.id) if entry.id == newest else []
-                yield from sorted((*self._events_after(entry.id, answer), *reports), key=lambda past: past.at)
+                yield from sorted((*reports, *self._events_after(entry.id, answer)), key=lambda past: past.at)
 
     def _events_of(self, entry: Entry, calls: dict[str | None, ToolCall]) -> Iterator[PastEvent]:
         """Yield the events that an entry holds; `calls` are those of the turn so far."""
