@@ -143,11 +143,12 @@ NOUN = Noun(
     "run",
     (
         Verb(build_list, "list", opens="nothing"),
-        Verb(build_diff, "diff", Authority.PERMITS, "nothing", False, complete=_complete_worktrees),
+        Verb(build_diff, "diff", opens="nothing", has_json=False, complete=_complete_worktrees),
         Verb(apply_changes, "apply", Authority.PERMITS, "nothing", False, places=("shell",)),
         Verb(apply_in_session, "apply", Authority.PERMITS, places=("slash",), complete=_complete_worktrees),
         Verb(remove, "remove", Authority.PERMITS, "nothing", False, complete=_complete_worktrees),
     ),
     "List, diff, apply or remove git worktrees.",
+    aliases=("worktrees",),
     is_idle=True,
 )

@@ -14,6 +14,7 @@ from typing import Annotated, Any, cast, get_args
 
 from nexus_cli import __version__
 from nexus_cli.config.paths import places
+from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
@@ -34,7 +35,7 @@ from nexus_cli.core.json_types.server_results import (
 )
 from nexus_cli.core.json_types.setup_reports import WorktreesReport
 from nexus_cli.core.json_types.stream_lines import ResultLine
-from nexus_cli.core.limits import FORMER_NAMES, LEVELS, MAX_INT, Limits, level_fields
+from nexus_cli.core.limits import EDIT, FORMER_NAMES, LEVELS, MAX_INT, Limits, level_fields
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.reports.sessions import list_sessions
 from nexus_cli.reports.worktrees import find_project, worktrees_report
@@ -87,8 +88,12 @@ class ServerMethods:
             raise RpcError(INVALID_PARAMS, "cwd has a character that no path can have")
         return self._folder / os.path.expanduser(replace_surrogates(cwd))
 
-    def _find_worktree(self, name: str, cwd: str) -> WorktreeRecord:
-        return find_worktree_of(find_project(self._resolve(cwd)), name)
+    def _find_worktree(self, name: str, cwd: str, *, edits: bool = False) -> WorktreeRecord:
+        """Return a worktree; raise `NexusError` if there is none, or if the level of the server forbids edits."""
+        record = find_worktree_of(find_project(self._resolve(cwd)), name)
+        if edits:
+            self.pool.require_level(EDIT, self.pool.shared.config or settings_in(record.source))
+        return record
 
     @rpc_method(REFUSED)
     async def worktree_list(self, cwd: str = "") -> WorktreesReport:
@@ -112,25 +117,25 @@ class ServerMethods:
 
     @rpc_method(REFUSED)
     async def worktree_apply(self, name: str, cwd: str = "") -> AppliedWorktree:
-        """Apply the changes of a worktree to the project, with a three-way merge of each file.
+        """Apply the changes of a worktree to the project, with a three-way merge of each file. Needs the level edit.
 
         name: Its name.
         cwd: A folder of the project; the server's without one.
         """
-        record = self._find_worktree(name, cwd)
+        record = self._find_worktree(name, cwd, edits=True)
         data, work = places().data, partial(apply_worktree, record)
         done = await asyncio.to_thread(follow_apply, data, name, record.source, work)
         return cast("AppliedWorktree", done.to_json(record))
 
     @rpc_method(REFUSED)
     async def worktree_remove(self, name: str, cwd: str = "", force: bool = False) -> RemovedWorktree:
-        """Remove a worktree with its branch.
+        """Remove a worktree with its branch. Needs the level edit.
 
         name: Its name.
         cwd: A folder of the project; the server's without one.
         force: Also if something in it is not applied.
         """
-        record = self._find_worktree(name, cwd)
+        record = self._find_worktree(name, cwd, edits=True)
         if not force:
             await asyncio.to_thread(refuse_to_lose, record)
         return {"removed": True, "note": await asyncio.to_thread(remove_worktree, record, force=force)}

@@ -262,12 +262,16 @@ class AgentPool:
         wanted = None if config.allow is None else require_level(config.allow, "level")
         if wanted is None and self.shared.allow is None:
             return None
+        if config.strict and wanted:
+            self.require_level(wanted, settings)
+        return (self._highest_level(settings) & Limits(allow=wanted)).allow
+
+    def require_level(self, level: str, settings: Settings) -> None:
+        """Raise `NexusError("denied", ...)` for a level above the pool's in a project with these settings."""
         highest = self._highest_level(settings)
-        if config.strict and wanted and not Limits(allow=wanted) <= highest:
-            most = highest.allow or ASK
-            why = f"this server allows at most {most}"
-            raise NexusError("denied", f"level {config.allow}", why, f"nexus serve --allow {wanted}")
-        return (highest & Limits(allow=wanted)).allow
+        if not Limits(allow=level) <= highest:
+            why = f"this server allows at most {highest.allow or ASK}"
+            raise NexusError("denied", f"level {level}", why, f"nexus serve --allow {level}")
 
     def _highest_level(self, settings: Settings) -> Limits:
         """Return the level that no agent passes: the pool's, else that of the settings and a trusted project."""

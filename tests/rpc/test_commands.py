@@ -65,7 +65,6 @@ REFUSED = [
     "mcp list --cd /etc",
     "runs cancel run-1",
     "worktree apply w",
-    "worktree diff w",
     "worktree remove w --force",
     "sessions delete x --yes",
     "sessions stop run-1",

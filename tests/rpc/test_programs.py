@@ -231,7 +231,7 @@ async def test_worktrees_are_listed_compared_applied_and_removed(tmp_path: Path)
     for name in ("one", "two"):
         record, _ = make_worktree(project, name)
         (record.folder / "old.txt").write_text(f"{name}\n")
-    async with serving(project) as served:
+    async with serving(project, allow="edit") as served:
         client = served.client
         listed = (await client.worktree_list())["worktrees"]
         assert [(one["name"], one["state"]) for one in listed] == [("one", "changed"), ("two", "changed")]
@@ -248,11 +248,26 @@ async def test_worktrees_are_listed_compared_applied_and_removed(tmp_path: Path)
         assert [one["name"] for one in (await client.worktree_list())["worktrees"]] == ["one"]
 
 
+@pytest.mark.parametrize("allow", [None, "ask"])
+async def test_a_server_that_forbids_edits_applies_and_removes_no_worktree(tmp_path: Path, allow: str | None) -> None:
+    project = make_project(tmp_path / "project")
+    record, _ = make_worktree(project, "one")
+    (record.folder / "old.txt").write_text("one\n")
+    before = (project / "old.txt").read_text()
+    async with serving(project, allow=allow) as served:
+        for call in (served.client.worktree_apply("one"), served.client.worktree_remove("one", force=True)):
+            with pytest.raises(CallError, match="level edit: this server allows at most ask") as failed:
+                await call
+            assert failed.value.code == -32003 and failed.value.data["hint"] == "nexus serve --allow edit"
+        assert "+one\n" in (await served.client.worktree_diff("one"))["diff"]
+    assert (project / "old.txt").read_text() == before and record.folder.is_dir()
+
+
 @pytest.mark.matrix
 async def test_a_worktree_in_which_an_agent_works_cannot_be_removed(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     record, _ = make_worktree(project, "one")
-    async with serving(project) as served:
+    async with serving(project, allow="edit") as served:
         await served.client.create_agent("a", cwd=str(record.folder))
         await refused(served.client.create_agent("b", cwd=str(record.folder), recipe="nonsense"), -32602)
         assert "working in it" in await refused(served.client.worktree_remove("one"), -32602)

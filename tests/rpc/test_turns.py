@@ -744,7 +744,7 @@ async def test_every_result_has_the_type_that_is_described(tmp_path: Path) -> No
     make_project(tmp_path / "project")
     record, _ = make_worktree(tmp_path / "project", "beside")
     (record.folder / "new.txt").write_text("x\n")
-    async with serving(tmp_path / "project") as served:
+    async with serving(tmp_path / "project", allow="edit") as served:
         for name, params in steps:
             result = await served.client.call(name, **params)
             assert [*problems(result, METHODS[name].result)] == [], name
