@@ -139,6 +139,15 @@ class SharedOptions:
         list[str] | None,
         typer.Option("--add-dir", metavar="DIR", help="Also work in DIR, as in the project. Repeatable."),
     ] = None
+    rules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rule",
+            metavar="RULE",
+            help="Also allow calls that match RULE, outside the sandbox if the model asks for that: "
+            "'bash(git push *)'. Repeatable.",
+        ),
+    ] = None
     no_save: Annotated[bool, typer.Option("--no-save", help="Do not save the session.")] = False
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print more on stderr.")] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")] = False

@@ -13,7 +13,7 @@ VALUED = frozenset(
     """
     --model -m --effort --resume -r --cd -C --recipe --allow --worktree -w --file -f --max-steps
     --max-total-tokens --max-cost --timeout --until --schema --watch-lines --watch-pause --add-dir --connect
-    --token-file --max-input --max-input-tokens --max-drop --require-section
+    --token-file --max-input --max-input-tokens --max-drop --require-section --rule
     """.split()
 )
 """Options of `nexus` and `nexus ask` whose value is the next word."""

@@ -11,6 +11,7 @@ import re
 import shlex
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ from nexus_cli.permission.call_decision import CallDecision, CheckedCall, Narrow
 from nexus_cli.permission.folder_rules import (
     AHEAD,
     ALLOWED,
+    COMMAND_SIGNS,
     SIGNS,
     address_rules,
     folder_of,
@@ -83,7 +85,7 @@ class CallPermission:
         self.added: tuple[Path, ...] = ()
         """Real paths of folders that are used like the project."""
         self.rules_ahead: tuple[str, ...] = ()
-        """Allow rules that came with scheduled work."""
+        """Allow rules of `--rule`: for this run, also outside the sandbox if a call asks for that."""
         self._rules: RuleSet | None = None
         self._names_rules: bool | None = None
         self._stamp: tuple[int, ...] = ()
@@ -185,12 +187,22 @@ class CallPermission:
         self._told.update(new)
         return new
 
-    def decide(self, call: CheckedCall, level: str, allowed: Iterable[str] = ()) -> CallDecision:
-        """Decide on a call at `level`, with the session's rules `allowed`; blocks before `load`."""
+    def decide(
+        self,
+        call: CheckedCall,
+        level: str,
+        allowed: Iterable[str] = (),
+        *,
+        ahead: tuple[str, ...] = (),
+        added: tuple[Path, ...] = (),
+    ) -> CallDecision:
+        """Decide on a call at `level`, with the session's rules `allowed`, as if the rules `ahead` and the folders
+        `added` were given too; blocks before `load`."""
         judged = ASK if level == PLAN else level
-        extra = (*parse_allowed(self.rules_ahead, AHEAD), *parse_allowed(tuple(sorted(allowed)), ALLOWED))
+        rules_ahead = parse_allowed((*self.rules_ahead, *ahead), AHEAD)
+        extra = (*rules_ahead, *parse_allowed(tuple(sorted(allowed)), ALLOWED))
         if call.tool.runs_commands and self._settings is not None:
-            found = self._decide_command(call, judged, extra)
+            found = self._decide_command(call, judged, extra, (*self.added, *added))
         else:
             found = self._decide_paths(call, judged, extra)
         if WRITTEN_TO in call.arguments and judged in (ASK, EDIT) and found.origin == BUILT_IN:
@@ -202,7 +214,9 @@ class CallPermission:
             found = CallDecision("deny", PLANS, command=found.command)
         return replace(found, level=level, about=call)
 
-    def _decide_command(self, call: CheckedCall, level: str, extra: tuple[PermissionRule, ...]) -> CallDecision:
+    def _decide_command(
+        self, call: CheckedCall, level: str, extra: tuple[PermissionRule, ...], added: tuple[Path, ...]
+    ) -> CallDecision:
         from nexus_cli.rules.decide import decide_command  # noqa: PLC0415
 
         probe, tool, arguments = self.load(level), call.tool, call.arguments
@@ -214,7 +228,7 @@ class CallPermission:
             rules=rules,
             cwd=self._cwd,
             project=self._project,
-            added=self.added,
+            added=added,
             confined=probe is None or probe.backend != "none",
             network=bool(arguments.get("network")),
             writes=bool(arguments.get("write")),
@@ -270,22 +284,42 @@ class CallPermission:
 
     def find_narrow_way(self, found: CallDecision) -> NarrowWay:
         """Return what lets a refused call run at its level, and as little else as possible: one allow rule, for a path
-        outside the project also `--add-dir`. Blocks."""
+        outside the project also `--add-dir`, for a command outside the sandbox `--rule`. Blocks."""
         call = found.checked
+        if call.tool.runs_commands:
+            return self._find_way_of_command(call, found)
         folders = folder_rules(call.targets.values(), self._project) if found.kind == "outside" else ()
         exact = [f"{call.tool.name}({path})" for path in call.targets.values() if not SIGNS & set(str(path))]
         rules = [*(exact if len(call.targets) == 1 else ()), *(found.offers if len(found.offers) == 1 else ())]
-        rule = next((one for one in rules if self._is_enough(one, call, found.level)), "")
+        rule = self._find_enough(rules, call, found.level)
         may_work_there = call.tool.effect is Effect.READ or found.level not in (PLAN, ASK)
         option = f"--add-dir {shlex.quote(folder_of(folders[0]))}" if len(folders) == 1 and may_work_there else ""
         return NarrowWay(rule, option)
 
-    def _is_enough(self, rule: str, call: CheckedCall, level: str) -> bool:
-        """Return True if a call runs at `level` with this allow rule; False for one that cannot be written."""
-        try:
-            return self.decide(call, level, [rule]).is_granted
-        except ValueError:
-            return False
+    def _find_way_of_command(self, call: CheckedCall, found: CallDecision) -> NarrowWay:
+        from nexus_cli.rules.bash_syntax import read_command_line  # noqa: PLC0415
+
+        commands = read_command_line(str(call.arguments[COMMAND])).commands
+        words = [word.text for word in commands[0].words] if len(commands) == 1 else []
+        named = [os.path.join(self._cwd, os.path.expanduser(word)) for word in words[1:] if not word.startswith("-")]
+        outside = [Path(os.path.realpath(path)) for path in named if os.path.lexists(path)]
+        outside = [path for path in outside if not path.is_relative_to(self._project)]
+        exact = [f"{call.tool.name}({shlex.join(words)})"] if words and not COMMAND_SIGNS & set("".join(words)) else []
+        offers = found.offers if len(found.offers) == 1 else ()
+        rule = self._find_enough([*(exact if outside else ()), *offers], call, found.level)
+        for folder in map(folder_of, folder_rules(outside, self._project)):
+            if self.decide(call, found.level, added=(Path(folder),)).is_granted:
+                return NarrowWay(rule, f"--add-dir {shlex.quote(folder)}")
+        ahead = "" if rule else self._find_enough(exact, call, found.level, ahead=True)
+        return NarrowWay(rule, f"--rule {shlex.quote(ahead)}" if ahead else "")
+
+    def _find_enough(self, rules: Iterable[str], call: CheckedCall, level: str, *, ahead: bool = False) -> str:
+        """Return the first allow rule, or rule of `--rule`, with which a call runs at `level`, "" if none does."""
+        for rule in rules:
+            with suppress(ValueError):  # it cannot be written
+                if self.decide(call, level, () if ahead else [rule], ahead=(rule,) if ahead else ()).is_granted:
+                    return rule
+        return ""
 
     def _find_rule(self, call: CheckedCall, extra: tuple[PermissionRule, ...]) -> PermissionRule | None:
         """Return the rule that decides on a call, by its network address or its paths; None if no rule does."""

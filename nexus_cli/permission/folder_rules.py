@@ -1,5 +1,5 @@
 """Allow rules beside those of the settings: offered to the person when a call needs approval (folders outside the
-project, network addresses), of scheduled work, of a session.
+project, network addresses), of the option `--rule`, of a session.
 
 A rule for a folder never covers credentials in it: they need a rule that names their own path.
 """
@@ -16,20 +16,23 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import GIT_FOLDER, SecretPlaces
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.tools.registry import discover_tools, rule_tools
 
 if TYPE_CHECKING:
     from nexus_cli.rules.rule_set import PermissionRule
 
-AHEAD = "allowed when this work was scheduled"
-"""The origin of a rule of scheduled work."""
+AHEAD = "allowed with --rule"
+"""The origin of a rule that is given ahead, on the command line or with a schedule."""
 ALLOWED = "allowed for this session"
 """`CallDecision.origin` of a call that an earlier answer for the whole session covers."""
 WHOLE = "/**"
 """Pattern suffix: the folder and everything in it."""
 SIGNS = frozenset("*?()\n")
 """Characters with a meaning of their own in a rule: a folder with one in its name cannot be written as a pattern."""
+COMMAND_SIGNS = frozenset("*()\n")
+"""The same in a rule for a command."""
 
 
 def folder_rules(targets: Iterable[Path], project: Path) -> tuple[str, ...]:
@@ -74,9 +77,18 @@ def address_rules(tool: Tool, address: str) -> tuple[str, ...]:
     return (f"{tool.name}({found[0]})",) if found else ()
 
 
+def check_rules(rules: Iterable[str]) -> None:
+    """Raise `NexusError("usage", ...)` for an allow rule of `--rule` that cannot be read."""
+    for rule in rules:
+        try:
+            parse_allowed((rule,), AHEAD)
+        except ValueError as error:
+            raise NexusError("usage", f"--rule {rule[:80]!r}", str(error), "See nexus docs rules") from None
+
+
 @lru_cache(64)
 def parse_allowed(rules: tuple[str, ...], origin: str) -> tuple[PermissionRule, ...]:
-    """Parse the allow rules of scheduled work (`AHEAD`) or of a session (`ALLOWED`)."""
+    """Parse the allow rules of a command line or schedule (`AHEAD`) or of a session (`ALLOWED`)."""
     if not rules:
         return ()
     from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415

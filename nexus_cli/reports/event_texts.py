@@ -131,9 +131,10 @@ def describe_denials(denied: Sequence[Mapping[str, Any]], switch: str) -> str:
 
 
 def _ways(denied: Sequence[Mapping[str, Any]], switch: str) -> list[str]:
-    """Return the ways to allow them, or the reason that there is none, each as a sentence."""
-    by_way = [call for call in denied if not call.get("hint") and (call.get("level") or call.get("rule"))]
-    rules = [call["rule"] for call in by_way if not call.get("level")]
+    """Return the ways to allow them, the narrowest first, or the reason that there is none, each as a sentence."""
+    by_way = [call for call in denied if not call.get("hint") and any(map(call.get, ("level", "rule", "option")))]
+    rules = [call["rule"] for call in by_way if call.get("rule")]
+    options = [call["option"] for call in by_way if call.get("option") and not call.get("rule")]
     levels = [call["level"] for call in by_way if call.get("level")]
     confined = [level for level in levels if level != ALL]
     others = [call.get("hint") or call.get("why", "") for call in denied if call not in by_way]
@@ -146,9 +147,11 @@ def _ways(denied: Sequence[Mapping[str, Any]], switch: str) -> list[str]:
         added = [f"nexus rules add {shlex.quote(f'allow {rule}')}" for rule in dict.fromkeys(rules)]
         verb = "A rule allows" if len(added) == 1 else "Rules allow"
         told.append(f"{verb} {which(len(rules))}: {name_first(added, NAMED, '; ')}.")
+    if options:
+        told.append(f"{' '.join(dict.fromkeys(options))} lets {which(len(options))} run.")
     if confined:
         level = max(confined, key=LEVELS.index)
-        told.append(f"{switch} {level} lets {which(len(confined))} run.")
+        told.append(f"{switch} {level} lets {which(len(confined))} run{' too' if rules or options else ''}.")
     if count := len(levels) - len(confined):
         told.append(f"Only {switch} {ALL} lets {which(count)} run, and everything else too.")
     if others := [one.rstrip(".") for one in dict.fromkeys(others) if one][:NAMED]:

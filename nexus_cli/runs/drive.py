@@ -371,8 +371,9 @@ class RunDriver:
             worktree=self.stay.record.name if self.stay else str(said.get("worktree") or ""),
             reports=self.run.type in UNASKED,
             answers=self.run.type not in PLAIN,
+            rules=tuple(self.run.options.get("rules") or ()),
         )
-        session = open_session(
+        return open_session(
             options,
             settings,
             approver=approver,
@@ -380,8 +381,6 @@ class RunDriver:
             ledger=self.ledger,
             services=self._services(),
         )
-        session.dispatcher.permission.rules_ahead = tuple(self.run.options.get("rules") or ())
-        return session
 
     def _services(self) -> ServiceMakers:
         """Return the services of the session, with those for its run and for the agent that the run belongs to."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import UNATTENDED, WAITING, Plan, Run, check_name, parse_key
 from nexus_cli.core.services import Plans
 from nexus_cli.ledger import Ledger
+from nexus_cli.permission.folder_rules import check_rules
 from nexus_cli.reports.runs import describe_runs
 from nexus_cli.runs.fire_plans import instruction_facts
 from nexus_cli.runs.plan_times import CronTimes, first_time
@@ -105,18 +106,6 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool | dict | list) else str(value)
-
-
-def check_rules(rules: Iterable[str]) -> None:
-    """Raise `NexusError("usage", ...)` for an allow rule of unattended work that cannot be read."""
-    for rule in rules:
-        from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415  (little work has rules of its own)
-        from nexus_cli.tools.registry import rule_tools  # noqa: PLC0415
-
-        try:
-            parse_rule("allow", rule, rule_tools())
-        except ValueError as error:
-            raise NexusError("usage", f"--rule {rule[:80]!r}", str(error), "See nexus docs rules") from None
 
 
 def check_level(level: str, settings: RunSettings) -> str:

@@ -29,8 +29,8 @@ from nexus_cli.core.limits import ASK
 from nexus_cli.core.run import DEBOUNCE, JOINED, KEY, MISSED, QUEUED, Run, Signal
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.ledger import Ledger
+from nexus_cli.permission.folder_rules import check_rules
 from nexus_cli.reports.runs import name_event
-from nexus_cli.runs.plan_service import check_rules
 from nexus_cli.runs.webhook_senders import ServiceEvent, find_cause
 from nexus_cli.session.session import Session
 from nexus_cli.text.untrusted_text import neutralize_message

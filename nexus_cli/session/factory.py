@@ -468,7 +468,7 @@ class SessionFactory:
         # Nexus's data folder is protected as a whole, unless the project is a worktree in it.
         own = (places().config,) if find_worktree(project) else (places().config, places().data)
         permission = CallPermission(options.cwd, project, own, self.settings.sandbox, answers=options.answers)
-        permission.added = options.add_dirs
+        permission.added, permission.rules_ahead = options.add_dirs, options.rules
         dispatcher = Dispatcher(
             registry,
             log,

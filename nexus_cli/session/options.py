@@ -63,6 +63,8 @@ class Options:
     """Unattended: the last request of the budget is reserved for a report."""
     add_dirs: tuple[Path, ...] = ()
     """Real paths of the folders of `--add-dir`; a resumed session has its own too."""
+    rules: tuple[str, ...] = ()
+    """Allow rules of `--rule`, see `CallPermission.rules_ahead`."""
     servers: tuple[ServerEntry, ...] = ()
     """MCP servers of this session alone, from an editor."""
     contract: ContextContract | None = None

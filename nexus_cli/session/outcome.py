@@ -68,7 +68,7 @@ def explain_denial(row: Mapping[str, Any], bounds: Sequence[Bound], recipe: str,
     """Add `by` (what refused the call) and `hint` (what would allow it) to a refused call.
 
     `by` names layers, or is `rules`, `person` or `signals`; `effect` is that of the tool. `hint` is empty if `allow`
-    names the level to choose, or `rule` the rule to add, which front ends show.
+    names the level to choose, `rule` the rule to add, or `option` the option to give, which front ends show.
     """
     limit = row["limit"]
     if limit == SAID_NOTHING:
@@ -94,7 +94,7 @@ def _layers(bound: Bound, member: str) -> list[str]:
 
 def _hint(row: Mapping[str, Any], bound: Bound | None, by: Sequence[str], recipe: str) -> str:
     limit = row["limit"]
-    if row["allow"] or row.get("rule") or bound is None:
+    if any(map(row.get, ("allow", "rule", "option"))) or bound is None:
         return ""
     if limit in _PLAIN:
         return _PLAIN[limit]

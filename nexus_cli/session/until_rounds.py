@@ -192,10 +192,10 @@ class UntilRounds(Continuation):
         self._end_in_chat()
         hint = "Allow it, or name another command"
         for decision in self._state.dispatcher.denied[-1:]:
-            if decision.allow:
-                hint = f"--allow {decision.allow} lets it run"
-            elif rule := decision.way.rule:
-                hint = f"A rule allows it: nexus rules add {shlex.quote(f'allow {rule}')}"
+            ways = [f"nexus rules add {shlex.quote(f'allow {decision.way.rule}')}"] if decision.way.rule else []
+            ways += [decision.way.option] if decision.way.option else []
+            ways += [f"--allow {decision.allow}"] if decision.allow else []
+            hint = f"Allow it: {', or '.join(ways)}" if ways else hint
         return NexusError("denied", f"--until {self._named} may not run", result.error, hint)
 
     def _end_in_chat(self) -> None:

@@ -74,9 +74,11 @@ def locked() -> None:
 
 @pytest.mark.matrix
 def test_a_level_that_is_too_low_is_named_with_the_one_that_does(tmp_path: Path) -> None:
-    assert told(tmp_path, RUN) == "1 call was refused: bash touch made. --allow auto lets it run."
+    way = "A rule allows it: nexus rules add 'allow bash(touch *)'. --allow auto lets it run too."
+    assert told(tmp_path, RUN) == f"1 call was refused: bash touch made. {way}"
     both = told(tmp_path, RUN, WRITE, switch="/permissions")
-    assert both == "2 calls were refused: bash touch made; write_file b.txt. /permissions auto lets them run."
+    assert both.startswith("2 calls were refused: bash touch made; write_file b.txt. Rules allow them: ")
+    assert both.endswith(" /permissions auto lets them run too.")
 
 
 def test_a_person_who_said_no_is_not_sent_to_the_permissions(tmp_path: Path) -> None:
@@ -135,11 +137,11 @@ def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(t
     calls = [("read_file", {"path": str(beside / "data.txt")}), RUN, ("bash", {"command": "curl x", "network": True})]
     rows = refused(project, *calls)
     line = describe_denials(rows, "--allow")
-    assert [(row["allow"], row["level"]) for row in rows] == [(None, None), ("run", "auto"), ("all", "all")]
+    assert [(row["allow"], row["level"]) for row in rows] == [(None, None), ("run", "auto"), (None, None)]
     assert [row["rule"] for row in rows] == [f"read_file({beside}/data.txt)", "bash(touch *)", None]
-    assert [row["option"] for row in rows] == [f"--add-dir {beside}", None, None]
-    assert f"A rule allows 1 of them: nexus rules add 'allow read_file({beside}/data.txt)'. --allow auto lets 1" in line
-    assert line.endswith("Only --allow all lets 1 of them run, and everything else too.")
+    assert [row["option"] for row in rows] == [f"--add-dir {beside}", None, "--rule 'bash(curl x)'"]
+    assert f"Rules allow 2 of them: nexus rules add 'allow read_file({beside}/data.txt)'; nexus rules" in line
+    assert line.endswith("--rule 'bash(curl x)' lets 1 of them run. --allow auto lets 1 of them run too.")
 
     write = ("write_file", {"path": str(beside / "new.txt"), "content": "x"})
     for level, option in (("ask", None), ("edit", f"--add-dir {beside}")):  # at the first it would not be enough
@@ -148,6 +150,38 @@ def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(t
     places().config.mkdir(parents=True)
     places().settings.write_text(f"[rules]\nallow = {[row['rule'] for row in rows[:2]]}\n".replace("'", '"'))
     assert [row["subject"] for row in refused(project, *calls)] == ["curl x"], "the rules let them run"
+
+
+def test_a_command_that_reads_outside_the_project_names_that_folder_or_that_file(tmp_path: Path) -> None:
+    project, beside = tmp_path / "project", tmp_path / "beside"
+    project.mkdir()
+    beside.mkdir()
+    (beside / "data.txt").write_text("one\n")
+    look = ("bash", {"command": f"cat {beside}/data.txt"})
+    (row,) = refused(project, look)
+    assert (row["rule"], row["option"]) == (f"bash(cat {beside}/data.txt)", f"--add-dir {beside}")
+    assert not refused(project, look, add_dirs=(beside,))
+    places().config.mkdir(parents=True)
+    places().settings.write_text(f'[rules]\nallow = ["{row["rule"]}"]\n')
+    assert not refused(project, look)
+    (other,) = refused(project, ("bash", {"command": f"cat {beside}/other.txt"}))
+    assert other["rule"] == "bash(cat *)", "nothing is there: the words may mean anything"
+
+
+def test_a_rule_of_this_run_lets_one_command_out_of_the_sandbox_and_no_other(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    project = tmp_path / "project"
+    project.mkdir()
+    calls = [
+        ("bash", {"command": f"touch {outside}", "outside": "it belongs there"}),
+        ("bash", {"command": f"touch {outside}2", "outside": "it belongs there"}),
+    ]
+    rows = refused(project, *calls)
+    assert [row["level"] for row in rows] == [None, None]
+    rule = f"bash(touch {outside})"
+    assert rows[0]["option"] == f"--rule '{rule}'"
+    (left,) = refused(project, *calls, rules=(rule,))
+    assert left["subject"] == calls[1][1]["command"] and outside.exists() and not Path(f"{outside}2").exists()
 
 
 def test_a_path_that_no_rule_can_name_is_refused_without_one(tmp_path: Path) -> None:

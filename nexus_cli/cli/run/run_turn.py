@@ -292,6 +292,7 @@ def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder,
         save=not shared.no_save,
         wait_for_ledger=LedgerWait(settings.ledger.wait),
         add_dirs=_added_folders(shared.add_dirs, work) if shared.add_dirs else (),
+        rules=_checked_rules(shared.rules) if shared.rules else (),
         **more,
     )
 
@@ -317,6 +318,14 @@ def _added_folders(folders: Sequence[str], work: WorkFolder) -> tuple[Path, ...]
     from nexus_cli.config.added_folders import check_folders  # noqa: PLC0415  (few runs add any)
 
     return check_folders(folders, project_root(work.path))
+
+
+def _checked_rules(rules: Sequence[str]) -> tuple[str, ...]:
+    """Return the rules of --rule; raise `NexusError("usage", ...)` for one that cannot be read."""
+    from nexus_cli.permission.folder_rules import check_rules  # noqa: PLC0415  (few runs have any)
+
+    check_rules(rules)
+    return tuple(rules)
 
 
 def format_resume_line(session: Session, command: str, shared: SharedOptions, named: str = "") -> str:
