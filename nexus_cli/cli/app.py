@@ -62,8 +62,23 @@ TYPED = ("ask", "map")
 """Commands that are typer functions: a cold `nexus ask` loads no verbs."""
 FORMER = {"plan": "schedule"}
 """Former names of commands: still accepted, not listed."""
+PEER_WORDS = {
+    **dict.fromkeys(("exec", "run", "prompt", "-p", "--print"), 'nexus ask "..."'),
+    **dict.fromkeys(("chat", "code", "start"), "nexus"),
+    **dict.fromkeys(("--yolo", "--dangerously-skip-permissions"), "--allow all"),
+    **dict.fromkeys(("--allowedTools", "--allowed-tools"), "--rule RULE"),
+    "--full-auto": "--allow auto",
+    "--output-format": "nexus ask --json, or --stream-json",
+    "completion": "nexus --install-completion",
+    "help": "nexus --help",
+    "resume": "nexus -r ID",
+    "version": "nexus --version",
+}
+"""Commands and options of other agents without a counterpart of the same name, and their replacement here."""
 MORE = {"recipe", "no_tools", "no_save", "no_plugins", "verbose", "quiet", "connect", "token_file"}
 """Options that the help lists under "More options"."""
+NEAR = 0.7
+"""Least similarity (0 to 1) to a command that counts as misspelt."""
 
 LEAST_FILES = 16
 """Least limit of open files: with fewer, libraries fail while they are imported."""
@@ -102,13 +117,26 @@ def load_command(name: str) -> Any:
     return make_command(noun)
 
 
-def _is_command(name: str) -> bool:
-    return name in COMMANDS or name in FORMER or find_noun(name) is not None
+@cache
+def find_command(word: str) -> str:
+    """Return the name of the command that a word names, also by a former name or an alias; "" if there is none."""
+    name = FORMER.get(word, word)
+    if name in COMMANDS or find_noun(name):
+        return name
+    found = _find_slash_command(word)
+    return found if found and find_noun(found) else ""
+
+
+def _find_slash_command(word: str) -> str:
+    """Return the name of the slash command that a word names, "" if there is none. Imports the nouns."""
+    from nexus_cli.commands import discover  # noqa: PLC0415  (only for words that name no shell command)
+
+    return next((one.name for one in discover().values() if word in (one.name, *one.aliases)), "")
 
 
 def bare_verb(name: str) -> str:
     """Return the verb of a command that is given without one, "" if it takes none."""
-    noun = None if name in TYPED else find_noun(FORMER.get(name, name))
+    noun = None if name in TYPED else find_noun(find_command(name))
     names = [verb.name for verb in noun.verbs] if noun else [""]
     return "" if "" in names else names[0]
 
@@ -145,8 +173,8 @@ class LazyGroup(TyperGroup):
         return [name for lines in list_help_lines().values() for name in lines]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        name = FORMER.get(cmd_name, cmd_name)
-        return load_command(name) if _is_command(name) else None
+        name = find_command(cmd_name)
+        return load_command(name) if name else None
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options, the less common ones in a section of their own, then the commands."""
@@ -165,17 +193,25 @@ class LazyGroup(TyperGroup):
                 formatter.write_dl(list(commands.items()))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and not args[0].startswith("-") and not _is_command(args[0]):
-            near = nearest_name(args[0], (*self.list_commands(ctx), "--help"))
-            words = f'"{args[0]}"' if " " in args[0] and not set(args[0]) & set('"$`\\!') else '"..."'
-            hint = f"The nearest is `nexus {near}`" if near else f"To ask something: nexus ask {words}"
-            raise NexusError("usage", f"no such command '{args[0]}'", "it is not a nexus command", hint)
+        if args and not args[0].startswith("-") and not find_command(args[0]):
+            raise _unknown_command(args[0], self.list_commands(ctx))
         further = args[1] if len(args) > 1 else "--"
         is_bare = further.startswith("-") and further not in ("-h", "--help")
         bare = bare_verb(args[0]) if args and is_bare and not ctx.resilient_parsing else ""  # no completion
         if bare:
             args = [args[0], bare, *args[1:]]
         return super().resolve_command(ctx, args)
+
+
+def _unknown_command(word: str, commands: list[str]) -> NexusError:
+    hint = f"Use `{PEER_WORDS[word]}`" if word in PEER_WORDS else ""
+    if not hint and (slash := _find_slash_command(word)):
+        hint = f"/{slash} is a command of a session: start one with `nexus`"
+    if not hint and (near := nearest_name(word, commands, NEAR)):
+        hint = f"The nearest is `nexus {near}`"
+    quoted = f'"{word}"' if " " in word and not set(word) & set('"$`\\!') else '"..."'
+    hint = hint or f"To ask something: nexus ask {quoted}"
+    return NexusError("usage", f"no such command '{word}'", "it is not a nexus command", hint)
 
 
 def root(
@@ -326,6 +362,7 @@ def _usage(error: Any) -> NexusError:
         near = nearest_name(option, known)
         hint = f"The nearest is {near}; see {path} --help" if near else hint
         hint = CD_HINT if option in ("-C", "--cd") else hint
+        hint = f"Use {PEER_WORDS[option]}" if option in PEER_WORDS else hint
         why = f"no such option: {option}"
         if path == "nexus" and option in {name for one in load_command("ask").params for name in one.opts}:
             why, hint = f"{option} is an option of `nexus ask`", "Give it after the word `ask`"

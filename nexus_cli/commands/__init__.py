@@ -19,6 +19,8 @@ _UNDO = "/undo reverts a turn's changes to files, /rewind returns to an earlier 
 _MENTION = "The model reads files itself; @FILE in a message attaches one"
 _SHELL = "!COMMAND runs a shell command and shares its output, !!COMMAND keeps it private"
 _MODES = "Type your task; Shift+Tab sets the permission level; /plan is read-only"
+_LEVEL = "Shift+Tab sets the permission level; /permissions shows what runs without asking"
+_PERSONAL = "nexus docs personal: theme, keys, status line, title"
 _THEME = "/config ui.theme dark (or light); it applies at the next start"
 _VI = "/config ui.keys vi turns on vi keys; they apply at the next start"
 _REPORT = "nexus doctor --json in a shell prints what a bug report needs"
@@ -28,9 +30,20 @@ PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("revert", "restore"), _UNDO),
     **dict.fromkeys(("add", "drop", "ls", "map", "mention", "read-only"), _MENTION),
     **dict.fromkeys(("run", "test", "lint", "git", "terminal"), _SHELL),
+    "pr-comments": "!gh pr view --comments shares them",
     "commit": "!git commit -am WORDS commits; or ask the model to",
     **dict.fromkeys(("ask", "code", "architect", "chat-mode"), _MODES),
     **dict.fromkeys(("theme", "themes"), _THEME),
+    **dict.fromkeys(("sandbox", "yolo", "auto-approve"), _LEVEL),
+    **dict.fromkeys(("statusline", "output-style", "keybindings"), _PERSONAL),
+    "stop": "Esc stops the turn, /jobs stop ID a command, /agents stop ID a worker",
+    "loop": "/schedule add plans work again and again",
+    "ide": "nexus acp connects an editor: nexus docs editors",
+    "tools": "/context shows the tools and their tokens; nexus docs tools describes them",
+    "history": "/transcript shows the conversation, /sessions list the others",
+    "files": "/diff shows the changes, /context what the next request holds",
+    **dict.fromkeys(("btw", "side"), "/fork continues in a copy of the session"),
+    "security-review": "/review reviews the changes: /review security",
     **dict.fromkeys(("share", "unshare"), "/export writes the session to a file"),
     "logout": "nexus logout PROVIDER in a shell removes a key",
     **dict.fromkeys(("details", "verbose"), "Ctrl+O shows the newest output whole, then the transcript"),

@@ -72,4 +72,5 @@ NOUN = Noun(
         Verb(open_job, "open", complete=_complete_running),
         Verb(stop_job, "stop", complete=_complete_running),
     ),
+    aliases=("job", "tasks", "bashes", "ps"),
 )

@@ -81,6 +81,6 @@ NOUN = Noun(
         Verb(deny, "deny", Authority.PERMITS),
         Verb(remove, "remove", Authority.PERMITS),
     ),
-    aliases=("approvals",),
+    aliases=("approvals", "allowed-tools"),
     is_first=True,
 )

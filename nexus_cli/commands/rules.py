@@ -128,4 +128,5 @@ NOUN = Noun(
     ),
     "Show, test and change rules for tool calls.",
     "/permissions shows and sets the level.",
+    aliases=("rule",),
 )

@@ -167,4 +167,5 @@ NOUN = Noun(
     ),
     "Plan work for a time, or again and again.",
     "nexus serve, or nexus serve --once from cron, starts due runs.",
+    aliases=("schedules",),
 )

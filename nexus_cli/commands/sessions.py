@@ -407,6 +407,7 @@ NOUN = Noun(
         Verb(delete_session, "delete", Authority.PERMITS, "write", has_json=False, complete=_complete_sessions),
     ),
     "List, read, search, stop or delete sessions.",
+    aliases=("session",),
     is_idle=True,
 )
 NOUNS = (
@@ -419,7 +420,7 @@ NOUNS = (
         is_first=True,
         is_idle=True,
     ),
-    Noun("fork", "sessions", (Verb(continue_in_copy),), is_idle=True),
+    Noun("fork", "sessions", (Verb(continue_in_copy),), aliases=("branch",), is_idle=True),
     Noun("edit", "sessions", (Verb(edit_message),), is_idle=True),
     Noun("rename", "sessions", (Verb(rename_session),)),
 )

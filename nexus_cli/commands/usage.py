@@ -57,6 +57,6 @@ NOUN = Noun(
         ),
     ),
     "Show tokens and dollars, of a session or of all.",
-    aliases=("cost",),
+    aliases=("cost", "stats"),
     is_first=True,
 )

@@ -25,6 +25,12 @@ Run = Callable[..., subprocess.CompletedProcess[bytes]]
 WRONG = [
     (["aks"], b"no such command 'aks'", b"nexus ask"),
     (["atlas"], b"no such command 'atlas'", b""),
+    (["exec", "hi"], b"no such command 'exec'", b'Use `nexus ask "..."`'),
+    (["-p", "hi"], b"no such option: -p", b'Use nexus ask "..."'),
+    (["ask", "--yolo", "hi"], b"no such option: --yolo", b"Use --allow all"),
+    (["resume"], b"no such command 'resume'", b"Use `nexus -r ID`"),
+    (["clear"], b"no such command 'clear'", b"/clear is a command of a session"),
+    (["clearly"], b"no such command 'clearly'", b'To ask something: nexus ask "..."'),
     (["ask", "--modle", "x", "hi"], b"no such option: --modle", b"--model"),
     (["ask", "--max-steps", "x", "hi"], b"'--max-steps'", b"--help"),
     (["ask", "--max-steps", "0", "hi"], b"--max-steps 0", b"--help"),
@@ -90,6 +96,13 @@ def test_json_is_given_to_who_asked_ask_for_it_and_to_nobody_else(nexus: Run) ->
 def test_control_characters_in_a_wrong_argument_are_shown_not_sent(nexus: Run) -> None:
     done = nexus("x\x1b[31m")
     assert b"\x1b" not in done.stderr and "␛[31m".encode() in done.stderr
+
+
+def test_a_shell_takes_the_aliases_of_the_slash_commands(nexus: Run) -> None:
+    for alias, name in {"skills": "skill", "settings": "config", "cost": "usage", "worktrees": "worktree"}.items():
+        done, named = nexus(alias, "--help"), nexus(name, "--help")
+        assert done.returncode == 0
+        assert done.stdout.decode() == named.stdout.decode().replace(f"nexus {name}", f"nexus {alias}")
 
 
 LISTED = [(name, verb) for name in COMMANDS if (verb := bare_verb(name))]

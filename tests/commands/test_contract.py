@@ -176,7 +176,7 @@ def test_commands_of_other_agents_name_what_does_it_here() -> None:
 
 
 def test_a_name_that_is_only_a_little_like_a_command_suggests_none() -> None:
-    for typed in ("ide", "stop", "ps", "personality"):
+    for typed in ("idea", "slop", "please", "personality"):
         with pytest.raises(NexusError) as caught:
             find(typed, discover())
         assert caught.value.hint == "/help lists them"

@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.cli.print_report import print_text, text_width
+from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.cli.serve.serve_once import drive_runs, make_show
 from nexus_cli.commands.runs import Every, OfAgent, OfPlan, OfSpace, OneRun, end_pause
 from nexus_cli.commands.verb import Authority, Option, Report, Source, Verb
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 def list_and_answer(source: Source) -> int:
     """List the runs; in a terminal, also ask what they wait for."""
     ledger = source.ledger
-    print_text(runs_text(runs_report(ledger), text_width()))
+    report = runs_report(ledger)
+    if source.is_json:
+        print_json(report)
+        return 0
+    print_text(runs_text(report, text_width()))
     approver = _make_approver()
     waiting = ledger.runs.waiting()[::-1] if approver is not None else []
     for run in waiting:
@@ -145,6 +149,6 @@ def _make_approver() -> Approver | None:
 
 
 VERBS = (
-    Verb(list_and_answer, "", Authority.PERMITS, "write", has_json=False),
+    Verb(list_and_answer, "", Authority.PERMITS, "write"),
     Verb(resume_run, "resume", Authority.PERMITS, "write"),
 )
