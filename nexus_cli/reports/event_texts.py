@@ -135,8 +135,8 @@ def _ways(denied: Sequence[Mapping[str, Any]], switch: str) -> list[str]:
     by_way = [call for call in denied if not call.get("hint") and any(map(call.get, ("level", "rule", "option")))]
     rules = [call["rule"] for call in by_way if call.get("rule")]
     options = [call["option"] for call in by_way if call.get("option") and not call.get("rule")]
-    levels = [call["level"] for call in by_way if call.get("level")]
-    confined = [level for level in levels if level != ALL]
+    confined = [call["level"] for call in by_way if call.get("level") not in (None, ALL)]
+    alone = [call for call in by_way if call.get("level") == ALL and not call.get("option")]
     others = [call.get("hint") or call.get("why", "") for call in denied if call not in by_way]
 
     def which(count: int) -> str:
@@ -152,8 +152,8 @@ def _ways(denied: Sequence[Mapping[str, Any]], switch: str) -> list[str]:
     if confined:
         level = max(confined, key=LEVELS.index)
         told.append(f"{switch} {level} lets {which(len(confined))} run{' too' if rules or options else ''}.")
-    if count := len(levels) - len(confined):
-        told.append(f"Only {switch} {ALL} lets {which(count)} run, and everything else too.")
+    if alone:
+        told.append(f"Only {switch} {ALL} lets {which(len(alone))} run, and everything else too.")
     if others := [one.rstrip(".") for one in dict.fromkeys(others) if one][:NAMED]:
         text = "; ".join(others)
         told.append(f"{text[0].upper()}{text[1:]}.")

@@ -137,7 +137,7 @@ def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(t
     calls = [("read_file", {"path": str(beside / "data.txt")}), RUN, ("bash", {"command": "curl x", "network": True})]
     rows = refused(project, *calls)
     line = describe_denials(rows, "--allow")
-    assert [(row["allow"], row["level"]) for row in rows] == [(None, None), ("run", "auto"), (None, None)]
+    assert [(row["allow"], row["level"]) for row in rows] == [(None, None), ("run", "auto"), ("all", "all")]
     assert [row["rule"] for row in rows] == [f"read_file({beside}/data.txt)", "bash(touch *)", None]
     assert [row["option"] for row in rows] == [f"--add-dir {beside}", None, "--rule 'bash(curl x)'"]
     assert f"Rules allow 2 of them: nexus rules add 'allow read_file({beside}/data.txt)'; nexus rules" in line
@@ -177,9 +177,10 @@ def test_a_rule_of_this_run_lets_one_command_out_of_the_sandbox_and_no_other(tmp
         ("bash", {"command": f"touch {outside}2", "outside": "it belongs there"}),
     ]
     rows = refused(project, *calls)
-    assert [row["level"] for row in rows] == [None, None]
     rule = f"bash(touch {outside})"
     assert rows[0]["option"] == f"--rule '{rule}'"
+    line = describe_denials(rows[:1], "--allow")
+    assert line.endswith(f"--rule '{rule}' lets it run."), "and not: only the level all"
     (left,) = refused(project, *calls, rules=(rule,))
     assert left["subject"] == calls[1][1]["command"] and outside.exists() and not Path(f"{outside}2").exists()
 

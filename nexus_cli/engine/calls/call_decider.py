@@ -339,7 +339,7 @@ class CallDecider:
         await self.permission.load_for(judged.tool, ASK)
         level = next((level for level in reach if self.permission.decide(judged, level).is_granted), "")
         way = await asyncio.to_thread(self.permission.find_narrow_way, replace(found, about=judged)) if level else None
-        return self._refuse(found, why, limit, "" if level == ALL and way and (way.rule or way.option) else level, way)
+        return self._refuse(found, why, limit, "" if level == ALL and way and way.rule else level, way)
 
     # -- questions ---------------------------------------------------------------------------------------------
 

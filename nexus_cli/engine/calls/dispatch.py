@@ -89,7 +89,8 @@ class Dispatcher(CallDecider):
             engine.tell_model(FAILED.format(self.errors))
 
     async def _run_all(self, context: ContextManager, control: Control, calls: tuple[ToolCall, ...]) -> None:
-        waiting = list(calls)
+        waiting, first = list(calls), len(self.denied)
+        places = {call.id: place for place, call in enumerate(calls)}
         try:
             while waiting:
                 batch = [waiting[0]]
@@ -102,6 +103,7 @@ class Dispatcher(CallDecider):
                 results = await asyncio.gather(
                     *(self._one(context, control, call) for call in batch), return_exceptions=True
                 )
+                self.denied[first:] = sorted(self.denied[first:], key=lambda one: places.get(one.checked.call.id, 0))
                 failures = [result for result in results if isinstance(result, BaseException)]
                 if failures:
                     raise failures[0]
