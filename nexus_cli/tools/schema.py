@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import is_dataclass
+from enum import EnumType
+from keyword import iskeyword
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from nexus_cli.core.errors import nearest_name
 from nexus_cli.core.message import ToolCall, ToolResult
@@ -50,6 +54,19 @@ def check_call(call: ToolCall, tool: Tool) -> dict[str, Any] | ToolResult:
         why = f"bad arguments for {tool.name}: {'; '.join(problems)}"
         return ToolResult(error=f"{why}\n{describe_tool(tool)}" if tool.behind else why, ran=False)
     return checked
+
+
+def make_arguments(kind: Any, value: Any) -> Any:
+    """Return a checked value as what a field of type `kind` holds: an object as a dataclass, an array as a tuple."""
+    if isinstance(kind, UnionType):  # X | None, of which None is never given
+        kind = get_args(kind)[0]
+    if isinstance(kind, type) and is_dataclass(kind):
+        kinds = get_type_hints(kind)
+        given = {f"{name}_" if iskeyword(name) else name: one for name, one in value.items()}
+        return kind(**{name: make_arguments(kinds[name], one) for name, one in given.items()})
+    if get_origin(kind) is tuple:
+        return tuple(make_arguments(get_args(kind)[0], one) for one in value)
+    return kind(value) if isinstance(kind, EnumType) else value
 
 
 def describe_tool(tool: Tool) -> str:

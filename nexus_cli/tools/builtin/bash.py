@@ -10,9 +10,10 @@ import codecs
 import os
 import re
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from nexus_cli.config.command_records import UncheckedError
 from nexus_cli.core.message import ToolResult
@@ -37,23 +38,35 @@ _MOST_SHOWN = 5
 _OPEN_STYLE = re.compile("\x1b(?:\\[[0-9;:]*)?\\Z")
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class BashArguments:
+    """The arguments of `bash`. Permission reads `write`, `network` and `outside`."""
+
+    command: str
+    timeout: Annotated[int | None, {"minimum": 1}] = None
+    write: bool = False
+    network: bool = False
+    outside: str = ""
+    background: bool = False
+
+
+async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
     """Return the output and a last line with the exit status, or all of its last pipe if an earlier part failed.
 
     Only a command that could not be started is an error.
     """
-    if not arguments["command"].strip():
+    if not arguments.command.strip():
         return ToolResult(error="`command` must not be empty", ran=False)
-    if arguments.get("background"):
+    if arguments.background:
         jobs = context.services.get(Jobs)
         if jobs is None:
             return ToolResult(error="this session has no background commands", ran=False)
-        started: ToolResult = await jobs.start(arguments["command"], context, arguments.get("timeout"))
+        started: ToolResult = await jobs.start(arguments.command, context, arguments.timeout)
         return started
-    seconds = min(arguments.get("timeout", DEFAULT_SECONDS), MOST_SECONDS)
+    seconds = min(arguments.timeout or DEFAULT_SECONDS, MOST_SECONDS)
     loop = asyncio.get_running_loop()
     live = _Live(lambda text: loop.call_soon_threadsafe(context.emit, text))
-    shell, command = find_shell(context.cwd), arguments["command"]
+    shell, command = find_shell(context.cwd), arguments.command
     ended: list[ProcessResult] = []
     sandbox, pipe = CommandSandbox(None, os.environ), tuple[int, ...]()
     output, stop = OutputRing(), StopFlag()

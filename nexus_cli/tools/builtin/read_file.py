@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.elide import plural
@@ -40,6 +40,16 @@ _RANGE = {"first", "total"}
 
 
 @dataclass(frozen=True, slots=True)
+class ReadFileArguments:
+    """The arguments of `read_file`."""
+
+    path: str
+    offset: Annotated[int | None, {"minimum": 1}] = None
+    limit: Annotated[int | None, {"minimum": 0}] = None
+    more: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class _Request:
     """One part to read: `limit` None for all that follows, 0 for an outline."""
 
@@ -52,13 +62,13 @@ class _Request:
         return self.offset is None and self.limit is None
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+async def run(arguments: ReadFileArguments, context: ToolContext) -> ToolResult:
     """Return the text, after a line in brackets about range, line ends and encoding if they are special.
 
     With `more` each part has such a line, with its path; a part that cannot be read has its error instead.
     """
-    parts = [_Request(arguments["path"], arguments.get("offset"), arguments.get("limit"))]
-    for one in arguments.get("more", ()):
+    parts = [_Request(arguments.path, arguments.offset, arguments.limit)]
+    for one in arguments.more:
         path, ranges = split_ranges(one)
         parts += [_Request(path, max(1, first), count) for first, count in ranges] or [_Request(path)]
     if len(parts) > MOST_PARTS:

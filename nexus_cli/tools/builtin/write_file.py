@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.elide import plural
@@ -36,6 +34,14 @@ from nexus_cli.tools.omission import find_new_omission
 
 
 @dataclass(frozen=True, slots=True)
+class WriteFileArguments:
+    """The arguments of `write_file`."""
+
+    path: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
 class _WriteResult:
     before: str
     digest: str
@@ -48,9 +54,9 @@ class _WriteResult:
     edit: FileEdit
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+async def run(arguments: WriteFileArguments, context: ToolContext) -> ToolResult:
     """Write the file and return one line about it."""
-    path, content = arguments["path"], arguments["content"]
+    path, content = arguments.path, arguments.content
     seen: SeenFileStore = context.services[SeenFileStore]
     try:
         target = decided_path(path, context)
@@ -70,20 +76,20 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     return ToolResult(text, changed=(name,), diff=written.diff, counts=counts, edits=(written.edit,))
 
 
-async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
+async def check(arguments: WriteFileArguments, context: ToolContext) -> ToolResult | None:
     """Return the error of a write that would be refused, None if it would succeed."""
     try:
-        target = decided_path(arguments["path"], context)
+        target = decided_path(arguments.path, context)
         known = context.services[SeenFileStore].digest(str(target))
-        await run_in_thread(lambda stop: _change(target, arguments["content"], known, context))
+        await run_in_thread(lambda stop: _change(target, arguments.content, known, context))
     except (OSError, ToolError) as error:
-        return ToolResult(error=describe_problem(arguments["path"], error, context))
+        return ToolResult(error=describe_problem(arguments.path, error, context))
     return None
 
 
-def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
+def preview(arguments: WriteFileArguments, context: ToolContext) -> EditPreview:
     """Return the write as a unified diff; "" if that is unknown."""
-    return preview_change(arguments["path"], context, lambda before: _new_text(before, arguments["content"]))
+    return preview_change(arguments.path, context, lambda before: _new_text(before, arguments.content))
 
 
 def _write(target: Path, content: str, known: str | None, context: ToolContext, stop: StopFlag) -> _WriteResult:
