@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from nexus_cli.core import memory, services
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import EditPreview, Effect, Reads, Tool, ToolContext
 from nexus_cli.plugins.python_plugins import admit_objects, python_plugins
 from nexus_cli.tools import builtin
@@ -98,7 +97,8 @@ def _tools_in(folders: tuple[str, ...], package: str = builtin.__name__) -> Mapp
 
 def _read_definition(path: Path, package: str) -> Tool:
     """Load a tool from its definition, whose fields are listed in `tools/README.md`."""
-    found = json.loads(path.read_text(encoding="utf-8"))
+    read: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    found: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in read.items()}
     module = f"{package}.{path.stem}"
 
     def bind(function: str, arguments: Mapping[str, Any]) -> Callable[[ToolContext], Any]:
@@ -114,24 +114,16 @@ def _read_definition(path: Path, package: str) -> Tool:
         made: EditPreview = show(context)
         return made
 
-    def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:
-        result: ToolResult | None = import_module(module).recover(call_id, services)
-        return result
-
     effect = Effect(found.pop("effect"))
     edits = effect is Effect.EDIT
     return Tool(
         path.stem,
         run=lambda arguments, context: bind("run", arguments)(context),
         effect=effect,
-        shows=tuple(found.pop("shows", ())),
-        paths=tuple(found.pop("paths", ())),
         reads=Reads(found.pop("reads", Reads.CONTENT)),
-        counted_as=tuple(found.pop("counted_as", ())),
-        words=tuple(found.pop("words", ())),
         preview=preview if found.pop("previews", edits) else None,
         check=(lambda arguments, context: bind("check", arguments)(context)) if found.pop("checks", edits) else None,
-        recover=recover if found.pop("recovers", False) else None,
+        recover=(lambda *given: import_module(module).recover(*given)) if found.pop("recovers", False) else None,
         needs=tuple(_find_protocol(name) for name in found.pop("needs", ())),
         **found,
     )

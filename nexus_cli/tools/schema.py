@@ -105,11 +105,6 @@ def describe_unreadable(raw: str) -> str:
     return f"{told}{raw[: 2 * _SHOWN]}"
 
 
-def validate_arguments(arguments: Any, schema: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each error, with the argument and the expected value."""
-    return _faults(arguments, schema, "")
-
-
 def _has_type(value: Any, kind: str) -> bool:
     match kind:
         case "string":
@@ -167,7 +162,8 @@ def _cast(value: Any, kind: Any) -> Any:
     return parsed if _has_type(parsed, kind) else value
 
 
-def _faults(value: Any, schema: Mapping[str, Any], at: str) -> list[str]:
+def validate_arguments(value: Any, schema: Mapping[str, Any], at: str = "") -> list[str]:
+    """Return a sentence for each error, with the argument (`at` and what is in it) and the expected value."""
     where = f"`{at}`" if at else "the arguments"
     kinds = schema.get("type")
     if kinds is not None:
@@ -187,7 +183,7 @@ def _faults(value: Any, schema: Mapping[str, Any], at: str) -> list[str]:
         faults += _object_faults(value, schema, at)
     elif isinstance(value, list | tuple) and "items" in schema:
         for number, item in enumerate(value):
-            faults += _faults(item, schema["items"], f"{at}[{number}]")
+            faults += validate_arguments(item, schema["items"], f"{at}[{number}]")
     return faults
 
 
@@ -198,11 +194,11 @@ def _object_faults(value: Mapping[str, Any], schema: Mapping[str, Any], at: str)
     rest = schema.get("additionalProperties", True)
     for name, item in value.items():
         if name in known:
-            faults += _faults(item, known[name], prefix + name)
+            faults += validate_arguments(item, known[name], prefix + name)
         elif rest is False:
             faults.append(f"`{prefix}{name}` is unknown{_instead(name, known)}")
         elif isinstance(rest, Mapping):
-            faults += _faults(item, rest, prefix + name)
+            faults += validate_arguments(item, rest, prefix + name)
     return faults
 
 

@@ -12,8 +12,7 @@ from nexus_cli.core.tool import ToolContext
 
 async def run(arguments: WorkerTask, context: ToolContext) -> ToolResult:
     """Return the worker's report, or a note that it works in the background."""
-    workers: Workers = context.services[Workers]
-    return await workers.start(context.call_id, arguments, context.stopped)
+    return await context.service(Workers).start(context.call_id, arguments, context.stopped)
 
 
 def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:

@@ -22,5 +22,4 @@ class AgentsArguments:
 
 async def run(arguments: AgentsArguments, context: ToolContext) -> ToolResult:
     """Perform the action and return its result."""
-    workers: Workers = context.services[Workers]
-    return await workers.manage(arguments.action, arguments.agent, arguments.text, arguments.path)
+    return await context.service(Workers).manage(arguments.action, arguments.agent, arguments.text, arguments.path)

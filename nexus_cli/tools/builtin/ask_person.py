@@ -36,7 +36,7 @@ async def run(arguments: AskPersonArguments, context: ToolContext) -> ToolResult
         return ToolResult(error=f"ask 1 to {MOST_QUESTIONS} questions, each with its text", ran=False)
     if any(len(one.choices) > MOST_CHOICES for one in asked):
         return ToolResult(error=f"a question has at most {MOST_CHOICES} choices", ran=False)
-    questions: PersonQuestions = context.services[PersonQuestions]
+    questions = context.service(PersonQuestions)
     if not questions.can_ask:
         return ToolResult(error=NOBODY, ran=False)
     answers = await questions.ask(asked)

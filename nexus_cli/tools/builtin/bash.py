@@ -131,7 +131,7 @@ async def _wait_for_end(work: Coroutine[Any, Any, ProcessResult], context: ToolC
                 {asyncio.ensure_future(context.released())} if context.released and Jobs in context.services else set()
             )
             await asyncio.wait({task, *others}, return_when=asyncio.FIRST_COMPLETED)
-            if task.done() or not (why := context.services[Jobs].refuse_more()):
+            if task.done() or not (why := context.service(Jobs).refuse_more()):
                 break
             context.tell(why)
     except BaseException:
@@ -148,12 +148,11 @@ async def _wait_for_end(work: Coroutine[Any, Any, ProcessResult], context: ToolC
 
 async def _adopt(command: str, context: ToolContext, process: AdoptedProcess, sandbox: CommandSandbox) -> ToolResult:
     """Make a job of a command that the person sent to the background."""
-    jobs: Jobs = context.services[Jobs]
     lines = [f"[sandbox: {note}]" for note in sandbox.notes]
     lines += filter(None, [sandbox.describe_missing(command, "")])
     if sandbox.confinement is not None and not sandbox.confinement.profile.network:
         lines += ["[sandbox: other commands cannot reach a server in it]"] * (sandbox.confinement.network is None)
-    return await jobs.adopt(command, context, process, "".join(f"{line}\n" for line in lines))
+    return await context.service(Jobs).adopt(command, context, process, "".join(f"{line}\n" for line in lines))
 
 
 def _tell_restored(done: ProcessResult, context: ToolContext) -> None:

@@ -31,7 +31,7 @@ class ContextArguments:
 
 async def run(arguments: ContextArguments, context: ToolContext) -> ToolResult:
     """Return the overview, or the text of one section up to the cap of a result."""
-    service: Assembly = context.services[Assembly]
+    service = context.service(Assembly)
     name = arguments.section
     if not name:
         return ToolResult(_overview(service.held()))

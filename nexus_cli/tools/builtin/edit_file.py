@@ -47,7 +47,7 @@ class _EditResult:
 async def run(arguments: EditFileArguments, context: ToolContext) -> ToolResult:
     """Return the numbers of the changed lines, or an error (and no change) if an edit does not apply."""
     path = arguments.path
-    seen: SeenFileStore = context.services[SeenFileStore]
+    seen = context.service(SeenFileStore)
     try:
         target = decided_path(path, context)
         known = seen.digest(str(target))
@@ -67,7 +67,7 @@ async def check(arguments: EditFileArguments, context: ToolContext) -> ToolResul
     """Return the error of edits that do not apply, None if they do."""
     try:
         target = decided_path(arguments.path, context)
-        known = context.services[SeenFileStore].digest(str(target))
+        known = context.service(SeenFileStore).digest(str(target))
         await run_in_thread(lambda stop: _change(target, arguments.edits, known, stop))
     except (OSError, ToolError) as error:
         return _error(arguments.path, error, context)

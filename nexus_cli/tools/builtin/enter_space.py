@@ -18,5 +18,4 @@ class EnterSpaceArguments:
 
 async def run(arguments: EnterSpaceArguments, context: ToolContext) -> ToolResult:
     """Activate the space and return its members."""
-    spaces: Spaces = context.services[Spaces]
-    return spaces.enter(arguments.space)
+    return context.service(Spaces).enter(arguments.space)

@@ -20,9 +20,8 @@ class ForgetArguments:
 
 async def run(arguments: ForgetArguments, context: ToolContext) -> ToolResult:
     """Forget the fact and return one line about it."""
-    facts: Facts = context.services[Facts]
     try:
-        fact = await run_in_thread(lambda stop: facts.forget(arguments.id))
+        fact = await run_in_thread(lambda stop: context.service(Facts).forget(arguments.id))
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
     if fact is None:

@@ -17,5 +17,4 @@ class GetMyRunsArguments:
 
 async def run(arguments: GetMyRunsArguments, context: ToolContext) -> ToolResult:
     """Return a line for each run."""
-    spaces: Spaces = context.services[Spaces]
-    return await run_in_thread(lambda stop: spaces.runs())
+    return await run_in_thread(lambda stop: context.service(Spaces).runs())

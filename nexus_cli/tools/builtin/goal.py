@@ -23,11 +23,11 @@ class GoalArguments:
 
 async def run(arguments: GoalArguments, context: ToolContext) -> ToolResult:
     """Store the goal, which a person has accepted."""
-    spaces: Spaces = context.services[Spaces]
-    return await run_in_thread(lambda stop: spaces.add_goal(arguments.text, arguments.priority, arguments.long_term))
+    return await run_in_thread(
+        lambda stop: context.service(Spaces).add_goal(arguments.text, arguments.priority, arguments.long_term)
+    )
 
 
 def preview(arguments: GoalArguments, context: ToolContext) -> EditPreview:
     """Return the agent, its goals, and the new one."""
-    spaces: Spaces = context.services[Spaces]
-    return EditPreview(spaces.describe_goal(arguments.text, arguments.priority, arguments.long_term))
+    return EditPreview(context.service(Spaces).describe_goal(arguments.text, arguments.priority, arguments.long_term))

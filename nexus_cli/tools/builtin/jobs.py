@@ -21,5 +21,4 @@ class JobsArguments:
 
 async def run(arguments: JobsArguments, context: ToolContext) -> ToolResult:
     """Perform the action and return its result."""
-    jobs: Jobs = context.services[Jobs]
-    return await jobs.manage(arguments.action, arguments.job, arguments.text)
+    return await context.service(Jobs).manage(arguments.action, arguments.job, arguments.text)

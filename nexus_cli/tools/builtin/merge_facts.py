@@ -21,9 +21,8 @@ class MergeFactsArguments:
 
 async def run(arguments: MergeFactsArguments, context: ToolContext) -> ToolResult:
     """Return one line: the proposal's id and slot, and the facts that stay until the person accepts it."""
-    facts: FactMerger = context.services[FactMerger]
     try:
-        fact = await run_in_thread(lambda stop: facts.merge(arguments.ids, arguments.text))
+        fact = await run_in_thread(lambda stop: context.service(FactMerger).merge(arguments.ids, arguments.text))
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
     stays = f"; until then {', '.join(fact.replaces)} stay" if fact.replaces else ""

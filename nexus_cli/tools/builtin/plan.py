@@ -13,14 +13,12 @@ from nexus_cli.tools.cancellable_thread import run_in_thread
 
 async def run(arguments: PlanRequest, context: ToolContext) -> ToolResult:
     """Add, list or remove plans of the project."""
-    plans: Plans = context.services[Plans]
-    return await run_in_thread(lambda stop: plans.change(context.call_id, arguments))
+    return await run_in_thread(lambda stop: context.service(Plans).change(context.call_id, arguments))
 
 
 def preview(arguments: PlanRequest, context: ToolContext) -> EditPreview:
     """Return the whole plan: times, rights and limits, and its prompt."""
-    plans: Plans = context.services[Plans]
-    return EditPreview(f"{plans.describe(arguments)}\nprompt:\n{arguments.prompt}")
+    return EditPreview(f"{context.service(Plans).describe(arguments)}\nprompt:\n{arguments.prompt}")
 
 
 def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:

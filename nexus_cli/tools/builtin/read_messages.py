@@ -22,5 +22,6 @@ class ReadMessagesArguments:
 
 async def run(arguments: ReadMessagesArguments, context: ToolContext) -> ToolResult:
     """Return the messages, oldest first."""
-    spaces: Spaces = context.services[Spaces]
-    return await run_in_thread(lambda stop: spaces.read(arguments.space, arguments.before, arguments.limit))
+    return await run_in_thread(
+        lambda stop: context.service(Spaces).read(arguments.space, arguments.before, arguments.limit)
+    )

@@ -34,7 +34,7 @@ async def run(arguments: RecallArguments, context: ToolContext) -> ToolResult:
     Counts as a recall if it returns any text.
     """
     drop = arguments.id
-    service: Recall = context.services[Recall]
+    service = context.service(Recall)
     text = await asyncio.to_thread(service.original, drop)  # of 64 MiB it takes a while
     if text is None:
         why = f'there is no drop {drop!r} here; ids are in the lines `[... left out: recall("d1", ...) ...]`'

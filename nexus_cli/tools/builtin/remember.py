@@ -22,9 +22,10 @@ class RememberArguments:
 
 async def run(arguments: RememberArguments, context: ToolContext) -> ToolResult:
     """Store the fact and return one line: id, slot, and `kept` or the command to accept it."""
-    facts: Facts = context.services[Facts]
     try:
-        fact = await run_in_thread(lambda stop: facts.remember(arguments.slot, arguments.text, arguments.quote))
+        fact = await run_in_thread(
+            lambda stop: context.service(Facts).remember(arguments.slot, arguments.text, arguments.quote)
+        )
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
     return ToolResult(_format_fact(fact), facts=(fact.id,))

@@ -23,10 +23,9 @@ class SearchMemoryArguments:
 
 async def run(arguments: SearchMemoryArguments, context: ToolContext) -> ToolResult:
     """Return a line for each fact, best match first, at most `LIMIT`, and a last line if there are more."""
-    facts: Facts = context.services[Facts]
     try:
         slots = (arguments.slot,) if arguments.slot else ()
-        found = await run_in_thread(lambda stop: facts.search(arguments.query, slots, LIMIT + 1))
+        found = await run_in_thread(lambda stop: context.service(Facts).search(arguments.query, slots, LIMIT + 1))
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
     lines = [f"{fact.id} ({fact.slot}, {fact.at[:10]}, {fact.source}): {fact.statement}" for fact in found[:LIMIT]]

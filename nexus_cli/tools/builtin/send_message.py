@@ -23,9 +23,9 @@ class SendMessageArguments:
 
 async def run(arguments: SendMessageArguments, context: ToolContext) -> ToolResult:
     """Return the id of the message, and the runs that it started."""
-    spaces: Spaces = context.services[Spaces]
-    text, space, wait = arguments.text, arguments.space, arguments.wait
-    return await run_in_thread(lambda stop: spaces.send(context.call_id, text, space, wait=wait))
+    return await run_in_thread(
+        lambda stop: context.service(Spaces).send(context.call_id, arguments.text, arguments.space, wait=arguments.wait)
+    )
 
 
 def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:

@@ -21,5 +21,6 @@ class SendReplyArguments:
 
 async def run(arguments: SendReplyArguments, context: ToolContext) -> ToolResult:
     """Return the id of the message, and the runs that it started."""
-    spaces: Spaces = context.services[Spaces]
-    return await run_in_thread(lambda stop: spaces.reply(context.call_id, arguments.message_id, arguments.text))
+    return await run_in_thread(
+        lambda stop: context.service(Spaces).reply(context.call_id, arguments.message_id, arguments.text)
+    )

@@ -21,8 +21,9 @@ class SkillArguments:
 
 async def run(arguments: SkillArguments, context: ToolContext) -> ToolResult:
     """Return the text; an unknown name is an error with the nearest one."""
-    guides: SkillGuides = context.services[SkillGuides]
     try:
-        return ToolResult(await asyncio.to_thread(guides.read_skill, arguments.name, arguments.file))
+        return ToolResult(
+            await asyncio.to_thread(context.service(SkillGuides).read_skill, arguments.name, arguments.file)
+        )
     except NexusError as error:
         return ToolResult(error=error.line)

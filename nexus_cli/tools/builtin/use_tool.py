@@ -25,5 +25,4 @@ class UseToolArguments:
 
 async def run(arguments: UseToolArguments, context: ToolContext) -> ToolResult:
     """Return description and arguments of the named tool, or the tools that its words find."""
-    catalogue: ToolCatalogue = context.services[ToolCatalogue]
-    return await catalogue.describe(arguments.name)
+    return await context.service(ToolCatalogue).describe(arguments.name)

@@ -57,7 +57,7 @@ class _WriteResult:
 async def run(arguments: WriteFileArguments, context: ToolContext) -> ToolResult:
     """Write the file and return one line about it."""
     path, content = arguments.path, arguments.content
-    seen: SeenFileStore = context.services[SeenFileStore]
+    seen = context.service(SeenFileStore)
     try:
         target = decided_path(path, context)
         if not context.cwd.is_dir():
@@ -80,7 +80,7 @@ async def check(arguments: WriteFileArguments, context: ToolContext) -> ToolResu
     """Return the error of a write that would be refused, None if it would succeed."""
     try:
         target = decided_path(arguments.path, context)
-        known = context.services[SeenFileStore].digest(str(target))
+        known = context.service(SeenFileStore).digest(str(target))
         await run_in_thread(lambda stop: _change(target, arguments.content, known, context))
     except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(arguments.path, error, context))

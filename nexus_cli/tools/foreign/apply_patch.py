@@ -85,11 +85,11 @@ class _Change:
 
 async def run(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResult:
     """Return the numbers of the changed lines of each file, or an error (and no change) if the patch does not apply."""
-    seen: SeenFileStore = context.services[SeenFileStore]
+    seen = context.service(SeenFileStore)
     done: list[_Change] = []
 
     def work(stop: StopFlag) -> None:
-        changes = _prepare(arguments.patch, context, seen, stop)
+        changes = _prepare(arguments.patch, context, stop)
         check_before(context, _digest(changes))
         for change in changes:
             try:
@@ -116,9 +116,8 @@ async def run(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResul
 
 async def check(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResult | None:
     """Return the error of a patch that does not apply, None if it does."""
-    seen: SeenFileStore = context.services[SeenFileStore]
     try:
-        await run_in_thread(lambda stop: _prepare(arguments.patch, context, seen, stop))
+        await run_in_thread(lambda stop: _prepare(arguments.patch, context, stop))
     except (OSError, ToolError) as problem:
         return ToolResult(error=_describe(problem, []))
     return None
@@ -127,7 +126,7 @@ async def check(arguments: ApplyPatchArguments, context: ToolContext) -> ToolRes
 def preview(arguments: ApplyPatchArguments, context: ToolContext) -> EditPreview:
     """Return the patch as a unified diff; "" if it does not apply."""
     try:
-        changes = _prepare(arguments.patch, context, context.services[SeenFileStore], StopFlag())
+        changes = _prepare(arguments.patch, context, StopFlag())
     except (OSError, ToolError, KeyError):
         return EditPreview()
     return EditPreview(_diff(changes, context), _digest(changes))
@@ -177,7 +176,7 @@ def _take_line(file: _FilePatch, line: str) -> bool:
 # -- applying it -------------------------------------------------------------------------------------------------------
 
 
-def _prepare(patch: str, context: ToolContext, seen: SeenFileStore, stop: StopFlag) -> list[_Change]:
+def _prepare(patch: str, context: ToolContext, stop: StopFlag) -> list[_Change]:
     """Return the changes of all files. Raises `OSError` and `ToolError` if one of them does not apply."""
     changes: list[_Change] = []
     touched: set[Path] = set()
@@ -189,7 +188,7 @@ def _prepare(patch: str, context: ToolContext, seen: SeenFileStore, stop: StopFl
         try:
             if file.kind == DELETE or file.moved:
                 _refuse_link(file.path, context)
-            changes.append(_change(file, named, seen, stop))
+            changes.append(_change(file, named, context.service(SeenFileStore), stop))
         except (OSError, ToolError) as problem:
             raise ToolError(describe_problem(file.path, problem, context)) from problem
         below = next((one for one in named if touched.intersection(one.parents)), None) or next(

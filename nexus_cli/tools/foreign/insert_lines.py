@@ -38,7 +38,7 @@ class InsertLinesArguments:
 
 async def run(arguments: InsertLinesArguments, context: ToolContext) -> ToolResult:
     """Return the inserted lines with their numbers, or an error (and no change)."""
-    seen: SeenFileStore = context.services[SeenFileStore]
+    seen = context.service(SeenFileStore)
     try:
         target = decided_path(arguments.path, context)
         known = seen.digest(str(target))
