@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import is_dataclass
 from enum import EnumType
-from keyword import iskeyword
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, get_args, get_type_hints
 
 from nexus_cli.core.errors import nearest_name
 from nexus_cli.core.message import ToolCall, ToolResult
@@ -27,6 +25,15 @@ _NAMES = {
     "array": "an array",
     "object": "an object",
     "null": "null",
+}
+_TYPES: Mapping[str, Any] = {
+    "string": str,
+    "integer": int,
+    "number": int | float,
+    "boolean": bool,
+    "array": list | tuple,
+    "object": Mapping,
+    "null": NoneType,
 }
 UNSAID = ("additionalProperties", "minimum")
 """Keywords of our schemas that the model can do without, where their value is a number or False."""
@@ -57,14 +64,15 @@ def check_call(call: ToolCall, tool: Tool) -> dict[str, Any] | ToolResult:
 
 
 def make_arguments(kind: Any, value: Any) -> Any:
-    """Return a checked value as what a field of type `kind` holds: an object as a dataclass, an array as a tuple."""
+    """Return a checked value as what a field of type `kind` holds: an object as a dataclass, an array as a tuple. The
+    field of an argument that Python has as a keyword is `in_`."""
     if isinstance(kind, UnionType):  # X | None, of which None is never given
         kind = get_args(kind)[0]
-    if isinstance(kind, type) and is_dataclass(kind):
+    if isinstance(value, Mapping):
         kinds = get_type_hints(kind)
-        given = {f"{name}_" if iskeyword(name) else name: one for name, one in value.items()}
-        return kind(**{name: make_arguments(kinds[name], one) for name, one in given.items()})
-    if get_origin(kind) is tuple:
+        names = {name.removesuffix("_"): name for name in kinds}
+        return kind(**{names[name]: make_arguments(kinds[names[name]], one) for name, one in value.items()})
+    if isinstance(value, list | tuple):
         return tuple(make_arguments(get_args(kind)[0], one) for one in value)
     return kind(value) if isinstance(kind, EnumType) else value
 
@@ -106,22 +114,10 @@ def describe_unreadable(raw: str) -> str:
 
 
 def _has_type(value: Any, kind: str) -> bool:
-    match kind:
-        case "string":
-            return isinstance(value, str)
-        case "boolean":
-            return isinstance(value, bool)
-        case "integer":
-            return isinstance(value, int) and not isinstance(value, bool)
-        case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case "array":
-            return isinstance(value, list | tuple)
-        case "object":
-            return isinstance(value, Mapping)
-        case "null":
-            return value is None
-    return True
+    """Return True if a value has the type of this name; any value has a type that is unknown."""
+    if isinstance(value, bool) and kind in ("integer", "number"):
+        return False
+    return isinstance(value, _TYPES.get(kind, object))
 
 
 def _repair(value: Any, schema: Mapping[str, Any]) -> Any:

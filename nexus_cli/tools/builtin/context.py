@@ -35,8 +35,7 @@ async def run(arguments: ContextArguments, context: ToolContext) -> ToolResult:
     name = arguments.section
     if not name:
         return ToolResult(_overview(service.held()))
-    form = arguments.form
-    found = await service.section(name, form)
+    found = await service.section(name, arguments.form)
     if found is None:
         ids = [str(one["id"]) for one in service.held()["sections"]]
         rest = [f"and {len(ids) - _SECTIONS} more"] if len(ids) > _SECTIONS else []
@@ -50,7 +49,7 @@ async def run(arguments: ContextArguments, context: ToolContext) -> ToolResult:
     shown = await asyncio.to_thread(cut_piece, text, 0, len(text), max(16, context.output_cap - _HEADER), count)
     more = ""
     if shown.end < shown.total:
-        whole = form == "full"  # offsets of a shorter form do not fit the text of the drop
+        whole = arguments.form == "full"  # offsets of a shorter form do not fit the text of the drop
         more = f'; next: recall("{drop}", "{shown.end}:{shown.total}")' if whole else f'; the whole: recall("{drop}")'
     return ToolResult(f"[{name}, characters 0:{shown.end} of {shown.total}{more}]\n{shown.text}", cites=drop)
 

@@ -46,19 +46,17 @@ class _EditResult:
 
 async def run(arguments: EditFileArguments, context: ToolContext) -> ToolResult:
     """Return the numbers of the changed lines, or an error (and no change) if an edit does not apply."""
-    path = arguments.path
     seen = context.service(SeenFileStore)
     try:
-        target = decided_path(path, context)
-        known = seen.digest(str(target))
+        target = decided_path(arguments.path, context)
 
         def note(done: _EditResult) -> None:
             seen.note(str(target), done.digest, "changed")
             context.replaced(target, done.before, done.digest)
 
-        edited = await run_in_thread(lambda stop: _edit(target, arguments.edits, known, context, stop), note)
+        edited = await run_in_thread(lambda stop: _edit(target, arguments.edits, context, stop), note)
     except (OSError, ToolError) as error:
-        return _error(path, error, context)
+        return _error(arguments.path, error, context)
     name = project_relative(target, context.project)
     return ToolResult(edited.message, changed=(name,), diff=edited.diff, edits=(edited.edit,))
 
@@ -67,8 +65,7 @@ async def check(arguments: EditFileArguments, context: ToolContext) -> ToolResul
     """Return the error of edits that do not apply, None if they do."""
     try:
         target = decided_path(arguments.path, context)
-        known = context.service(SeenFileStore).digest(str(target))
-        await run_in_thread(lambda stop: _change(target, arguments.edits, known, stop))
+        await run_in_thread(lambda stop: _change(target, arguments.edits, context, stop))
     except (OSError, ToolError) as error:
         return _error(arguments.path, error, context)
     return None
@@ -85,12 +82,10 @@ def preview(arguments: EditFileArguments, context: ToolContext) -> EditPreview:
     return preview_change(arguments.path, context, change)
 
 
-def _edit(
-    target: Path, edits: Sequence[ExactEdit], known: str | None, context: ToolContext, stop: StopFlag
-) -> _EditResult:
+def _edit(target: Path, edits: Sequence[ExactEdit], context: ToolContext, stop: StopFlag) -> _EditResult:
     name = project_relative(target, context.project)
     with locked_folder(target.parent, stop):
-        content, text, after = _change(target, edits, known, stop)
+        content, text, after = _change(target, edits, context, stop)
         check_before(context, content.digest)
         data = encode_text(text, after.text)
         replace_file(target, data, stop, expected=content.digest)
@@ -101,7 +96,7 @@ def _edit(
 
 
 def _change(
-    target: Path, edits: Sequence[ExactEdit], known: str | None, stop: StopFlag
+    target: Path, edits: Sequence[ExactEdit], context: ToolContext, stop: StopFlag
 ) -> tuple[FileContent, DecodedText, EditedText]:
     """Return the file's content, its text, and the text after the edits; raise `ToolError` if they do not apply."""
     if not edits:
@@ -109,6 +104,7 @@ def _change(
     content = read_real_file(target)
     if content.beyond:
         raise ToolError("is over 64 MiB")
+    known = context.service(SeenFileStore).digest(str(target))
     if known is not None and known != content.digest:
         raise ToolError("changed on disk since it was read: read it again")
     text = decode_file(content.data)

@@ -34,8 +34,7 @@ async def run(arguments: GlobArguments, context: ToolContext) -> ToolResult:
     path = arguments.path
     try:
         target = decided_path(path, context)
-        wanted = PathPattern(arguments.pattern)
-        found = await run_in_thread(lambda stop: _list(target, arguments.pattern, wanted, context, stop))
+        found = await run_in_thread(lambda stop: _list(target, arguments.pattern, context, stop))
     except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(path, error, context))
     prefix = "" if path in (".", "./", "") else path.rstrip("/") + "/"
@@ -46,7 +45,8 @@ async def run(arguments: GlobArguments, context: ToolContext) -> ToolResult:
     return ToolResult("\n".join(lines) or "no files", counts={"files": shown}, more=len(found) > LIMIT)
 
 
-def _list(target: Path, pattern: str, wanted: PathPattern, context: ToolContext, stop: StopFlag) -> list[str]:
+def _list(target: Path, pattern: str, context: ToolContext, stop: StopFlag) -> list[str]:
+    wanted = PathPattern(pattern)
     check_folder(target)
     listed = wanted.select(list_files(target, context.project, stop), stop.raise_if_pressed)
     found = listed or _find_exact(target, pattern, context.project)

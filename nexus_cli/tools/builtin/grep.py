@@ -51,18 +51,17 @@ class GrepArguments:
 
 async def run(arguments: GrepArguments, context: ToolContext) -> ToolResult:
     """Return matches under the path of their file, files sorted by path, or `no matches`."""
-    path = arguments.path
     if not arguments.pattern:
         return ToolResult(error="`pattern` must not be empty: every line would match", ran=False)
     try:
-        target = decided_path(path, context)
-        return await run_in_thread(lambda stop: _search(target, path, arguments, context, stop))
+        target = decided_path(arguments.path, context)
+        return await run_in_thread(lambda stop: _search(target, arguments, context, stop))
     except (OSError, ToolError) as error:
-        return ToolResult(error=describe_problem(path, error, context))
+        return ToolResult(error=describe_problem(arguments.path, error, context))
 
 
-def _search(target: Path, path: str, arguments: GrepArguments, context: ToolContext, stop: StopFlag) -> ToolResult:
-    project = context.project
+def _search(target: Path, arguments: GrepArguments, context: ToolContext, stop: StopFlag) -> ToolResult:
+    project, path = context.project, arguments.path
     with open_folder(target.parent) as parent:
         is_folder = stat.S_ISDIR(stat_real(parent, target.name).st_mode)
     if is_folder:

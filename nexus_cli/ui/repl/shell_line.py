@@ -55,10 +55,9 @@ class Shell:
         """Run `line` to its end. If cancelled, it ends at once, and its last output is kept."""
         given: list[str] = []
         context = ToolContext(folder, project_root(folder), 0, "shell", self._ran_on, stopped=given.append)
-        arguments = BashArguments(line.command, MOST_SECONDS)
         changes = session.dispatcher.call_changes
         try:
-            what, work = f"!{line.command}", lambda: run(arguments, context)
+            what, work = f"!{line.command}", lambda: run(BashArguments(line.command, MOST_SECONDS), context)
             result, _ = await changes.follow(what, "", context.project, work, line.command)
         except asyncio.CancelledError:
             output = "".join(given)
