@@ -30,7 +30,7 @@ from nexus_cli.sections.contributor import Contributor, Sources, View
 from nexus_cli.sections.planner import STAND_IN
 from nexus_cli.sections.section import DROP
 from nexus_cli.tools.registry import discover_tools
-from nexus_cli.tools.schema import validate_arguments
+from nexus_cli.tools.schema import check_arguments
 
 KEYWORDS = {"type", "properties", "required", "items", "enum", "minimum", "maximum", "additionalProperties"}
 KEYWORDS |= {"description", "sent"}
@@ -73,7 +73,7 @@ def check_tool(tool: Tool) -> None:
     assert all(getattr(need, "_is_protocol", False) for need in tool.needs), "needs are protocols"
     assert tool.effect is not Effect.EDIT or (tool.preview and tool.check), "an edit can be previewed and checked"
     given = example_arguments(tool)
-    assert not validate_arguments(given, tool.parameters)
+    assert not check_arguments(given, tool.parameters)[1]
     paths = tool.find_paths(given)
     assert bool(paths) == (tool.effect in (Effect.READ, Effect.EDIT)), "a call has paths if it reads or edits"
     assert all(isinstance(path, str) for path in paths)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, runtime_checkable
 
 from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
@@ -182,18 +182,29 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerLimits:
+    """A worker's share of the budget, and restrictions of its parent's rights."""
+
+    max_steps: Annotated[int | None, {"minimum": 1}] = None
+    max_total_tokens: Annotated[int | None, {"minimum": 1, "sent": False}] = None
+    max_cost: float | None = None
+    timeout: Annotated[float | None, {"sent": False}] = None
+    allow: Annotated[str | None, {"description": "ask, edit or auto"}] = None
+    tools: Annotated[tuple[str, ...] | None, {"sent": False}] = None
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerTask:
     """The arguments of a call of the tool `agent`."""
 
     task: str
     recipe: str = ""
-    files: Sequence[str] = ()
-    worktree: bool = False
-    wait: bool = True
-    limits: Mapping[str, Any] = field(default_factory=dict)
-    """Its share of the budget, and restrictions of its parent's rights."""
     model: str = ""
     """Another model than its parent's, by name or alias."""
+    files: tuple[str, ...] = ()
+    worktree: bool = False
+    wait: bool = True
+    limits: WorkerLimits = WorkerLimits()
 
 
 @runtime_checkable
@@ -305,14 +316,26 @@ class Waits(Protocol):
         """Return the reason why this session cannot wait, "" if it can."""
 
 
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """The arguments of a call of the tool `plan`."""
+
+    action: Literal["add", "list", "remove"]
+    prompt: str = ""
+    at: str = ""
+    in_: str = ""
+    cron: str = ""
+    id: str = ""
+
+
 @runtime_checkable
 class Plans(Protocol):
     """Schedules work, see the tool `plan`."""
 
-    def change(self, call_id: str, action: str, words: Mapping[str, str]) -> ToolResult:
+    def change(self, call_id: str, request: PlanRequest) -> ToolResult:
         """Add (`prompt` and `at`, `in` or `cron`), list or remove (`id`) plans. Blocks; never raises."""
 
-    def describe(self, words: Mapping[str, str]) -> str:
+    def describe(self, request: PlanRequest) -> str:
         """Describe times and rights of a plan for the person, or the reason why it is invalid. Blocks."""
 
     def recover(self, call_id: str) -> ToolResult | None:

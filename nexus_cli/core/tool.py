@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nexus_cli.core.message import ToolCall, ToolResult
 
+S = TypeVar("S")
 COMMAND = "command"
 """`Tool.subject` of a tool that runs command lines."""
 _RANGES = re.compile(r":(\d{1,9}(?:-\d{0,9})?(?:,\d{1,9}(?:-\d{0,9})?)*)\Z")
@@ -111,6 +112,11 @@ class ToolContext:
     """Returns how many of the `total` lines of a file the session neither read nor wrote."""
     replaced: Callable[[Path, str, str], None] = lambda path, before, after: None
     """Receives each file that an edit has replaced, with the digests of its content before ("": none) and after."""
+
+    def service(self, protocol: type[S]) -> S:
+        """Return the service of a protocol in `Tool.needs`."""
+        found: S = self.services[protocol]
+        return found
 
 
 @dataclass(frozen=True, slots=True)

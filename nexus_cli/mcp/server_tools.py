@@ -178,8 +178,7 @@ def _make_tool(name: str, server: str, tool: ServerTool, *, is_sent: bool) -> To
 
 
 async def _run_tool(server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    servers: ServerTools = context.services[ServerTools]
-    return await servers.call(server, tool, arguments, context)
+    return await context.service(ServerTools).call(server, tool, arguments, context)
 
 
 def _clean(text: str) -> str:

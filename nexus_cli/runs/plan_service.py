@@ -19,7 +19,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import ASK, LEVELS, UNASKED, Limits, level_fields, require_level
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import UNATTENDED, WAITING, Plan, Run, check_name, parse_key
-from nexus_cli.core.services import Plans
+from nexus_cli.core.services import PlanRequest, Plans
 from nexus_cli.ledger import Ledger
 from nexus_cli.permission.folder_rules import check_rules
 from nexus_cli.reports.runs import describe_runs
@@ -244,16 +244,16 @@ class PlanService(Plans):
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def change(self, call_id: str, action: str, words: Mapping[str, str]) -> ToolResult:
+    def change(self, call_id: str, request: PlanRequest) -> ToolResult:
         ledger = self._session.ledger
         if ledger is None or not ledger.is_kept or not ledger.writes:
             return ToolResult(error="no plans: this session is not saved", ran=False)
         try:
-            match action:
+            match request.action:
                 case "add":
-                    return self._add(ledger, call_id, words)
+                    return self._add(ledger, call_id, request)
                 case "remove":
-                    return self._remove(ledger, words["id"])
+                    return self._remove(ledger, request.id)
                 case _:
                     return ToolResult("\n".join(map(_line, self._own_plans(ledger))) or "no plans in this project")
         except NexusError as error:
@@ -266,12 +266,12 @@ class PlanService(Plans):
         found = [one for one in plans if (one.options.get("session"), one.options.get("call")) == made]
         return ToolResult(_line(plan_value(found[0], ledger.runs.now()))) if ledger and found else None
 
-    def _add(self, ledger: Ledger, call_id: str, words: Mapping[str, str]) -> ToolResult:
+    def _add(self, ledger: Ledger, call_id: str, request: PlanRequest) -> ToolResult:
         theirs = [one for one in ledger.plans.list_plans() if one.options.get("by") == AGENT and one.next_at]
         if len(theirs) >= MOST_OF_AGENTS:
             why = f"agents have made {len(theirs)}"
             raise NexusError("limit", "no more plans", why, "Remove one, or ask the person")
-        new = self._new_plan(call_id, words)
+        new = self._new_plan(call_id, request)
         self._refuse_often(ledger, new)
         new = self._not_soon(ledger, new)
         return ToolResult(_line(plan_value(add_plan(ledger, new, self._settings), ledger.runs.now())))
@@ -280,15 +280,15 @@ class PlanService(Plans):
     def _settings(self) -> RunSettings:
         return self._session.engine.settings.runs
 
-    def _new_plan(self, call_id: str, words: Mapping[str, str]) -> NewPlan:
+    def _new_plan(self, call_id: str, request: PlanRequest) -> NewPlan:
         """Return the plan that a call requests, with at most the rights of the session."""
         rights, settings = self._session.state.rights(), self._settings
         level = (Limits(allow=rights.allow or ASK) & Limits(allow=settings.allow)).allow
         return NewPlan(
-            words["prompt"],
-            words["at"],
-            words["in"],
-            words["cron"],
+            request.prompt,
+            request.at,
+            request.in_,
+            request.cron,
             by=AGENT,
             options={
                 "folder": str(self._session.folder),
@@ -296,7 +296,7 @@ class PlanService(Plans):
                 "call": call_id,
                 "session": self._session.id,
                 "agent": self._agent_name(),
-                "root": self._root() if not words["cron"] else None,  # each time of the others is braked by itself
+                "root": self._root() if not request.cron else None,  # each time of the others is braked by itself
                 "allow": level if level in LEVELS else ASK,
                 "limits": rights.to_json(),
                 "max_cost": rights.max_cost and min(rights.max_cost, settings.max_cost),
@@ -318,11 +318,11 @@ class PlanService(Plans):
         ledger, run = self._session.ledger, self._run()
         return (ledger.spaces.root_of(run) or None) if ledger and run and run.type in UNATTENDED else None
 
-    def describe(self, words: Mapping[str, str]) -> str:
+    def describe(self, request: PlanRequest) -> str:
         ledger = self._session.ledger
         if ledger is None:
             return "no plans: this session is not saved"
-        new, settings = self._new_plan("", words), self._settings
+        new, settings = self._new_plan("", request), self._settings
         try:
             time = first_time(ledger.runs.now(), at=new.at, within=new.within, cron=new.cron, zone=new.zone)
         except NexusError as error:

@@ -10,10 +10,9 @@ import difflib
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from nexus_cli.core.elide import plural
 from nexus_cli.tools.cancellable_thread import StopFlag
@@ -94,6 +93,16 @@ _COMPARED = 400
 
 
 @dataclass(frozen=True, slots=True)
+class ExactEdit:
+    """The replacement of one text."""
+
+    old: str
+    """Must occur exactly once, or with `all` at least once; an empty one means the end of the text."""
+    new: str
+    all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class EditedText:
     """A text after edits, with notes for the model."""
 
@@ -102,17 +111,15 @@ class EditedText:
     """The number of places that `all` replaced, and skipped edits."""
 
 
-def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: StopFlag) -> EditedText:
+def apply_edits(text: str, edits: Sequence[ExactEdit], stop: StopFlag) -> EditedText:
     """Apply the edits in order, each to the result of the previous one.
 
-    An edit has `old`, `new` and optionally `all`. `old` must occur exactly once, or with `all` at least once; an empty
-    one means the end of the text. Every line keeps its own end and an added one takes that of its neighbours, for any
-    line ends in `old` and `new`. A byte order mark at the beginning of `new` is ignored. An edit with equal `old` and
-    `new` is skipped, unless all are.
+    Every line keeps its own end and an added one takes that of its neighbours, for any line ends in `old` and `new`. A
+    byte order mark at the beginning of `new` is ignored. An edit with equal `old` and `new` is skipped, unless all are.
     Raises `ToolError` with the nearest candidates, and `ThreadStopped`; no edit is applied then.
     """
     notes: list[str] = []
-    skipped = [_describe_no_change(edit["old"], edit["new"]) for edit in edits]
+    skipped = [_describe_no_change(edit.old, edit.new) for edit in edits]
     for number, (edit, same) in enumerate(zip(edits, skipped, strict=True), 1):
         which = f"edit {number} of {len(edits)}" if len(edits) > 1 else ""
         try:
@@ -121,11 +128,10 @@ def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: StopFlag) -
             if same:
                 notes.append(f"{which} skipped: {same}")
                 continue
-            every = bool(edit.get("all", False))
-            text, places = _apply_edit(text, edit["old"], edit["new"], every, stop)
+            text, places = _apply_edit(text, edit.old, edit.new, edit.all, stop)
         except ToolError as refused:
             raise ToolError(f"{which}: {refused}".removeprefix(": ")) from None
-        if every:
+        if edit.all:
             notes.append(f"{which}: {plural(places, 'place')}".removeprefix(": "))
     return EditedText(text, tuple(notes))
 

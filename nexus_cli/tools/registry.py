@@ -10,19 +10,18 @@ import difflib
 import inspect
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from nexus_cli.core import memory, services
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import EditPreview, Effect, Reads, Tool, ToolContext
 from nexus_cli.plugins.python_plugins import admit_objects, python_plugins
 from nexus_cli.tools import builtin
-from nexus_cli.tools.schema import describe_tool, sent_schema
+from nexus_cli.tools.schema import describe_tool, make_arguments, sent_schema
 
 if TYPE_CHECKING:
     from nexus_cli.tools.foreign_calls import ForeignCalls
@@ -98,43 +97,33 @@ def _tools_in(folders: tuple[str, ...], package: str = builtin.__name__) -> Mapp
 
 def _read_definition(path: Path, package: str) -> Tool:
     """Load a tool from its definition, whose fields are listed in `tools/README.md`."""
-    found = json.loads(path.read_text(encoding="utf-8"))
+    read: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    found: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in read.items()}
     module = f"{package}.{path.stem}"
 
-    async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        result: ToolResult = await import_module(module).run(arguments, context)
-        return result
+    def bind(function: str, arguments: Mapping[str, Any]) -> Callable[[ToolContext], Any]:
+        loaded = import_module(module)
+        kind = get_type_hints(loaded.run)["arguments"]
+        return partial(getattr(loaded, function), make_arguments(kind, arguments))
 
     def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
         try:
-            loaded = import_module(module)
+            show = bind("preview", arguments)
         except Exception:  # an upgrade may have replaced the module: the call itself reports it
             return EditPreview()
-        made: EditPreview = loaded.preview(arguments, context)
+        made: EditPreview = show(context)
         return made
-
-    async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
-        error: ToolResult | None = await import_module(module).check(arguments, context)
-        return error
-
-    def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:
-        result: ToolResult | None = import_module(module).recover(call_id, services)
-        return result
 
     effect = Effect(found.pop("effect"))
     edits = effect is Effect.EDIT
     return Tool(
         path.stem,
-        run=run,
+        run=lambda arguments, context: bind("run", arguments)(context),
         effect=effect,
-        shows=tuple(found.pop("shows", ())),
-        paths=tuple(found.pop("paths", ())),
         reads=Reads(found.pop("reads", Reads.CONTENT)),
-        counted_as=tuple(found.pop("counted_as", ())),
-        words=tuple(found.pop("words", ())),
         preview=preview if found.pop("previews", edits) else None,
-        check=check if found.pop("checks", edits) else None,
-        recover=recover if found.pop("recovers", False) else None,
+        check=(lambda arguments, context: bind("check", arguments)(context)) if found.pop("checks", edits) else None,
+        recover=(lambda *given: import_module(module).recover(*given)) if found.pop("recovers", False) else None,
         needs=tuple(_find_protocol(name) for name in found.pop("needs", ())),
         **found,
     )

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from enum import EnumType
+from types import NoneType, UnionType
+from typing import Any, get_args, get_type_hints
 
 from nexus_cli.core.errors import nearest_name
 from nexus_cli.core.message import ToolCall, ToolResult
@@ -23,6 +25,15 @@ _NAMES = {
     "array": "an array",
     "object": "an object",
     "null": "null",
+}
+_TYPES: Mapping[str, Any] = {
+    "string": str,
+    "integer": int,
+    "number": int | float,
+    "boolean": bool,
+    "array": list | tuple,
+    "object": Mapping,
+    "null": NoneType,
 }
 UNSAID = ("additionalProperties", "minimum")
 """Keywords of our schemas that the model can do without, where their value is a number or False."""
@@ -50,6 +61,20 @@ def check_call(call: ToolCall, tool: Tool) -> dict[str, Any] | ToolResult:
         why = f"bad arguments for {tool.name}: {'; '.join(problems)}"
         return ToolResult(error=f"{why}\n{describe_tool(tool)}" if tool.behind else why, ran=False)
     return checked
+
+
+def make_arguments(kind: Any, value: Any) -> Any:
+    """Return a checked value as what a field of type `kind` holds: an object as a dataclass, an array as a tuple. The
+    field of an argument that Python has as a keyword is `in_`."""
+    if isinstance(kind, UnionType):  # X | None, of which None is never given
+        kind = get_args(kind)[0]
+    if isinstance(value, Mapping):
+        kinds = get_type_hints(kind)
+        names = {name.removesuffix("_"): name for name in kinds}
+        return kind(**{names[name]: make_arguments(kinds[names[name]], one) for name, one in value.items()})
+    if isinstance(value, list | tuple):
+        return tuple(make_arguments(get_args(kind)[0], one) for one in value)
+    return kind(value) if isinstance(kind, EnumType) else value
 
 
 def describe_tool(tool: Tool) -> str:
@@ -88,28 +113,11 @@ def describe_unreadable(raw: str) -> str:
     return f"{told}{raw[: 2 * _SHOWN]}"
 
 
-def validate_arguments(arguments: Any, schema: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each error, with the argument and the expected value."""
-    return _faults(arguments, schema, "")
-
-
 def _has_type(value: Any, kind: str) -> bool:
-    match kind:
-        case "string":
-            return isinstance(value, str)
-        case "boolean":
-            return isinstance(value, bool)
-        case "integer":
-            return isinstance(value, int) and not isinstance(value, bool)
-        case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case "array":
-            return isinstance(value, list | tuple)
-        case "object":
-            return isinstance(value, Mapping)
-        case "null":
-            return value is None
-    return True
+    """Return True if a value has the type of this name; any value has a type that is unknown."""
+    if isinstance(value, bool) and kind in ("integer", "number"):
+        return False
+    return isinstance(value, _TYPES.get(kind, object))
 
 
 def _repair(value: Any, schema: Mapping[str, Any]) -> Any:
@@ -150,7 +158,8 @@ def _cast(value: Any, kind: Any) -> Any:
     return parsed if _has_type(parsed, kind) else value
 
 
-def _faults(value: Any, schema: Mapping[str, Any], at: str) -> list[str]:
+def validate_arguments(value: Any, schema: Mapping[str, Any], at: str = "") -> list[str]:
+    """Return a sentence for each error, with the argument (`at` and what is in it) and the expected value."""
     where = f"`{at}`" if at else "the arguments"
     kinds = schema.get("type")
     if kinds is not None:
@@ -170,7 +179,7 @@ def _faults(value: Any, schema: Mapping[str, Any], at: str) -> list[str]:
         faults += _object_faults(value, schema, at)
     elif isinstance(value, list | tuple) and "items" in schema:
         for number, item in enumerate(value):
-            faults += _faults(item, schema["items"], f"{at}[{number}]")
+            faults += validate_arguments(item, schema["items"], f"{at}[{number}]")
     return faults
 
 
@@ -181,11 +190,11 @@ def _object_faults(value: Mapping[str, Any], schema: Mapping[str, Any], at: str)
     rest = schema.get("additionalProperties", True)
     for name, item in value.items():
         if name in known:
-            faults += _faults(item, known[name], prefix + name)
+            faults += validate_arguments(item, known[name], prefix + name)
         elif rest is False:
             faults.append(f"`{prefix}{name}` is unknown{_instead(name, known)}")
         elif isinstance(rest, Mapping):
-            faults += _faults(item, rest, prefix + name)
+            faults += validate_arguments(item, rest, prefix + name)
     return faults
 
 

@@ -185,15 +185,15 @@ class SessionWorkers(RunningWorkers[Session]):
         self._refuse_without_place()
         recipe = task.recipe or FRONT
         recipe_for(recipe, self.session.folder)
-        level = require_level(wanted["allow"], "limits.allow") if "allow" in wanted else None
-        scope = Limits(allow=level, tools=frozenset(wanted["tools"]) if "tools" in wanted else None)
-        budget = Limits(**{name: wanted[name] for name in BUDGET if name in wanted})
-        if any(value <= 0 for name in BUDGET if (value := wanted.get(name)) is not None):
+        level = None if wanted.allow is None else require_level(wanted.allow, "limits.allow")
+        scope = Limits(allow=level, tools=None if wanted.tools is None else frozenset(wanted.tools))
+        parts: dict[str, Any] = {name: getattr(wanted, name) for name in BUDGET}
+        if any(value is not None and value <= 0 for value in parts.values()):
             raise NexusError("usage", "its limits are wrong", "each has to be above 0")
         model = resolve_for_worker(task.model, self.session.model, self.session.engine.settings)
         name = f"{self._prefix}{len(self._workers) + 1}"
-        worker = Worker(name, call_id, task.task, recipe, tuple(task.files), model)
-        worker.scope = scope & self._reserve(worker, budget, self._spending)
+        worker = Worker(name, call_id, task.task, recipe, task.files, model)
+        worker.scope = scope & self._reserve(worker, Limits(**parts), self._spending)
         if task.worktree:
             worker.worktree = f"{self.session.id[-6:].lower()}-{worker.id.replace('.', '-')}"
         self._workers[worker.id] = worker

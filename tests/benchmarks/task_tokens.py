@@ -114,7 +114,7 @@ def _failures(text: str) -> str:
 FAILURE = re.compile(r"[>E] |_{3,} |FAILED|ERROR|\S+:\d+: |\[exit status|.*\b(?:passed|failed)\b")
 
 
-async def _run_listed(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+async def _run_listed(arguments: glob.GlobArguments, context: ToolContext) -> ToolResult:
     return replace(listed := await RUN_GLOB(arguments, context), output=_folded(listed.output))
 
 

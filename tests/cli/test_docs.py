@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from cli.conftest import Run
+from tools.definitions import update
 
 from nexus_cli.cli import app
 from nexus_cli.cli.doc_pages import TOPICS, page_text, search_pages
@@ -213,13 +214,14 @@ def test_the_readme_says_what_the_first_request_of_an_empty_folder_holds(nexus: 
 @pytest.mark.matrix
 def test_the_example_of_a_tool_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (definition,), (source,) = blocks("tools", "json"), blocks("tools", "python")
-    folder, project = tmp_path / "tools", tmp_path / "project"
+    folder, project = tmp_path / "builtin", tmp_path / "project"
     folder.mkdir()
     project.mkdir()
     (folder / "count_lines.json").write_text(definition)
     (folder / "count_lines.py").write_text(source)
     (project / "a.txt").write_text("1\n2\n3\n")
     monkeypatch.setattr(builtin, "__path__", [*builtin.__path__, str(folder)])
+    (folder / "count_lines.json").write_text(update(folder / "count_lines.json"))
     tool = discover_tools()["count_lines"]
     assert tool.paths == ("path",)
     context = ToolContext(project, project, 1000, "c1", print)

@@ -22,7 +22,7 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
 from nexus_cli.core.run import AGENT, HUMAN, Entity, Run, Space
-from nexus_cli.core.services import Spaces
+from nexus_cli.core.services import PlanRequest, Spaces
 from nexus_cli.ledger import Ledger, database
 from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.service_list import SPACES
@@ -421,8 +421,8 @@ def test_a_plan_of_an_agent_knows_the_message_that_it_is_made_for(ledger: Ledger
     session = opened(doing(), tmp_path, of_run(run_of))
     ledger.runs.attach(run_of, session.id)
     plans = PlanService(session)
-    plans.change("c1", "add", {"prompt": "go", "at": "", "in": "2h", "cron": "", "zone": "", "name": ""})
-    plans.change("c2", "add", {"prompt": "go", "at": "", "in": "", "cron": "0 9 * * *", "zone": "", "name": ""})
+    plans.change("c1", PlanRequest("add", "go", in_="2h"))
+    plans.change("c2", PlanRequest("add", "go", cron="0 9 * * *"))
     run(session)
     once, daily = sorted(ledger.plans.list_plans(), key=lambda plan: plan.key)
     assert once.options["root"] == run_of.message and "root" not in daily.options

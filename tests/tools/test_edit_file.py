@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
 from nexus_cli.tools.edit_preview import name_changed_lines
-from nexus_cli.tools.exact_edit import apply_edits
+from nexus_cli.tools.exact_edit import ExactEdit, apply_edits
 from nexus_cli.tools.files import ToolError, decode_file, split_lines, to_lf
 
 
@@ -157,12 +157,12 @@ def test_overlapping_places_are_two_places(desk: Any) -> None:
 def test_the_nearest_candidates_are_named_with_their_lines() -> None:
     text = "import os\n\n\ndef parse(line):\n    return line.split(',')\n\n\ndef other():\n    pass\n"
     with pytest.raises(ToolError) as told:
-        apply_edits(text, [_edit("def parse(lines):\n    return line.split(',')\n", "x")], StopFlag())
+        apply_edits(text, [ExactEdit("def parse(lines):\n    return line.split(',')\n", "x")], StopFlag())
     assert "line 4:\ndef parse(line):\n    return line.split(',')" in str(told.value)
     with pytest.raises(ToolError, match="only white space differs"):
-        apply_edits(text, [_edit("def parse(line):\n\treturn line.split(',')", "x")], StopFlag())
+        apply_edits(text, [ExactEdit("def parse(line):\n\treturn line.split(',')", "x")], StopFlag())
     with pytest.raises(ToolError) as far:
-        apply_edits(text, [_edit("completely unrelated 123456789", "x")], StopFlag())
+        apply_edits(text, [ExactEdit("completely unrelated 123456789", "x")], StopFlag())
     assert "Nearest" not in str(far.value)
 
 
@@ -172,7 +172,7 @@ def test_parts_of_long_lines_between_which_a_line_came_are_shown() -> None:
         + ", so" * 40
     )
     with pytest.raises(ToolError) as told:
-        apply_edits(text, [_edit("_(unreleased)_\n\n- Added `strutils.ellipsize`", "x")], StopFlag())
+        apply_edits(text, [ExactEdit("_(unreleased)_\n\n- Added `strutils.ellipsize`", "x")], StopFlag())
     assert "Nearest:" in str(told.value) and "- somebody else's line\n- Added `strutils" in str(told.value)
 
 
@@ -186,11 +186,11 @@ def test_looking_for_candidates_compares_no_long_texts_and_ends_when_stopped(mon
     monkeypatch.setattr(difflib, "SequenceMatcher", Watched)
     text = "\n".join(f"{i % 7},{'01' * 190}" for i in range(60))
     with pytest.raises(ToolError, match="Nearest"):
-        apply_edits(text, [_edit(text[:6000] + "!", "x")], StopFlag())
+        apply_edits(text, [ExactEdit(text[:6000] + "!", "x")], StopFlag())
     stop = StopFlag()
     stop.press()
     with pytest.raises(ThreadStopped):
-        apply_edits(text, [_edit(text[:6000] + "!", "x")], stop)
+        apply_edits(text, [ExactEdit(text[:6000] + "!", "x")], stop)
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_texts_that_differ_in_more_are_not_called_alike() -> None:
     pairs = (("caf\u00e9", "cafe"), ("ab", "a b"), ("a-b", "a_b"), ("x", "\u200b"), ("Stra\u00dfe", "Strasse"))
     for text, old in pairs:
         with pytest.raises(ToolError) as told:
-            apply_edits(text, [_edit(old, "n")], StopFlag())
+            apply_edits(text, [ExactEdit(old, "n")], StopFlag())
         assert "look alike" not in str(told.value), (text, old)
 
 
@@ -325,17 +325,17 @@ def test_texts_that_differ_in_more_are_not_called_alike() -> None:
 def test_the_nearest_places_do_not_overlap_and_a_bounded_count_says_so() -> None:
     text = "\n".join(["}", "    x = 1", "    x = 1", "    x = 1", "    x = 1", "}"] * 2)
     with pytest.raises(ToolError) as told:
-        apply_edits(text, [_edit("    x = 1\n    x = 1\n    x = 2\n", "n")], StopFlag())
+        apply_edits(text, [ExactEdit("    x = 1\n    x = 1\n    x = 2\n", "n")], StopFlag())
     starts = [int(number) for number in re.findall(r"^line (\d+):$", str(told.value), re.MULTILINE)]
     assert len(starts) > 1 and all(abs(a - b) >= 3 for a in starts for b in starts if a != b)
     assert len(set(starts)) == len(starts)
     with pytest.raises(ToolError, match=r"occurs 3 times \(lines 1, 2\): add"):
-        apply_edits("x x\nx", [_edit("x", "y")], StopFlag())
+        apply_edits("x x\nx", [ExactEdit("x", "y")], StopFlag())
     with pytest.raises(ToolError, match="Nearest in the first 20,000 lines:"):
-        apply_edits("wanted is here\n" + "\n" * 20_001, [_edit("wanted is there", "y")], StopFlag())
+        apply_edits("wanted is here\n" + "\n" * 20_001, [ExactEdit("wanted is there", "y")], StopFlag())
     with pytest.raises(ToolError, match=r"at least 100,000 times \(line 1\)"):
-        apply_edits("x" * 100_005, [_edit("x", "y")], StopFlag())
-    assert apply_edits("x" * 100_005, [_edit("x", "y", all=True)], StopFlag()).text == "y" * 100_005
+        apply_edits("x" * 100_005, [ExactEdit("x", "y")], StopFlag())
+    assert apply_edits("x" * 100_005, [ExactEdit("x", "y", all=True)], StopFlag()).text == "y" * 100_005
 
 
 @pytest.mark.matrix
@@ -344,17 +344,17 @@ def test_a_search_in_equal_lines_is_linear() -> None:
     for end in ("\n", "\r\n"):
         text = f"0,0,0,0{end}" * 100_000
         with pytest.raises(ToolError, match="`old` does not occur"):
-            apply_edits(text, [_edit("0,0,0,0\n" * 10_000 + "1", "x")], StopFlag())
+            apply_edits(text, [ExactEdit("0,0,0,0\n" * 10_000 + "1", "x")], StopFlag())
         with pytest.raises(ToolError, match="at least "):
-            apply_edits(text, [_edit("0,0,0,0\n" * 4_000, "x")], StopFlag())
-        edited = apply_edits(f"{text}1", [_edit("0,0,0,0\n" * 10_000 + "1", "x\n")], StopFlag()).text
+            apply_edits(text, [ExactEdit("0,0,0,0\n" * 4_000, "x")], StopFlag())
+        edited = apply_edits(f"{text}1", [ExactEdit("0,0,0,0\n" * 10_000 + "1", "x\n")], StopFlag()).text
         assert edited == f"0,0,0,0{end}" * 90_000 + f"x{end}"
 
 
 def test_an_edit_crosses_mixed_line_ends_exactly() -> None:
     text = "a\r\nb\n\r\r\nc\r\na\nb\n"
-    assert apply_edits(text, [_edit("b\n\nc\n", "B\n\nC\n")], StopFlag()).text == "a\r\nB\n\r\r\nC\r\na\nb\n"
-    assert apply_edits(text, [_edit("a\r\nb", "x", all=True)], StopFlag()).text == "x\n\r\r\nc\r\nx\n"
+    assert apply_edits(text, [ExactEdit("b\n\nc\n", "B\n\nC\n")], StopFlag()).text == "a\r\nB\n\r\r\nC\r\na\nb\n"
+    assert apply_edits(text, [ExactEdit("a\r\nb", "x", all=True)], StopFlag()).text == "x\n\r\r\nc\r\nx\n"
 
 
 contents = st.lists(
@@ -390,7 +390,7 @@ def test_an_old_text_as_it_was_shown_is_found_whatever_the_line_ends(text: str, 
     if not old or old == "Z":
         return
     try:
-        after = apply_edits(text, [_edit(old, "Z")], StopFlag()).text
+        after = apply_edits(text, [ExactEdit(old, "Z")], StopFlag()).text
     except ToolError as refused:
         assert "occurs" in str(refused) and "times" in str(refused)
     else:

@@ -113,7 +113,7 @@ def result_of(folder: Path, url: str, line: Line | None) -> str:
 def got(url: str, may: bool | None = None) -> ToolResult:
     here = Path("/")  # no project: the libraries may lie in this checkout
     context = ToolContext(here, here, 8000, "c1", print, may_reach=lambda url: may)
-    return asyncio.run(fetch.run({"url": url}, context))
+    return asyncio.run(fetch.run(fetch.FetchArguments(url), context))
 
 
 def test_a_page_is_markdown(site: Site) -> None:

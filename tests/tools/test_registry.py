@@ -16,10 +16,9 @@ import pytest
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import MemorySlot
-from nexus_cli.core.message import USE_TOOL, ToolResult
-from nexus_cli.core.services import Recall, SeenFileStore, Workers, WorkerTask
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import PlanRequest, Recall, SeenFileStore, Workers, WorkerTask
 from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
-from nexus_cli.permission import call_permission
 from nexus_cli.testing import check_tool, example_arguments
 from nexus_cli.tools.builtin import __path__ as folders
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
@@ -56,27 +55,6 @@ def test_a_module_that_an_upgrade_took_away_is_the_error_of_a_call_and_never_of_
     asyncio.run(call())
 
 
-@each
-def test_a_tool_reads_exactly_the_arguments_of_its_schema(tool: Tool) -> None:
-    """As `arguments["path"]`, `arguments.get("path", ...)` or `"path" in arguments`. Permission reads what a
-    command wants of its walls."""
-    files = [Path(next(iter(folders)), f"{tool.name}.py")]
-    if tool.effect is Effect.RUN:
-        files.append(Path(call_permission.__file__))
-    read = set()
-    for node in (node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))):
-        match node:
-            case (
-                ast.Subscript(ast.Name("arguments"), ast.Constant(str(name)))
-                | ast.Call(ast.Attribute(ast.Name("arguments"), "get"), [ast.Constant(str(name)), *_])
-                | ast.Compare(ast.Constant(str(name)), [ast.In()], [ast.Name("arguments")])
-            ):
-                read.add(name)
-    if tool.name == USE_TOOL:
-        read.add("arguments")  # with them it is a call of the tool that it names
-    assert read == set(tool.parameters["properties"])
-
-
 @pytest.mark.matrix
 def test_a_definition_is_read_without_the_module_that_runs_it() -> None:
     program = (
@@ -88,17 +66,13 @@ def test_a_definition_is_read_without_the_module_that_runs_it() -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.strip() == "[]"
 
 
-def test_the_slots_of_facts_are_those_of_memory() -> None:
-    for name in ("remember", "search_memory"):
-        assert discover_tools()[name].parameters["properties"]["slot"]["enum"] == list(MemorySlot)
-
-
-@pytest.mark.parametrize("name", ["edit_file", "write_file"])
-def test_a_preview_shows_what_an_edit_would_change(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "change"), [("edit_file", {"edits": [{"old": "x", "new": "y"}]}), ("write_file", {"content": "y"})]
+)
+def test_a_preview_shows_what_an_edit_would_change(name: str, change: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
-    change = {"path": "a", "content": "y", "edits": [{"old": "x", "new": "y"}]}
     preview = discover_tools()[name].preview
-    assert preview and "+y" in preview(change, _context(tmp_path)).diff
+    assert preview and "+y" in preview({"path": "a", **change}, _context(tmp_path)).diff
 
 
 @each
@@ -179,6 +153,9 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
         def merge(self, fact_ids: list[str], text: str) -> None:
             raise NexusError("usage", "no fact", "nothing of this id is remembered here")
 
+        def remember(self, slot: MemorySlot, text: str, quote: str) -> None:
+            raise NexusError("usage", "no fact", "it cannot be kept")
+
         def search(self, text: str, slots: object, limit: int) -> None:
             raise NexusError("usage", "memory", "it cannot be read")
 
@@ -204,8 +181,8 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
         async def manage(self, action: str, agent: str, text: str, path: str = "") -> ToolResult:
             return ToolResult(error=f"no worker {agent}")
 
-        def change(self, call_id: str, action: str, words: dict[str, str]) -> ToolResult:
-            return ToolResult(error=f"no plan {words['id']}")
+        def change(self, call_id: str, request: PlanRequest) -> ToolResult:
+            return ToolResult(error=f"no plan {request.id}")
 
         def add_goal(self, text: str, priority: int, long_term: bool) -> ToolResult:
             return ToolResult(error=f"no goal {text}")
@@ -230,9 +207,8 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
     for text in hostile:
         if not text and "required" not in tool.parameters:
             continue  # nothing named is no failure where nothing has to be
-        arguments = {
-            k: text if isinstance(v, str) and k != "command" else v for k, v in example_arguments(tool).items()
-        }
+        kept = {k for k, one in tool.parameters["properties"].items() if one["type"] != "string" or "enum" in one}
+        arguments = {k: v if k in {*kept, "command"} else text for k, v in example_arguments(tool).items()}
         context = ToolContext(gone, gone, 1000, "c", lambda _: None, services)
         result = asyncio.run(_run(tool, arguments, context))
         assert isinstance(result, ToolResult)

@@ -26,6 +26,7 @@ from nexus_cli.permission.permission import decide
 from nexus_cli.tools import wait_conditions
 from nexus_cli.tools.builtin.wait_for import LONGEST_WHY
 from nexus_cli.tools.registry import discover_tools
+from nexus_cli.tools.schema import check_arguments
 from nexus_cli.tools.wait_conditions import (
     POLLED,
     check_url,
@@ -55,7 +56,7 @@ def call(folder: Path, **arguments: Any) -> ToolResult:
     context = ToolContext(folder, folder, 1000, "c", print, {Waits: Clock()}, targets=targets)
 
     async def made() -> ToolResult:
-        return await TOOL.run(arguments, context)
+        return await TOOL.run(check_arguments(arguments, TOOL.parameters)[0], context)
 
     return asyncio.run(made())
 

@@ -10,19 +10,9 @@ from nexus_cli.core.services import Workers, WorkerTask
 from nexus_cli.core.tool import ToolContext
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+async def run(arguments: WorkerTask, context: ToolContext) -> ToolResult:
     """Return the worker's report, or a note that it works in the background."""
-    workers: Workers = context.services[Workers]
-    task = WorkerTask(
-        arguments["task"],
-        arguments.get("recipe", ""),
-        arguments.get("files", ()),
-        arguments.get("worktree", False),
-        arguments.get("wait", True),
-        arguments.get("limits", {}),
-        arguments.get("model", ""),
-    )
-    return await workers.start(context.call_id, task, context.stopped)
+    return await context.service(Workers).start(context.call_id, arguments, context.stopped)
 
 
 def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:

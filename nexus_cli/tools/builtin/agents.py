@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Workers
 from nexus_cli.core.tool import ToolContext
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class AgentsArguments:
+    """The arguments of `agents`."""
+
+    action: Literal["list", "read", "steer", "stop", "diff", "apply"]
+    agent: str = ""
+    text: str = ""
+    path: str = ""
+
+
+async def run(arguments: AgentsArguments, context: ToolContext) -> ToolResult:
     """Perform the action and return its result."""
-    workers: Workers = context.services[Workers]
-    text, path = arguments.get("text", ""), arguments.get("path", "")
-    return await workers.manage(arguments["action"], arguments.get("agent", ""), text, path)
+    return await context.service(Workers).manage(arguments.action, arguments.agent, arguments.text, arguments.path)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.core.message import ToolResult
@@ -15,17 +14,29 @@ NOBODY = "nobody can be asked here: decide yourself, and say what you assumed"
 NO_ANSWER = "the person gave no answer: decide yourself, and say what you assumed"
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class QuestionArguments:
+    """One question, with the answers that it proposes."""
+
+    question: str = ""
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AskPersonArguments:
+    """The arguments of `ask_person`."""
+
+    questions: tuple[QuestionArguments, ...]
+
+
+async def run(arguments: AskPersonArguments, context: ToolContext) -> ToolResult:
     """Return the answers, each below its question."""
-    asked = [
-        PersonQuestion(one.get("question", "").strip(), tuple(filter(str.strip, one.get("choices", ()))))
-        for one in arguments["questions"]
-    ]
+    asked = [PersonQuestion(one.question.strip(), tuple(filter(str.strip, one.choices))) for one in arguments.questions]
     if not 0 < len(asked) <= MOST_QUESTIONS or not all(one.text for one in asked):
         return ToolResult(error=f"ask 1 to {MOST_QUESTIONS} questions, each with its text", ran=False)
     if any(len(one.choices) > MOST_CHOICES for one in asked):
         return ToolResult(error=f"a question has at most {MOST_CHOICES} choices", ran=False)
-    questions: PersonQuestions = context.services[PersonQuestions]
+    questions = context.service(PersonQuestions)
     if not questions.can_ask:
         return ToolResult(error=NOBODY, ran=False)
     answers = await questions.ask(asked)

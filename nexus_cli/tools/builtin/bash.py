@@ -10,9 +10,10 @@ import codecs
 import os
 import re
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from nexus_cli.config.command_records import UncheckedError
 from nexus_cli.core.message import ToolResult
@@ -37,23 +38,35 @@ _MOST_SHOWN = 5
 _OPEN_STYLE = re.compile("\x1b(?:\\[[0-9;:]*)?\\Z")
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class BashArguments:
+    """The arguments of `bash`. Permission reads `write`, `network` and `outside`."""
+
+    command: str
+    timeout: Annotated[int | None, {"minimum": 1}] = None
+    write: bool = False
+    network: bool = False
+    outside: str = ""
+    background: bool = False
+
+
+async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
     """Return the output and a last line with the exit status, or all of its last pipe if an earlier part failed.
 
     Only a command that could not be started is an error.
     """
-    if not arguments["command"].strip():
+    if not arguments.command.strip():
         return ToolResult(error="`command` must not be empty", ran=False)
-    if arguments.get("background"):
+    if arguments.background:
         jobs = context.services.get(Jobs)
         if jobs is None:
             return ToolResult(error="this session has no background commands", ran=False)
-        started: ToolResult = await jobs.start(arguments["command"], context, arguments.get("timeout"))
+        started: ToolResult = await jobs.start(arguments.command, context, arguments.timeout)
         return started
-    seconds = min(arguments.get("timeout", DEFAULT_SECONDS), MOST_SECONDS)
+    seconds = min(arguments.timeout or DEFAULT_SECONDS, MOST_SECONDS)
     loop = asyncio.get_running_loop()
     live = _Live(lambda text: loop.call_soon_threadsafe(context.emit, text))
-    shell, command = find_shell(context.cwd), arguments["command"]
+    shell, command = find_shell(context.cwd), arguments.command
     ended: list[ProcessResult] = []
     sandbox, pipe = CommandSandbox(None, os.environ), tuple[int, ...]()
     output, stop = OutputRing(), StopFlag()
@@ -118,7 +131,7 @@ async def _wait_for_end(work: Coroutine[Any, Any, ProcessResult], context: ToolC
                 {asyncio.ensure_future(context.released())} if context.released and Jobs in context.services else set()
             )
             await asyncio.wait({task, *others}, return_when=asyncio.FIRST_COMPLETED)
-            if task.done() or not (why := context.services[Jobs].refuse_more()):
+            if task.done() or not (why := context.service(Jobs).refuse_more()):
                 break
             context.tell(why)
     except BaseException:
@@ -135,12 +148,11 @@ async def _wait_for_end(work: Coroutine[Any, Any, ProcessResult], context: ToolC
 
 async def _adopt(command: str, context: ToolContext, process: AdoptedProcess, sandbox: CommandSandbox) -> ToolResult:
     """Make a job of a command that the person sent to the background."""
-    jobs: Jobs = context.services[Jobs]
     lines = [f"[sandbox: {note}]" for note in sandbox.notes]
     lines += filter(None, [sandbox.describe_missing(command, "")])
     if sandbox.confinement is not None and not sandbox.confinement.profile.network:
         lines += ["[sandbox: other commands cannot reach a server in it]"] * (sandbox.confinement.network is None)
-    return await jobs.adopt(command, context, process, "".join(f"{line}\n" for line in lines))
+    return await context.service(Jobs).adopt(command, context, process, "".join(f"{line}\n" for line in lines))
 
 
 def _tell_restored(done: ProcessResult, context: ToolContext) -> None:

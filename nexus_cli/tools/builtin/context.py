@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from nexus_cli.core.elide import Count, cut_piece, token_bound
 from nexus_cli.core.message import ToolResult
@@ -20,14 +21,21 @@ _SECTIONS, _DROPS = 60, 20
 """Most sections and (newest) drops listed."""
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class ContextArguments:
+    """The arguments of `context`."""
+
+    section: str = ""
+    form: Annotated[Literal["full", "shortened", "outline", "pointer"], {"sent": False}] = "full"
+
+
+async def run(arguments: ContextArguments, context: ToolContext) -> ToolResult:
     """Return the overview, or the text of one section up to the cap of a result."""
-    service: Assembly = context.services[Assembly]
-    name = arguments.get("section", "")
+    service = context.service(Assembly)
+    name = arguments.section
     if not name:
         return ToolResult(_overview(service.held()))
-    form = arguments.get("form", "full")
-    found = await service.section(name, form)
+    found = await service.section(name, arguments.form)
     if found is None:
         ids = [str(one["id"]) for one in service.held()["sections"]]
         rest = [f"and {len(ids) - _SECTIONS} more"] if len(ids) > _SECTIONS else []
@@ -41,7 +49,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     shown = await asyncio.to_thread(cut_piece, text, 0, len(text), max(16, context.output_cap - _HEADER), count)
     more = ""
     if shown.end < shown.total:
-        whole = form == "full"  # offsets of a shorter form do not fit the text of the drop
+        whole = arguments.form == "full"  # offsets of a shorter form do not fit the text of the drop
         more = f'; next: recall("{drop}", "{shown.end}:{shown.total}")' if whole else f'; the whole: recall("{drop}")'
     return ToolResult(f"[{name}, characters 0:{shown.end} of {shown.total}{more}]\n{shown.text}", cites=drop)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import FileEdit, ToolResult
@@ -14,7 +13,7 @@ from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, describe_edit, name_changed_lines, preview_change, unified_diff
-from nexus_cli.tools.exact_edit import EditedText, apply_edits
+from nexus_cli.tools.exact_edit import EditedText, ExactEdit, apply_edits
 from nexus_cli.tools.files import (
     FileContent,
     ToolError,
@@ -29,6 +28,14 @@ from nexus_cli.tools.files import (
 
 
 @dataclass(frozen=True, slots=True)
+class EditFileArguments:
+    """The arguments of `edit_file`."""
+
+    path: str
+    edits: tuple[ExactEdit, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _EditResult:
     before: str
     digest: str
@@ -37,53 +44,48 @@ class _EditResult:
     edit: FileEdit
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+async def run(arguments: EditFileArguments, context: ToolContext) -> ToolResult:
     """Return the numbers of the changed lines, or an error (and no change) if an edit does not apply."""
-    path = arguments["path"]
-    seen: SeenFileStore = context.services[SeenFileStore]
+    seen = context.service(SeenFileStore)
     try:
-        target = decided_path(path, context)
-        known = seen.digest(str(target))
+        target = decided_path(arguments.path, context)
 
         def note(done: _EditResult) -> None:
             seen.note(str(target), done.digest, "changed")
             context.replaced(target, done.before, done.digest)
 
-        edited = await run_in_thread(lambda stop: _edit(target, arguments["edits"], known, context, stop), note)
+        edited = await run_in_thread(lambda stop: _edit(target, arguments.edits, context, stop), note)
     except (OSError, ToolError) as error:
-        return _error(path, error, context)
+        return _error(arguments.path, error, context)
     name = project_relative(target, context.project)
     return ToolResult(edited.message, changed=(name,), diff=edited.diff, edits=(edited.edit,))
 
 
-async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
+async def check(arguments: EditFileArguments, context: ToolContext) -> ToolResult | None:
     """Return the error of edits that do not apply, None if they do."""
     try:
-        target = decided_path(arguments["path"], context)
-        known = context.services[SeenFileStore].digest(str(target))
-        await run_in_thread(lambda stop: _change(target, arguments["edits"], known, stop))
+        target = decided_path(arguments.path, context)
+        await run_in_thread(lambda stop: _change(target, arguments.edits, context, stop))
     except (OSError, ToolError) as error:
-        return _error(arguments["path"], error, context)
+        return _error(arguments.path, error, context)
     return None
 
 
-def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
+def preview(arguments: EditFileArguments, context: ToolContext) -> EditPreview:
     """Return the edits as a unified diff; "" if they do not apply."""
 
     def change(before: DecodedText | None) -> str:
         if before is None:
             raise ToolError("there is no such file")
-        return apply_edits(before.text, arguments["edits"], StopFlag()).text
+        return apply_edits(before.text, arguments.edits, StopFlag()).text
 
-    return preview_change(arguments["path"], context, change)
+    return preview_change(arguments.path, context, change)
 
 
-def _edit(
-    target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, context: ToolContext, stop: StopFlag
-) -> _EditResult:
+def _edit(target: Path, edits: Sequence[ExactEdit], context: ToolContext, stop: StopFlag) -> _EditResult:
     name = project_relative(target, context.project)
     with locked_folder(target.parent, stop):
-        content, text, after = _change(target, edits, known, stop)
+        content, text, after = _change(target, edits, context, stop)
         check_before(context, content.digest)
         data = encode_text(text, after.text)
         replace_file(target, data, stop, expected=content.digest)
@@ -94,7 +96,7 @@ def _edit(
 
 
 def _change(
-    target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, stop: StopFlag
+    target: Path, edits: Sequence[ExactEdit], context: ToolContext, stop: StopFlag
 ) -> tuple[FileContent, DecodedText, EditedText]:
     """Return the file's content, its text, and the text after the edits; raise `ToolError` if they do not apply."""
     if not edits:
@@ -102,6 +104,7 @@ def _change(
     content = read_real_file(target)
     if content.beyond:
         raise ToolError("is over 64 MiB")
+    known = context.service(SeenFileStore).digest(str(target))
     if known is not None and known != content.digest:
         raise ToolError("changed on disk since it was read: read it again")
     text = decode_file(content.data)

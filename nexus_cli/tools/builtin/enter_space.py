@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Spaces
 from nexus_cli.core.tool import ToolContext
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class EnterSpaceArguments:
+    """The arguments of `enter_space`."""
+
+    space: str
+
+
+async def run(arguments: EnterSpaceArguments, context: ToolContext) -> ToolResult:
     """Activate the space and return its members."""
-    spaces: Spaces = context.services[Spaces]
-    return spaces.enter(arguments["space"])
+    return context.service(Spaces).enter(arguments.space)

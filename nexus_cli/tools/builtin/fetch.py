@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 from urllib.parse import urldefrag, urlsplit
 
 from nexus_cli.core.message import ToolResult
@@ -16,9 +15,16 @@ MOST_REDIRECTS = 5
 NOT_PUBLIC = "{} is not an address of the public internet (a server of a job: use curl in bash)"
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class FetchArguments:
+    """The arguments of `fetch`."""
+
+    url: str
+
+
+async def run(arguments: FetchArguments, context: ToolContext) -> ToolResult:
     """Return the page. A redirect is followed only where permission would allow a call of its target."""
-    url = urldefrag(arguments["url"].strip()).url
+    url = urldefrag(arguments.url.strip()).url
     if refused := await check(arguments, context):
         return refused
     for _ in range(MOST_REDIRECTS + 1):
@@ -45,9 +51,9 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     return ToolResult(error=f"more than {MOST_REDIRECTS} redirects, the last one to {url[:500]}")
 
 
-async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
+async def check(arguments: FetchArguments, context: ToolContext) -> ToolResult | None:
     """Return the error for an address that can never be fetched, None for others."""
-    why = _refusal(urldefrag(arguments["url"].strip()).url)
+    why = _refusal(urldefrag(arguments.url.strip()).url)
     return ToolResult(error=why, ran=False) if why else None
 
 

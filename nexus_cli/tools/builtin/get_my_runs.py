@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Spaces
@@ -11,7 +10,11 @@ from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class GetMyRunsArguments:
+    """`get_my_runs` has no arguments."""
+
+
+async def run(arguments: GetMyRunsArguments, context: ToolContext) -> ToolResult:
     """Return a line for each run."""
-    spaces: Spaces = context.services[Spaces]
-    return await run_in_thread(lambda stop: spaces.runs())
+    return await run_in_thread(lambda stop: context.service(Spaces).runs())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
@@ -22,13 +21,20 @@ from nexus_cli.tools.patterns import PathPattern
 LIMIT = 500
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class GlobArguments:
+    """The arguments of `glob`."""
+
+    pattern: str
+    path: str = "."
+
+
+async def run(arguments: GlobArguments, context: ToolContext) -> ToolResult:
     """Return one path per line, relative to the working folder, or `no files`."""
-    path = arguments.get("path", ".")
+    path = arguments.path
     try:
         target = decided_path(path, context)
-        wanted = PathPattern(arguments["pattern"])
-        found = await run_in_thread(lambda stop: _list(target, arguments["pattern"], wanted, context, stop))
+        found = await run_in_thread(lambda stop: _list(target, arguments.pattern, context, stop))
     except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(path, error, context))
     prefix = "" if path in (".", "./", "") else path.rstrip("/") + "/"
@@ -39,7 +45,8 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     return ToolResult("\n".join(lines) or "no files", counts={"files": shown}, more=len(found) > LIMIT)
 
 
-def _list(target: Path, pattern: str, wanted: PathPattern, context: ToolContext, stop: StopFlag) -> list[str]:
+def _list(target: Path, pattern: str, context: ToolContext, stop: StopFlag) -> list[str]:
+    wanted = PathPattern(pattern)
     check_folder(target)
     listed = wanted.select(list_files(target, context.project, stop), stop.raise_if_pressed)
     found = listed or _find_exact(target, pattern, context.project)

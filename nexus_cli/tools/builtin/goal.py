@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import PRIORITY
@@ -12,17 +12,22 @@ from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class GoalArguments:
+    """The arguments of `goal`."""
+
+    text: str
+    priority: Annotated[int, {"minimum": 1, "maximum": 9}] = PRIORITY
+    long_term: bool = False
+
+
+async def run(arguments: GoalArguments, context: ToolContext) -> ToolResult:
     """Store the goal, which a person has accepted."""
-    spaces: Spaces = context.services[Spaces]
-    return await run_in_thread(lambda stop: spaces.add_goal(*_words(arguments)))
+    return await run_in_thread(
+        lambda stop: context.service(Spaces).add_goal(arguments.text, arguments.priority, arguments.long_term)
+    )
 
 
-def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
+def preview(arguments: GoalArguments, context: ToolContext) -> EditPreview:
     """Return the agent, its goals, and the new one."""
-    spaces: Spaces = context.services[Spaces]
-    return EditPreview(spaces.describe_goal(*_words(arguments)))
-
-
-def _words(arguments: Mapping[str, Any]) -> tuple[str, int, bool]:
-    return arguments["text"], arguments.get("priority", PRIORITY), arguments.get("long_term", False)
+    return EditPreview(context.service(Spaces).describe_goal(arguments.text, arguments.priority, arguments.long_term))

@@ -9,9 +9,10 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from nexus_cli.config.programs import find_program
 from nexus_cli.core import decode
@@ -36,26 +37,37 @@ _UNSURE = r"(?-u:[\x1c-\x1f\r\x80-\xff])"
 """Bytes that dialects or encodings may treat differently: `rg` must not rule out a file with one of them."""
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class GrepArguments:
+    """The arguments of `grep`."""
+
+    pattern: str
+    path: str = "."
+    glob: str | None = None
+    ignore_case: bool = False
+    context: Annotated[int, {"minimum": 0}] = 0
+    limit: Annotated[int, {"minimum": 1}] = LIMIT
+
+
+async def run(arguments: GrepArguments, context: ToolContext) -> ToolResult:
     """Return matches under the path of their file, files sorted by path, or `no matches`."""
-    path = arguments.get("path", ".")
-    if not arguments["pattern"]:
+    if not arguments.pattern:
         return ToolResult(error="`pattern` must not be empty: every line would match", ran=False)
     try:
-        target = decided_path(path, context)
-        return await run_in_thread(lambda stop: _search(target, path, arguments, context, stop))
+        target = decided_path(arguments.path, context)
+        return await run_in_thread(lambda stop: _search(target, arguments, context, stop))
     except (OSError, ToolError) as error:
-        return ToolResult(error=describe_problem(path, error, context))
+        return ToolResult(error=describe_problem(arguments.path, error, context))
 
 
-def _search(target: Path, path: str, arguments: Mapping[str, Any], context: ToolContext, stop: StopFlag) -> ToolResult:
-    project = context.project
+def _search(target: Path, arguments: GrepArguments, context: ToolContext, stop: StopFlag) -> ToolResult:
+    project, path = context.project, arguments.path
     with open_folder(target.parent) as parent:
         is_folder = stat.S_ISDIR(stat_real(parent, target.name).st_mode)
     if is_folder:
         check_folder(target)
         root, prefix = target, "" if path in (".", "./", "") else path.rstrip("/") + "/"
-        wanted = PathPattern(arguments["glob"]) if "glob" in arguments else None
+        wanted = PathPattern(arguments.glob) if arguments.glob is not None else None
         listed = [name for name in list_files(root, project, stop) if is_regular_file(root, name)]
         names = listed if wanted is None else wanted.select(listed, stop.raise_if_pressed)
         if not names:
@@ -64,26 +76,26 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], context: Tool
     else:
         root, names = target.parent, [target.name]
         prefix = path[: -len(target.name)] if path.endswith(target.name) else ""
-        if "glob" in arguments and not PathPattern(arguments["glob"]).select([target.name, path]):
+        if arguments.glob is not None and not PathPattern(arguments.glob).select([target.name, path]):
             return ToolResult(f"no matches: {path} does not fit `glob`", counts={"matches": 0})
     names = [name for name in names if not context.is_refused(root / name)]
     if not names:
         return ToolResult("no matches: a deny rule keeps these files from you", counts={"matches": 0})
     paths = _narrow_by_rg(find_program("rg", project), root, names, arguments, stop)
+    libraries = _libraries(project)
     job = {
-        "pattern": arguments["pattern"],
-        "ignore_case": arguments.get("ignore_case", False),
-        "context": arguments.get("context", 0),
-        "limit": arguments.get("limit", LIMIT),
+        "pattern": arguments.pattern,
+        "ignore_case": arguments.ignore_case,
+        "context": arguments.context,
+        "limit": arguments.limit,
         "prefix": prefix,
         "alone": not is_folder,
         "root": str(root),
-        "libraries": _libraries(project),
+        "libraries": libraries,
         "decoder": _DECODER,
     }
     stdin = json.dumps(job).encode() + b"\n" + b"\0".join(os.fsencode(name) for name in paths)
     reads = [str(root if is_folder else target)]
-    libraries = job["libraries"]
     done = run_worker(_WORKER, stdin, project=project, stop=stop, seconds=SECONDS, reads=reads, libraries=libraries)
     answer, _, figures = (done.output, b"", b"") if done.uncounted else done.output.rpartition(b"\0")
     text = (answer or figures).decode("utf-8", "replace")
@@ -106,13 +118,13 @@ def _libraries(project: Path) -> list[str]:
 
 
 def _narrow_by_rg(
-    rg: str | None, root: Path, names: Sequence[str], arguments: Mapping[str, Any], stop: StopFlag
+    rg: str | None, root: Path, names: Sequence[str], arguments: GrepArguments, stop: StopFlag
 ) -> Sequence[str]:
     """Return the files that `rg` cannot rule out; all files without `rg`, or if it may read the pattern differently."""
-    pattern = arguments["pattern"]
+    pattern = arguments.pattern
     if rg is None or len(names) < 2 or not pattern or "\0" in pattern or _OTHER_DIALECT.search(pattern):
         return names
-    case = ["-i"] if arguments.get("ignore_case", False) else []
+    case = ["-i"] if arguments.ignore_case else []
     fixed = [rg, "--no-config", "--no-messages", "--color=never", "-l", "-0", "-a", *case, "-e", pattern, "-e", _UNSURE]
     found = set[str]()
     for batch in _batches(names):

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Jobs
 from nexus_cli.core.tool import ToolContext
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class JobsArguments:
+    """The arguments of `jobs`."""
+
+    action: Literal["list", "read", "write", "stop"]
+    job: str = ""
+    text: str = ""
+
+
+async def run(arguments: JobsArguments, context: ToolContext) -> ToolResult:
     """Perform the action and return its result."""
-    jobs: Jobs = context.services[Jobs]
-    return await jobs.manage(arguments["action"], arguments.get("job", ""), arguments.get("text", ""))
+    return await context.service(Jobs).manage(arguments.action, arguments.job, arguments.text)

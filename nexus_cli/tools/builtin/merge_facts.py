@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactMerger
@@ -12,11 +11,18 @@ from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class MergeFactsArguments:
+    """The arguments of `merge_facts`."""
+
+    ids: tuple[str, ...]
+    text: str
+
+
+async def run(arguments: MergeFactsArguments, context: ToolContext) -> ToolResult:
     """Return one line: the proposal's id and slot, and the facts that stay until the person accepts it."""
-    facts: FactMerger = context.services[FactMerger]
     try:
-        fact = await run_in_thread(lambda stop: facts.merge(arguments["ids"], arguments["text"]))
+        fact = await run_in_thread(lambda stop: context.service(FactMerger).merge(arguments.ids, arguments.text))
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
     stays = f"; until then {', '.join(fact.replaces)} stay" if fact.replaces else ""

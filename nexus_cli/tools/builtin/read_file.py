@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.elide import plural
@@ -40,27 +40,28 @@ _RANGE = {"first", "total"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
-    """One part to read: `limit` None for all that follows, 0 for an outline."""
+class ReadFileArguments:
+    """The arguments of `read_file`, or one part of a call: `limit` None for all that follows, 0 for an outline."""
 
     path: str
-    offset: int | None = None
-    limit: int | None = None
+    offset: Annotated[int | None, {"minimum": 1}] = None
+    limit: Annotated[int | None, {"minimum": 0}] = None
+    more: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
         return self.offset is None and self.limit is None
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+async def run(arguments: ReadFileArguments, context: ToolContext) -> ToolResult:
     """Return the text, after a line in brackets about range, line ends and encoding if they are special.
 
     With `more` each part has such a line, with its path; a part that cannot be read has its error instead.
     """
-    parts = [_Request(arguments["path"], arguments.get("offset"), arguments.get("limit"))]
-    for one in arguments.get("more", ()):
+    parts = [arguments]
+    for one in arguments.more:
         path, ranges = split_ranges(one)
-        parts += [_Request(path, max(1, first), count) for first, count in ranges] or [_Request(path)]
+        parts += [ReadFileArguments(path, max(1, first), count) for first, count in ranges] or [ReadFileArguments(path)]
     if len(parts) > MOST_PARTS:
         return ToolResult(error=f"{len(parts)} parts in one call; at most {MOST_PARTS}", ran=False)
     results = list[ToolResult]()
@@ -90,7 +91,7 @@ def _join_parts(paths: Sequence[str], results: Sequence[ToolResult]) -> ToolResu
 
 
 async def _read_part(
-    part: _Request, context: ToolContext, last: dict[Path, FileContent | list[str]], taken: int, named: bool
+    part: ReadFileArguments, context: ToolContext, last: dict[Path, FileContent | list[str]], taken: int, named: bool
 ) -> ToolResult:
     """Read one part; `last` has the file read before, `taken` is the length of the parts read so far."""
     name = f"{part.path}; " if named else ""
@@ -118,8 +119,7 @@ async def _read_part(
     except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(part.path, error, context))
     if document is None and result.success and not content.beyond and part.limit != 0:
-        seen: SeenFileStore = context.services[SeenFileStore]
-        seen.note(str(target), content.digest, "read")
+        context.service(SeenFileStore).note(str(target), content.digest, "read")
         return replace(result, file=str(target))
     return result
 
@@ -145,7 +145,7 @@ def _is_notebook(target: Path) -> bool:
 
 
 def _format_document(
-    content: FileContent, target: Path, part: _Request, name: str, stop: StopFlag, project: Path
+    content: FileContent, target: Path, part: ReadFileArguments, name: str, stop: StopFlag, project: Path
 ) -> ToolResult | None:
     """Return the pages of a PDF or the cells of a notebook, None for another file."""
     is_notebook = _is_notebook(target) and not content.beyond and not has_too_many_values(content.data)
@@ -167,7 +167,7 @@ def _format_document(
     return ToolResult(head + found.text, counts={found.unit: max(0, found.last - found.first + 1)})
 
 
-def _format_content(content: FileContent, part: _Request, name: str, cap: int) -> ToolResult:
+def _format_content(content: FileContent, part: ReadFileArguments, name: str, cap: int) -> ToolResult:
     data = content.data
     kind = image_type(data)
     text = None if kind else decode_file(data)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Spaces
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
-DEFAULT = 20
-"""Number of messages without `limit`."""
+
+@dataclass(frozen=True, slots=True)
+class ReadMessagesArguments:
+    """The arguments of `read_messages`."""
+
+    space: str = ""
+    before: str = ""
+    limit: Annotated[int, {"minimum": 1, "maximum": 100}] = 20
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+async def run(arguments: ReadMessagesArguments, context: ToolContext) -> ToolResult:
     """Return the messages, oldest first."""
-    spaces: Spaces = context.services[Spaces]
-    space, before, limit = arguments.get("space", ""), arguments.get("before", ""), arguments.get("limit", DEFAULT)
-    return await run_in_thread(lambda stop: spaces.read(space, before, limit))
+    return await run_in_thread(
+        lambda stop: context.service(Spaces).read(arguments.space, arguments.before, arguments.limit)
+    )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from nexus_cli.core.elide import Count, cut_piece, plural, token_bound
 from nexus_cli.core.message import ToolResult
@@ -20,25 +19,34 @@ _AROUND, _MOST_AROUND = 200, 1000
 _MOST_HITS = 10_000
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class RecallArguments:
+    """The arguments of `recall`."""
+
+    id: str
+    range: str = ":"
+    query: str = ""
+
+
+async def run(arguments: RecallArguments, context: ToolContext) -> ToolResult:
     """Return a piece of the original with its range and the next call, or the matches of `query`.
 
     Counts as a recall if it returns any text.
     """
-    drop = arguments["id"]
-    service: Recall = context.services[Recall]
+    drop = arguments.id
+    service = context.service(Recall)
     text = await asyncio.to_thread(service.original, drop)  # of 64 MiB it takes a while
     if text is None:
         why = f'there is no drop {drop!r} here; ids are in the lines `[... left out: recall("d1", ...) ...]`'
         return ToolResult(error=why)
     try:
-        start, end = _bounds(arguments.get("range", ":"), len(text))
+        start, end = _bounds(arguments.range, len(text))
     except ValueError:
         return ToolResult(error='`range` must be "A:B", two offsets in characters, such as "4000:8000"')
     counter = context.services.get(TextCounter)
     count: Count = token_bound if counter is None else counter.count
     cap = max(16, context.output_cap - _HEADER)
-    query = arguments.get("query", "").strip() and arguments["query"]
+    query = arguments.query.strip() and arguments.query
     if start == end:
         return ToolResult(f"[nothing in this range; {drop} has {len(text)} characters]")
     if query:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, Facts, FactState, MemorySlot
@@ -12,12 +11,21 @@ from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class RememberArguments:
+    """The arguments of `remember`."""
+
+    text: str
+    slot: MemorySlot
+    quote: str = ""
+
+
+async def run(arguments: RememberArguments, context: ToolContext) -> ToolResult:
     """Store the fact and return one line: id, slot, and `kept` or the command to accept it."""
-    facts: Facts = context.services[Facts]
     try:
-        slot, text, quote = MemorySlot(arguments["slot"]), arguments["text"], arguments.get("quote", "")
-        fact = await run_in_thread(lambda stop: facts.remember(slot, text, quote))
+        fact = await run_in_thread(
+            lambda stop: context.service(Facts).remember(arguments.slot, arguments.text, arguments.quote)
+        )
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
     return ToolResult(_format_fact(fact), facts=(fact.id,))

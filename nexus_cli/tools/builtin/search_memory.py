@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Facts, MemorySlot
@@ -14,12 +13,19 @@ from nexus_cli.tools.cancellable_thread import run_in_thread
 LIMIT = 20
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class SearchMemoryArguments:
+    """The arguments of `search_memory`."""
+
+    query: str
+    slot: MemorySlot | None = None
+
+
+async def run(arguments: SearchMemoryArguments, context: ToolContext) -> ToolResult:
     """Return a line for each fact, best match first, at most `LIMIT`, and a last line if there are more."""
-    facts: Facts = context.services[Facts]
     try:
-        slots = (MemorySlot(arguments["slot"]),) if "slot" in arguments else ()
-        found = await run_in_thread(lambda stop: facts.search(arguments["query"], slots, LIMIT + 1))
+        slots = (arguments.slot,) if arguments.slot else ()
+        found = await run_in_thread(lambda stop: context.service(Facts).search(arguments.query, slots, LIMIT + 1))
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
     lines = [f"{fact.id} ({fact.slot}, {fact.at[:10]}, {fact.source}): {fact.statement}" for fact in found[:LIMIT]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.core.message import ToolResult
@@ -11,12 +12,20 @@ from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class SendMessageArguments:
+    """The arguments of `send_message`."""
+
+    text: str
+    space: str = ""
+    wait: bool = False
+
+
+async def run(arguments: SendMessageArguments, context: ToolContext) -> ToolResult:
     """Return the id of the message, and the runs that it started."""
-    spaces: Spaces = context.services[Spaces]
-    wait = arguments.get("wait", False)
-    text, space = arguments["text"], arguments.get("space", "")
-    return await run_in_thread(lambda stop: spaces.send(context.call_id, text, space, wait=wait))
+    return await run_in_thread(
+        lambda stop: context.service(Spaces).send(context.call_id, arguments.text, arguments.space, wait=arguments.wait)
+    )
 
 
 def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:

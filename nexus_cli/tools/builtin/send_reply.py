@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Spaces
@@ -12,8 +11,16 @@ from nexus_cli.tools.builtin.send_message import recover as recover
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class SendReplyArguments:
+    """The arguments of `send_reply`."""
+
+    message_id: str
+    text: str
+
+
+async def run(arguments: SendReplyArguments, context: ToolContext) -> ToolResult:
     """Return the id of the message, and the runs that it started."""
-    spaces: Spaces = context.services[Spaces]
-    message, text = arguments["message_id"], arguments["text"]
-    return await run_in_thread(lambda stop: spaces.reply(context.call_id, message, text))
+    return await run_in_thread(
+        lambda stop: context.service(Spaces).reply(context.call_id, arguments.message_id, arguments.text)
+    )

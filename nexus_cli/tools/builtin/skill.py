@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolResult
@@ -12,10 +11,19 @@ from nexus_cli.core.services import SkillGuides
 from nexus_cli.core.tool import ToolContext
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class SkillArguments:
+    """The arguments of `skill`."""
+
+    name: str
+    file: str = ""
+
+
+async def run(arguments: SkillArguments, context: ToolContext) -> ToolResult:
     """Return the text; an unknown name is an error with the nearest one."""
-    guides: SkillGuides = context.services[SkillGuides]
     try:
-        return ToolResult(await asyncio.to_thread(guides.read_skill, arguments["name"], arguments.get("file", "")))
+        return ToolResult(
+            await asyncio.to_thread(context.service(SkillGuides).read_skill, arguments.name, arguments.file)
+        )
     except NexusError as error:
         return ToolResult(error=error.line)

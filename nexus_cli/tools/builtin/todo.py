@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Literal
 
 from nexus_cli.core.memo_kinds import TODO_STATE
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.todo import LONGEST_TEXT, MOST_ITEMS, OPEN, count_items
+from nexus_cli.core.todo import LONGEST_TEXT, MOST_ITEMS, count_items
 from nexus_cli.core.tool import ToolContext
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class TodoItem:
+    """One step."""
+
+    text: str = ""
+    state: Literal["open", "doing", "done", "dropped"] = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class TodoArguments:
+    """The arguments of `todo`."""
+
+    items: tuple[TodoItem, ...]
+
+
+async def run(arguments: TodoArguments, context: ToolContext) -> ToolResult:
     """Return the figures of the new list; an empty one removes it."""
-    items = [{"text": one.get("text", ""), "state": one.get("state", OPEN)} for one in arguments["items"]]
+    items = [asdict(one) for one in arguments.items]
     if len(items) > MOST_ITEMS:
         return ToolResult(error=f"{len(items)} items are too many: at most {MOST_ITEMS}", ran=False)
     long = next((number for number, one in enumerate(items, 1) if len(one["text"]) > LONGEST_TEXT), None)

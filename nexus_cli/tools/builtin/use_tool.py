@@ -3,15 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import ToolCatalogue
 from nexus_cli.core.tool import ToolContext
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class NamedToolArguments:
+    """Those of the named tool, of which none gets here."""
+
+
+@dataclass(frozen=True, slots=True)
+class UseToolArguments:
+    """The arguments of `use_tool`."""
+
+    name: str
+    arguments: NamedToolArguments | None = None
+
+
+async def run(arguments: UseToolArguments, context: ToolContext) -> ToolResult:
     """Return description and arguments of the named tool, or the tools that its words find."""
-    catalogue: ToolCatalogue = context.services[ToolCatalogue]
-    return await catalogue.describe(arguments["name"])
+    return await context.service(ToolCatalogue).describe(arguments.name)

@@ -9,7 +9,7 @@ import asyncio
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -57,7 +57,22 @@ WAYS = ("file", "process", "time", "url", "service")
 ENDS_WITH = "processes of a command end with it; wait for a background command by its job id"
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class WaitForArguments:
+    """The arguments of `wait_for`: one of `WAYS`, and what belongs to it."""
+
+    file: str | None = None
+    event: str = CHANGES
+    process: str | None = None
+    time: str | None = None
+    url: str | None = None
+    status: str = "200"
+    service: str | None = None
+    match: tuple[str, ...] = ()
+    timeout: str | None = None
+
+
+async def run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
     """Let the run wait, or return at once if the condition already holds."""
     try:
         return await _run(arguments, context)
@@ -65,11 +80,11 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         return ToolResult(error=error.message if isinstance(error, NexusError) else str(error), ran=False)
 
 
-async def _run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    given = [name for name in WAYS if name in arguments]
-    named = str(arguments.get("process", 0))
+async def _run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
+    given = [name for name in WAYS if getattr(arguments, name) is not None]
     seconds = _read_timeout(arguments)
     jobs: Jobs | None = context.services.get(Jobs)
+    named = "0" if arguments.process is None else arguments.process
     if not named.isdigit() and len(given) == 1:  # a job, which ends with this process: no other could wait for it
         if jobs is None:
             raise ToolError(f"there is no job {named[:40]!r}")
@@ -132,11 +147,12 @@ async def _wait_here(
     return ToolResult(f"waited {waited}" if came_by_time else f"[not yet, after {waited}: {wait.why}]")
 
 
-def _read_timeout(arguments: Mapping[str, Any]) -> float | None:
+def _read_timeout(arguments: WaitForArguments) -> float | None:
     """Return the time limit in seconds, None without one."""
-    seconds = parse_duration(arguments["timeout"]) if "timeout" in arguments else None
-    if seconds is None and "timeout" in arguments:
-        raise ToolError(f"timeout {arguments['timeout'][:80]!r} is not a duration (`2 hours`)")
+    if arguments.timeout is None:
+        return None
+    if (seconds := parse_duration(arguments.timeout)) is None:
+        raise ToolError(f"timeout {arguments.timeout[:80]!r} is not a duration (`2 hours`)")
     return seconds
 
 
@@ -145,10 +161,10 @@ def _begin(wait: Wait, now: float) -> ToolResult:
     return ToolResult(f"This run sleeps until {wait.why}{limit}.", waits={"wait": wait.to_json()})
 
 
-def _make_wait(arguments: Mapping[str, Any], context: ToolContext, now: float) -> Wait:
+def _make_wait(arguments: WaitForArguments, context: ToolContext, now: float) -> Wait:
     """Make the wait of a call; raises `ToolError` for one that is invalid."""
-    if "file" in arguments:
-        name, event = arguments["file"], arguments.get("event", CHANGES)
+    if (name := arguments.file) is not None:
+        event = arguments.event
         if event not in EVENTS:
             raise ToolError(f"event {event[:80]!r} must be one of {', '.join(EVENTS)}")
         try:
@@ -158,13 +174,13 @@ def _make_wait(arguments: Mapping[str, Any], context: ToolContext, now: float) -
             raise ToolError(describe_problem(name, error, context)) from None
         value = {"path": str(path), "event": event, "before": before, "machine": this_machine()}
         return Wait("file", f"{name} {event}", value)
-    if "process" in arguments:
-        return _wait_for_process(int(arguments["process"]))
-    if "url" in arguments:
-        return _wait_for_url(arguments["url"], str(arguments.get("status", "200")), arguments.get("match", []))
-    if "service" in arguments:
-        return _wait_for_service(arguments["service"], arguments.get("match", []))
-    return _wait_for_time(arguments["time"], now)
+    if arguments.process is not None:
+        return _wait_for_process(int(arguments.process))
+    if arguments.url is not None:
+        return _wait_for_url(arguments.url, arguments.status, list(arguments.match))
+    if arguments.service is not None:
+        return _wait_for_service(arguments.service, list(arguments.match))
+    return _wait_for_time(arguments.time or "", now)
 
 
 def _wait_for_process(pid: int) -> Wait:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.elide import plural
@@ -36,6 +34,14 @@ from nexus_cli.tools.omission import find_new_omission
 
 
 @dataclass(frozen=True, slots=True)
+class WriteFileArguments:
+    """The arguments of `write_file`."""
+
+    path: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
 class _WriteResult:
     before: str
     digest: str
@@ -48,47 +54,44 @@ class _WriteResult:
     edit: FileEdit
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+async def run(arguments: WriteFileArguments, context: ToolContext) -> ToolResult:
     """Write the file and return one line about it."""
-    path, content = arguments["path"], arguments["content"]
-    seen: SeenFileStore = context.services[SeenFileStore]
+    seen = context.service(SeenFileStore)
     try:
-        target = decided_path(path, context)
+        target = decided_path(arguments.path, context)
         if not context.cwd.is_dir():
             raise ToolError("the working folder is gone")
-        known = seen.digest(str(target))
 
         def note(done: _WriteResult) -> None:
             seen.note(str(target), done.digest, "created" if done.how == "created" else "changed")
             context.replaced(target, done.before, done.digest)
 
-        written = await run_in_thread(lambda stop: _write(target, content, known, context, stop), note)
+        written = await run_in_thread(lambda stop: _write(target, arguments.content, context, stop), note)
     except (OSError, ToolError) as error:
-        return ToolResult(error=describe_problem(path, error, context))
-    text = f"{written.how} {path}, {written.lines}{written.line_ends}"
-    name, counts = project_relative(target, context.project), {"lines": count_lines(content)}
+        return ToolResult(error=describe_problem(arguments.path, error, context))
+    text = f"{written.how} {arguments.path}, {written.lines}{written.line_ends}"
+    name, counts = project_relative(target, context.project), {"lines": count_lines(arguments.content)}
     return ToolResult(text, changed=(name,), diff=written.diff, counts=counts, edits=(written.edit,))
 
 
-async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
+async def check(arguments: WriteFileArguments, context: ToolContext) -> ToolResult | None:
     """Return the error of a write that would be refused, None if it would succeed."""
     try:
-        target = decided_path(arguments["path"], context)
-        known = context.services[SeenFileStore].digest(str(target))
-        await run_in_thread(lambda stop: _change(target, arguments["content"], known, context))
+        target = decided_path(arguments.path, context)
+        await run_in_thread(lambda stop: _change(target, arguments.content, context))
     except (OSError, ToolError) as error:
-        return ToolResult(error=describe_problem(arguments["path"], error, context))
+        return ToolResult(error=describe_problem(arguments.path, error, context))
     return None
 
 
-def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
+def preview(arguments: WriteFileArguments, context: ToolContext) -> EditPreview:
     """Return the write as a unified diff; "" if that is unknown."""
-    return preview_change(arguments["path"], context, lambda before: _new_text(before, arguments["content"]))
+    return preview_change(arguments.path, context, lambda before: _new_text(before, arguments.content))
 
 
-def _write(target: Path, content: str, known: str | None, context: ToolContext, stop: StopFlag) -> _WriteResult:
+def _write(target: Path, content: str, context: ToolContext, stop: StopFlag) -> _WriteResult:
     with locked_folder(target.parent, stop, create=True):
-        old, before, after = _change(target, content, known, context)
+        old, before, after = _change(target, content, context)
         digest = "" if old is None else old.digest
         check_before(context, digest)
         data = encode_text(before, after)
@@ -104,9 +107,7 @@ def _write(target: Path, content: str, known: str | None, context: ToolContext, 
     return _WriteResult(digest, sha256_hex(data), how, size, _changed_ends(before, after), diff, edit)
 
 
-def _change(
-    target: Path, content: str, known: str | None, context: ToolContext
-) -> tuple[FileContent | None, DecodedText | None, str]:
+def _change(target: Path, content: str, context: ToolContext) -> tuple[FileContent | None, DecodedText | None, str]:
     """Return the file's content (None: no file), its text (None: no file, or binary), and the text to write.
 
     Raises `ToolError` if the file must not be replaced.
@@ -118,6 +119,7 @@ def _change(
     if old is not None:
         if old.beyond:
             raise ToolError("is over 64 MiB")
+        known = context.service(SeenFileStore).digest(str(target))
         if old.data and known is None:
             raise ToolError("exists and was not read yet: read it first, or use edit_file")
         if old.data and known != old.digest:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.core.file_names import resolve_spelling
 from nexus_cli.core.message import ToolResult
@@ -20,7 +19,7 @@ from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, describe_edit, name_changed_lines, unified_diff
-from nexus_cli.tools.exact_edit import apply_edits, describe_nearest, find_lines
+from nexus_cli.tools.exact_edit import ExactEdit, apply_edits, describe_nearest, find_lines
 from nexus_cli.tools.files import (
     ToolError,
     decode_file,
@@ -38,6 +37,14 @@ from nexus_cli.tools.foreign_calls import ADD, DELETE, MOVE, PATCH_BEGIN, UPDATE
 from nexus_cli.tools.omission import find_new_omission
 
 _END, _END_OF_FILE = "*** End Patch", "*** End of File"
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyPatchArguments:
+    """The arguments of `apply_patch`."""
+
+    paths: tuple[str, ...]
+    patch: str
 
 
 @dataclass
@@ -76,13 +83,13 @@ class _Change:
     moved: Path | None = None
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+async def run(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResult:
     """Return the numbers of the changed lines of each file, or an error (and no change) if the patch does not apply."""
-    seen: SeenFileStore = context.services[SeenFileStore]
+    seen = context.service(SeenFileStore)
     done: list[_Change] = []
 
     def work(stop: StopFlag) -> None:
-        changes = _prepare(arguments, context, seen, stop)
+        changes = _prepare(arguments.patch, context, stop)
         check_before(context, _digest(changes))
         for change in changes:
             try:
@@ -107,20 +114,19 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     return ToolResult(output, error, changed=tuple(names), diff=_diff(done, context), edits=edits)
 
 
-async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
+async def check(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResult | None:
     """Return the error of a patch that does not apply, None if it does."""
-    seen: SeenFileStore = context.services[SeenFileStore]
     try:
-        await run_in_thread(lambda stop: _prepare(arguments, context, seen, stop))
+        await run_in_thread(lambda stop: _prepare(arguments.patch, context, stop))
     except (OSError, ToolError) as problem:
         return ToolResult(error=_describe(problem, []))
     return None
 
 
-def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
+def preview(arguments: ApplyPatchArguments, context: ToolContext) -> EditPreview:
     """Return the patch as a unified diff; "" if it does not apply."""
     try:
-        changes = _prepare(arguments, context, context.services[SeenFileStore], StopFlag())
+        changes = _prepare(arguments.patch, context, StopFlag())
     except (OSError, ToolError, KeyError):
         return EditPreview()
     return EditPreview(_diff(changes, context), _digest(changes))
@@ -170,11 +176,11 @@ def _take_line(file: _FilePatch, line: str) -> bool:
 # -- applying it -------------------------------------------------------------------------------------------------------
 
 
-def _prepare(arguments: Mapping[str, Any], context: ToolContext, seen: SeenFileStore, stop: StopFlag) -> list[_Change]:
+def _prepare(patch: str, context: ToolContext, stop: StopFlag) -> list[_Change]:
     """Return the changes of all files. Raises `OSError` and `ToolError` if one of them does not apply."""
     changes: list[_Change] = []
     touched: set[Path] = set()
-    for file in _parse(arguments["patch"]):
+    for file in _parse(patch):
         named = [_decided(path, context) for path in (file.path, file.moved) if path]
         if touched.intersection(named) or len(set(named)) < len(named):
             raise ToolError(f"{file.path}: a patch may change a file once")
@@ -182,7 +188,7 @@ def _prepare(arguments: Mapping[str, Any], context: ToolContext, seen: SeenFileS
         try:
             if file.kind == DELETE or file.moved:
                 _refuse_link(file.path, context)
-            changes.append(_change(file, named, seen, stop))
+            changes.append(_change(file, named, context.service(SeenFileStore), stop))
         except (OSError, ToolError) as problem:
             raise ToolError(describe_problem(file.path, problem, context)) from problem
         below = next((one for one in named if touched.intersection(one.parents)), None) or next(
@@ -262,7 +268,7 @@ def _apply_hunks(text: str, hunks: Sequence[_Hunk], stop: StopFlag) -> str:
         parts += [text[position:begin], keep_line_ends(old, new, near_line_end(text, begin, end))]
         position, first = end, at + len(hunk.old)
     after = "".join(parts) + text[position:]
-    return apply_edits(after, [{"old": "", "new": added}], stop).text if added else after
+    return apply_edits(after, [ExactEdit("", added)], stop).text if added else after
 
 
 def _find_passage(bodies: Sequence[str], hunk: _Hunk, first: int, number: int, stop: StopFlag) -> int | None:

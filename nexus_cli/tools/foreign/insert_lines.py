@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import ToolResult
@@ -27,11 +27,20 @@ from nexus_cli.tools.files import (
 )
 
 
-async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+@dataclass(frozen=True, slots=True)
+class InsertLinesArguments:
+    """The arguments of `insert_lines`."""
+
+    path: str
+    line: Annotated[int, {"minimum": 0}]
+    text: str
+
+
+async def run(arguments: InsertLinesArguments, context: ToolContext) -> ToolResult:
     """Return the inserted lines with their numbers, or an error (and no change)."""
-    seen: SeenFileStore = context.services[SeenFileStore]
+    seen = context.service(SeenFileStore)
     try:
-        target = decided_path(arguments["path"], context)
+        target = decided_path(arguments.path, context)
         known = seen.digest(str(target))
 
         def work(stop: StopFlag) -> tuple[str, bytes, str, str]:
@@ -54,19 +63,19 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
         _, _, before, after = await run_in_thread(work, note)
     except (OSError, ToolError) as problem:
-        return ToolResult(error=f"{describe_problem(arguments['path'], problem, context)}\nNothing was changed.")
+        return ToolResult(error=f"{describe_problem(arguments.path, problem, context)}\nNothing was changed.")
     name = project_relative(target, context.project)
     shown, diff = name_changed_lines(before, after), unified_diff(before, after, name)
     return ToolResult(shown, changed=(name,), diff=diff, edits=(describe_edit(target, before, after),))
 
 
-async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
+async def check(arguments: InsertLinesArguments, context: ToolContext) -> ToolResult | None:
     """Return the error of a line that does not exist, None if it does."""
     made = preview(arguments, context)
-    return None if made.diff else ToolResult(error=f"{arguments['path']}: no text can be inserted there")
+    return None if made.diff else ToolResult(error=f"{arguments.path}: no text can be inserted there")
 
 
-def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
+def preview(arguments: InsertLinesArguments, context: ToolContext) -> EditPreview:
     """Return the insertion as a unified diff; "" if it is not possible."""
 
     def change(before: DecodedText | None) -> str:
@@ -74,15 +83,15 @@ def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
             raise ToolError("there is no such file")
         return _insert(before.text, arguments)
 
-    return preview_change(arguments["path"], context, change)
+    return preview_change(arguments.path, context, change)
 
 
-def _insert(text: str, arguments: Mapping[str, Any]) -> str:
+def _insert(text: str, arguments: InsertLinesArguments) -> str:
     lines = split_lines(text)
-    if arguments["line"] > len(lines):
-        raise ToolError(f"has {len(lines)} lines, so that none can be inserted behind line {arguments['line']}")
-    at = sum(len(body) + len(end) for body, end in lines[: arguments["line"]])
+    if arguments.line > len(lines):
+        raise ToolError(f"has {len(lines)} lines, so that none can be inserted behind line {arguments.line}")
+    at = sum(len(body) + len(end) for body, end in lines[: arguments.line])
     end = near_line_end(text, at, at)
-    added = keep_line_ends("", arguments["text"].removesuffix("\n") + "\n", end)
+    added = keep_line_ends("", arguments.text.removesuffix("\n") + "\n", end)
     begun = at and not text[:at].endswith(("\n", "\r"))
     return text[:at] + (end + added.removesuffix(end) if begun else added) + text[at:]

@@ -12,7 +12,7 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.tools.builtin.bash import MOST_SECONDS, run
+from nexus_cli.tools.builtin.bash import MOST_SECONDS, BashArguments, run
 from nexus_cli.ui.repl.input_queue import Attachment, brief
 from nexus_cli.ui.repl.view import ReplView
 
@@ -55,10 +55,9 @@ class Shell:
         """Run `line` to its end. If cancelled, it ends at once, and its last output is kept."""
         given: list[str] = []
         context = ToolContext(folder, project_root(folder), 0, "shell", self._ran_on, stopped=given.append)
-        arguments = {"command": line.command, "timeout": MOST_SECONDS}
         changes = session.dispatcher.call_changes
         try:
-            what, work = f"!{line.command}", lambda: run(arguments, context)
+            what, work = f"!{line.command}", lambda: run(BashArguments(line.command, MOST_SECONDS), context)
             result, _ = await changes.follow(what, "", context.project, work, line.command)
         except asyncio.CancelledError:
             output = "".join(given)
