@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -64,9 +64,13 @@ def _switch_plugins(value: bool) -> bool:
     return value
 
 
-def text_option(*names: str, metavar: str, help: str) -> Any:
-    """Declare an option whose text must not be empty."""
-    return typer.Option(*names, metavar=metavar, help=help, callback=refuse_empty)
+def text_option(*names: str, metavar: str, help: str, values: Sequence[str] = ()) -> Any:
+    """Declare an option whose text must not be empty; a shell completes the `values`."""
+
+    def list_values(incomplete: str) -> list[str]:
+        return [value for value in values if value.startswith(incomplete)]
+
+    return typer.Option(*names, metavar=metavar, help=help, callback=refuse_empty, autocompletion=list_values)
 
 
 PICK = "?"
@@ -90,7 +94,12 @@ class SharedOptions:
     model: Annotated[str, text_option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.")] = ""
     effort: Annotated[
         str,
-        text_option("--effort", metavar="LEVEL", help=f"Reasoning effort: {', '.join(EFFORTS)}, or {DEFAULT_EFFORT}."),
+        text_option(
+            "--effort",
+            metavar="LEVEL",
+            help=f"Reasoning effort: {', '.join(EFFORTS)}, or {DEFAULT_EFFORT}.",
+            values=(*EFFORTS, DEFAULT_EFFORT),
+        ),
     ] = ""
     newest: Annotated[
         bool,
@@ -124,6 +133,7 @@ class SharedOptions:
             metavar="|".join(LEVELS),
             help="What runs without asking: reads in the project (ask), also edits (edit), also sandboxed "
             "commands (auto), everything (all).",
+            values=LEVELS,
         ),
     ] = ""
     worktree: Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from inspect import Parameter, Signature
@@ -92,7 +93,10 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
 
     every: dict[str, Any] = {"context": (typer.Context, Parameter.empty)}
     every |= {"session": (SessionKey, "")} if verb.of_session else {}
-    every |= {one.name: (_declare(one), one.default) for one in verb.parameters}
+    first = next((one for one in verb.parameters if one.option.is_argument), None)
+    for one in verb.parameters:
+        complete = verb.complete if one is first and not verb.at_terminal else None
+        every[one.name] = _declare(one, complete), one.default
     every |= {"json": (Json, False)} if verb.has_report else {}
     kind = Parameter.KEYWORD_ONLY
     parameters = [Parameter(name, kind, default=default, annotation=hint) for name, (hint, default) in every.items()]
@@ -169,14 +173,32 @@ def _load_tools() -> Iterable[Tool]:
     return discover_tools().values()
 
 
-def _declare(one: VerbParameter) -> Any:
-    """Return the type of a parameter, annotated with typer's declaration of its `Option`."""
+def _declare(one: VerbParameter, complete: Callable[[Source], Iterable[str]] | None) -> Any:
+    """Return the type of a parameter, annotated with typer's declaration of its `Option`; `complete` is that of its
+    verb, or None."""
     kind, option = one.kind, one.option
+
+    def list_values(incomplete: str) -> list[str]:
+        found: Iterable[str] = option.choices
+        if complete and not found:
+            with suppress(NexusError, OSError):  # a line that is being typed has no place for an error
+                found = complete(make_source(cache(partial(open_ledger, "read")), of_session=True))
+        return [value for value in found if value.startswith(incomplete) and " " not in value]
+
     callback: Any = refuse_empty if kind is str and option.least else None
     callback = whole_number(option.least, option.most) if kind in (int, int | None) else callback
     callback = check_amount if kind == float | None else callback
     if not option.is_argument:
-        return Annotated[kind, typer.Option(*one.flags, metavar=option.metavar, help=option.help, callback=callback)]
+        flag = typer.Option(
+            *one.flags, metavar=option.metavar, help=option.help, callback=callback, autocompletion=list_values
+        )
+        return Annotated[kind, flag]
     shown = not (option.metavar or "").startswith("[")
-    argument = typer.Argument(metavar=option.metavar, help=option.help, callback=callback, show_default=shown)
+    argument = typer.Argument(
+        metavar=option.metavar,
+        help=option.help,
+        callback=callback,
+        show_default=shown,
+        autocompletion=list_values,
+    )
     return Annotated[kind, argument]

@@ -135,9 +135,9 @@ NOUN = Noun(
     (
         Verb(configure, complete=_complete_keys),
         Verb(show_settings, "show", opens="nothing"),
-        Verb(get_setting, "get", opens="nothing"),
-        Verb(set_setting, "set", Authority.PERMITS, "nothing", then=_apply),
-        Verb(unset_setting, "unset", Authority.PERMITS, "nothing", then=_apply),
+        Verb(get_setting, "get", opens="nothing", complete=_complete_keys),
+        Verb(set_setting, "set", Authority.PERMITS, "nothing", then=_apply, complete=_complete_keys),
+        Verb(unset_setting, "unset", Authority.PERMITS, "nothing", then=_apply, complete=_complete_keys),
         Verb(print_path, "path", opens="nothing"),
     ),
     "Show the settings, or change one.",

@@ -131,7 +131,7 @@ def find_record(source: Source, name: str) -> WorktreeRecord:
     return find_worktree_of(find_project(source.folder()), name)
 
 
-def _complete_worktrees(source: Source) -> Sequence[str]:
+def _complete(source: Source) -> Sequence[str]:
     from nexus_cli.reports.worktrees import find_project  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import list_worktrees  # noqa: PLC0415
 
@@ -143,10 +143,10 @@ NOUN = Noun(
     "run",
     (
         Verb(build_list, "list", opens="nothing"),
-        Verb(build_diff, "diff", opens="nothing", has_json=False, complete=_complete_worktrees),
-        Verb(apply_changes, "apply", Authority.PERMITS, "nothing", False, places=("shell",)),
-        Verb(apply_in_session, "apply", Authority.PERMITS, places=("slash",), complete=_complete_worktrees),
-        Verb(remove, "remove", Authority.PERMITS, "nothing", False, complete=_complete_worktrees),
+        Verb(build_diff, "diff", opens="nothing", has_json=False, complete=_complete),
+        Verb(apply_changes, "apply", Authority.PERMITS, "nothing", False, places=("shell",), complete=_complete),
+        Verb(apply_in_session, "apply", Authority.PERMITS, places=("slash",), complete=_complete),
+        Verb(remove, "remove", Authority.PERMITS, "nothing", False, complete=_complete),
     ),
     "List, diff, apply or remove git worktrees.",
     aliases=("worktrees",),

@@ -155,6 +155,17 @@ def test_the_help_of_ask_names_every_exit_status_that_it_has(nexus: Run) -> None
 def test_the_shell_completes_commands(nexus: Run) -> None:
     words = {"_NEXUS_COMPLETE": "complete_bash", "COMP_WORDS": "nexus ses", "COMP_CWORD": "1"}
     assert nexus(env=words).stdout.split() == [b"sessions"]
+    values = {
+        "memory add p": b"project",
+        "ask --allow al": b"all",
+        "config get ui.th": b"ui.theme",
+        "drops show x": b"",
+    }
+    for line, value in values.items():
+        words = {**words, "COMP_WORDS": f"nexus {line}", "COMP_CWORD": "3"}
+        assert nexus(env=words).stdout.strip() == value
+    nothing = nexus(env={**words, "COMP_WORDS": "nexus drops show x", "COMP_CWORD": "3"})
+    assert (nothing.stdout.strip(), nothing.stderr) == (b"", b""), "there is no session"
     named = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}  # else typer looks for a shell among our ancestors
     assert b"_NEXUS_COMPLETE" in nexus("--show-completion", "bash", env=named).stdout
 
