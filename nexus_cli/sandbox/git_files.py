@@ -10,6 +10,8 @@ import re
 import struct
 from collections.abc import Iterator
 
+from nexus_cli.tree.index_entries import read_index
+
 _SECTIONS = frozenset({b"core", b"user", b"init", b"extensions", b"remote", b"branch"})
 _KEYS = frozenset(
     {
@@ -36,7 +38,8 @@ _KEYS = frozenset(
 _CONTINUED = re.compile(rb"(?<!\\)((?:\\\\)*)\\\r?\n")
 _PIECE = re.compile(rb'\\.|["#;]|[^\\"#;]+', re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"t": b"\t", b"b": b"\b"}
-_LINK_MODE = 0o160000
+_LINK = 0o160000
+"""Mode of another repository in an index."""
 
 
 def is_plain(configuration: bytes, *, of_submodule: bool) -> bool:
@@ -95,57 +98,23 @@ def runs_programs(todo: bytes) -> bool:
 def linked_repositories(index: bytes) -> set[str]:
     """Return the paths of the repositories (submodules or not) that an index links to.
 
-    The index does not say whether its object names are SHA-1 or SHA-256: the links of both readings are returned.
-    Raises `ValueError` if it is no index.
+    The index does not say whether its object names are SHA-1 or SHA-256: the links of both readings are returned. They
+    may lead anywhere. Raises `ValueError` if it is no index, or does not name all of them.
     """
     if index[:4] != b"DIRC" or len(index) < 12:
         raise ValueError("is not a git index")
-    if struct.pack(">I", _LINK_MODE) not in index:
+    if struct.pack(">I", _LINK) not in index:
         return set()
     found: set[str] = set()
     errors = []
     for size in (20, 32):
         try:
-            found.update(_links(index, size))
-        except (struct.error, ValueError, IndexError) as error:
+            for path, entry in read_index(index, size, may_be_split=True):
+                if entry.mode == _LINK and not path:
+                    raise ValueError("its path is in another file")
+                found |= {path} if entry.mode == _LINK else set()
+        except ValueError as error:
             errors.append(error)
     if len(errors) == 2:
         raise ValueError("is a git index that cannot be parsed")
     return found
-
-
-def _links(index: bytes, size: int) -> Iterator[str]:
-    version, count = struct.unpack_from(">II", index, 4)
-    if version not in (2, 3, 4):
-        raise ValueError
-    at, name = 12, b""
-    for _ in range(count):
-        (mode,) = struct.unpack_from(">I", index, at + 24)
-        (flags,) = struct.unpack_from(">H", index, at + 40 + size)
-        start = at + 42 + size + (2 if flags & 0x4000 else 0)
-        if version == 4:
-            kept, start = _variable_number(index, start)
-            end = index.index(b"\0", start)
-            name = name[: len(name) - kept] + index[start:end]
-            at = end + 1
-        else:
-            end = index.index(b"\0", start)
-            name = index[start:end]
-            at += (end - at + 8) & ~7
-        if mode == _LINK_MODE:
-            if not name:  # a split index: the name is in another file
-                raise ValueError
-            parts = name.split(b"/")
-            if not {b"", b".", b".."}.intersection(parts):
-                yield os.fsdecode(name)
-    if at > len(index) - size:
-        raise ValueError
-
-
-def _variable_number(data: bytes, at: int) -> tuple[int, int]:
-    """Decode an offset in git's pack encoding; return it and the position after it."""
-    value = data[at] & 0x7F
-    while data[at] & 0x80:
-        at += 1
-        value = ((value + 1) << 7) | (data[at] & 0x7F)
-    return value, at + 1

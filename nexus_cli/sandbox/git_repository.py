@@ -15,6 +15,7 @@ from pathlib import Path
 
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.core.real_files import list_folder, open_folder, open_listable, read_regular
+from nexus_cli.sandbox.git_files import linked_repositories
 
 MOST_CONFIGURATION = 1 << 20
 MOST_INDEX = 256 << 20
@@ -49,8 +50,6 @@ _KEYS = frozenset(
 )
 """Further keys, without their subsection. Those that name a program are switched off by the environment of
 read-only commands, or are for the network, which such a command has not."""
-_LINKED_ENTRY = b"\0\0\xe0\0"
-"""The mode of a link to another repository as the index holds it."""
 
 
 class NotPlain(Exception):
@@ -114,7 +113,7 @@ def _check_git_folder(git: str, common: str, work: str, depth: int) -> None:
     if git == common and os.path.lexists(os.path.join(git, "commondir")):
         raise NotPlain("the repository lies elsewhere")
     for linked in _linked_folders(git):
-        nested = os.path.join(work, os.fsdecode(linked))
+        nested = os.path.join(work, linked)
         if not os.path.lexists(os.path.join(nested, ".git")):
             continue
         if depth == DEEPEST or os.path.realpath(nested) != nested:
@@ -188,30 +187,16 @@ def _is_hash(text: str) -> bool:
     return len(text) in (40, 64) and all(sign in "0123456789abcdef" for sign in text)
 
 
-def _linked_folders(git: str) -> Iterator[bytes]:
+def _linked_folders(git: str) -> Iterator[str]:
     """Yield the paths in the index that are links to other repositories."""
     shared = [name for name in list_folder(git) if name.startswith("sharedindex.")]
     for name in ("index", *shared):
-        with suppress(FileNotFoundError):
-            data = _read(os.path.join(git, name), MOST_INDEX, "index")
-            if _LINKED_ENTRY in data:
-                yield from _read_links(data)
-
-
-def _read_links(data: bytes) -> Iterator[bytes]:
-    """Yield the links of an index that may have some; `NotPlain` for a form that is not read here."""
-    version, count = int.from_bytes(data[4:8]), int.from_bytes(data[8:12])
-    if data[:4] != b"DIRC" or version not in (2, 3) or count > len(data) // 62:
-        raise NotPlain("the index may link to other repositories")
-    place = 12
-    for _ in range(count):
-        head = place + 62 + 2 * (version == 3 and data[place + 60] >> 6 & 1)
-        end = data.find(b"\0", head)
-        if end < 0 or min(end - head, 0xFFF) != int.from_bytes(data[place + 60 : place + 62]) & 0xFFF:
-            raise NotPlain("the index may link to other repositories")
-        if data[place + 24 : place + 28] == _LINKED_ENTRY:
-            yield data[head:end]
-        place += (end - place + 8) // 8 * 8
+        try:
+            yield from linked_repositories(_read(os.path.join(git, name), MOST_INDEX, "index"))
+        except FileNotFoundError:
+            continue
+        except ValueError as error:
+            raise NotPlain("the index may link to other repositories") from error
 
 
 def _read_line(path: str) -> str:

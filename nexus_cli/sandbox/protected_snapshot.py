@@ -301,7 +301,7 @@ def read_links(
         read = [linked_repositories(tree.read(f"{git}/{name}", MOST_INDEX) or b"") for name in found]
     except ValueError:
         return mark, None
-    return mark, tuple(sorted(set().union(*read)))
+    return mark, tuple(sorted(path for path in set().union(*read) if {"", ".", ".."}.isdisjoint(path.split("/"))))
 
 
 def _save(tree: RealTree, path: str, passage: bool, known: SavedNode | None, most: int) -> SavedNode | None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from nexus_cli.core.real_files import open_folder, open_listable, open_real, read_regular, stat_at, walk_below
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import SHA256
-from nexus_cli.undo.git_index import read_index
+from nexus_cli.tree.index_entries import read_index
 from nexus_cli.undo.plan_references import REFS, SYMBOLIC, is_shared
 from nexus_cli.undo.records import HEAD, MODE
 from nexus_cli.undo.repository_copy import RACY, GitFolders
@@ -149,7 +149,7 @@ def list_index(value: str, store: ByteStore) -> list[tuple[str, int, str, bytes]
     data = read_kept(value, store) or b""
     length = 32 if hashlib.sha256(data[:-32]).digest() == data[-32:] else 20
     with suppress(ValueError, IndexError):
-        return [(path, one.about[6], one.oid, one.flags) for path, one in read_index(data, length)]
+        return [(path, one.mode, one.oid, one.flags) for path, one in read_index(data, length)]
     return [("", 0, value, b"")]
 
 

@@ -10,7 +10,8 @@ import pytest
 from undo.test_looks import git
 
 from nexus_cli.sandbox.own_git import Git, find_git
-from nexus_cli.undo.git_index import Tracked, find_tracked, read_index
+from nexus_cli.tree.index_entries import read_index
+from nexus_cli.undo.git_index import Tracked, find_tracked
 
 
 def found(root: Path, *, attributes: bool = False) -> dict[str, Tracked]:
