@@ -1,4 +1,4 @@
-"""Check that git in a folder of the project uses the project's repository and runs no program named in it.
+"""Check that git in a project uses the repository there and runs no program named in it.
 
 A positive list: a repository is plain if its configuration holds known keys alone, it is a folder at the root of the
 project or a worktree that both sides know, no link in it leads elsewhere, and so are the repositories that its index
@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from nexus_cli.config.worktree_record import find_worktree
+from nexus_cli.config.worktree_record import find_worktree, read_git_file
 from nexus_cli.core.real_files import list_folder, open_folder, open_listable, read_regular
 from nexus_cli.sandbox.git_files import linked_repositories
+from nexus_cli.sandbox.profile import find_worktree_folder
 
 MOST_CONFIGURATION = 1 << 20
 MOST_INDEX = 256 << 20
@@ -56,43 +57,18 @@ class NotPlain(Exception):
     """Git may run a program of the repository's choosing, or read another repository; the text says why."""
 
 
-def check_repository(folder: str, project: str) -> bool:
-    """Return True if git finds the repository of `project` in `folder`, False if it finds none; both paths are real.
-
-    Raises `NotPlain` for any other repository, and `OSError` for one that cannot be read.
-    """
-    place = folder
-    while not os.path.lexists(os.path.join(place, ".git")):
-        if _has_head(place):
-            raise NotPlain(f"{os.path.basename(place)} may be a repository of its own")
-        if place == os.path.dirname(place):
-            return False
-        place = os.path.dirname(place)
-    if place != project or _has_head(project):
-        raise NotPlain("git finds another repository than the project's")
-    _check_root(project)
-    return True
-
-
-def _has_head(folder: str) -> bool:
-    """Return True if `folder` may be a repository without `.git`."""
-    head = os.path.join(folder, "HEAD")
-    return os.path.islink(head) or os.path.isfile(head)
-
-
-def _check_root(project: str) -> None:
-    git = os.path.join(project, ".git")
-    common = git
+def check_repository(project: str) -> None:
+    """Raise `NotPlain` unless the repository at the real path `project` is plain, `OSError` if it cannot be read."""
+    if any(test(os.path.join(project, "HEAD")) for test in (os.path.islink, os.path.isfile)):
+        raise NotPlain(f"{os.path.basename(project)} may be a repository without .git")
+    git = common = os.path.join(project, ".git")
     if os.path.islink(git):
         raise NotPlain(".git is a link")
     if not os.path.isdir(git):
-        git = os.path.realpath(os.path.join(project, _read_line(git).removeprefix("gitdir:").strip()))
-        common = os.path.realpath(os.path.join(git, _read_line(os.path.join(git, "commondir"))))
-        if os.path.dirname(git) != os.path.join(common, "worktrees"):
-            raise NotPlain("the repository lies elsewhere")
-        back = os.path.join(git, _read_line(os.path.join(git, "gitdir")))
-        if os.path.realpath(back) != os.path.join(project, ".git"):
-            raise NotPlain("the repository does not know this worktree")
+        folder = find_worktree_folder(Path(project))
+        if folder is None:
+            raise NotPlain("the repository lies elsewhere, or does not know this worktree")
+        git, common = str(folder), str(folder.parent.parent)
     head = _read_line(os.path.join(git, "HEAD"))
     is_head = head.removeprefix("ref:").lstrip().startswith("refs/") if head.startswith("ref:") else _is_hash(head)
     if not is_head or not all(os.path.isdir(os.path.join(common, name)) for name in ("objects", "refs")):
@@ -135,7 +111,7 @@ def _check_nested(nested: str, common: str, depth: int) -> None:
     if os.path.islink(git):
         raise NotPlain(f".git in {os.path.basename(nested)} is a link")
     if not os.path.isdir(git):
-        git = os.path.realpath(os.path.join(nested, _read_line(git).removeprefix("gitdir:").strip()))
+        git = str(read_git_file(Path(nested)))
         if not git.startswith(os.path.join(common, "modules", "")):
             raise NotPlain(f"the repository of {os.path.basename(nested)} lies elsewhere")
     _check_git_folder(git, git, nested, depth)

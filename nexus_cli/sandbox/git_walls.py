@@ -68,7 +68,7 @@ def find_pipe(project: Path) -> str:
 def _refuse_unless_plain(project: Path) -> None:
     try:
         if os.path.lexists(project / ".git"):
-            check_repository(str(project), str(project))
+            check_repository(str(project))
     except (NotPlain, OSError) as error:
         why = str(error) if isinstance(error, NotPlain) else "its repository cannot be read"
         raise ProgramRefused(f"without a sandbox git does not run here: {why}") from error
