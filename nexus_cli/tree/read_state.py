@@ -16,7 +16,7 @@ from typing import IO
 from nexus_cli.core.real_files import READ, FolderChain, open_folder
 from nexus_cli.tree.blob_hash import hash_blob
 from nexus_cli.tree.byte_store import ByteStore, link_content
-from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, GIT, HARD_LINK, LINK, PIPE, SPECIAL, FileState
+from nexus_cli.tree.file_state import ABSENT_STATE, FILE, FOLDER, GIT, HARD_LINK, LINK, PIPE, SPECIAL, FileState
 
 MOST_COPIED = 200_000_000
 """Most bytes of a file that is copied; a larger one is kept by a hard link. `undo.max_file_mb` sets another bound for
@@ -31,8 +31,6 @@ _RACY = 50_000_000
 """Nanoseconds after a change within which the clock of the file system may hide another one."""
 Stamp = tuple[int, int, int, int, int]
 """Size, mtime (ns), inode, ctime (ns) and mode. A file with the same stamp is unchanged."""
-GONE = FileState(ABSENT)
-_NO_STAMP = (0, 0, 0, 0, 0)
 
 
 _KINDS = {stat.S_IFREG: FILE, stat.S_IFLNK: LINK, stat.S_IFDIR: FOLDER, stat.S_IFIFO: PIPE}
@@ -54,7 +52,7 @@ class Seen:
         return not self.is_settled and self.state.content.startswith(HARD_LINK)
 
 
-NOTHING = Seen(GONE, _NO_STAMP)
+NOTHING = Seen(ABSENT_STATE, (0, 0, 0, 0, 0))
 """The state of a path without a file or link."""
 
 
