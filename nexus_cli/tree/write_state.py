@@ -115,7 +115,7 @@ def write_state(
     root: int,
     path: str,
     state: FileState,
-    now: PresentState,
+    now: PresentState | None,
     source: IO[bytes] | None,
     draft: str,
     twin: tuple[str, PresentState] | None = None,
@@ -126,11 +126,12 @@ def write_state(
 
     The bytes of a file are those of `source`; without one it is a hard link to the path and state `twin`, or gets its
     rights alone. Missing folders are made. With `synced` the bytes are on the disk on return. Raises
-    `ChangedMeanwhileError` if the path is not as it was seen, and `OSError`.
+    `ChangedMeanwhileError` if the path is not as it was seen, and `OSError`. Without `now` whatever is there
+    is replaced, but a folder.
     """
     refused: list[str] = []
     with open_parent(path, inside=root, create=True) as (folder, name):
-        if twin is None and source is None and state.kind == FILE:
+        if now is not None and twin is None and source is None and state.kind == FILE:
             with _open_place(folder, name) as place:
                 if _stamp(os.stat(place)) != now.stamp:
                     raise ChangedMeanwhileError
@@ -147,11 +148,12 @@ def write_state(
                 with _open_place(folder, draft) as place:
                     refused = _set_rights(place, state)
             else:
-                owner = _read_owner(folder, name) if now.kind == FILE and not state.owner else ""
+                owner = _read_owner(folder, name) if now is not None and now.kind == FILE and not state.owner else ""
                 refused = _write_draft(folder, draft, replace(state, owner=state.owner or owner), source, synced)
                 refused = refused if not owner else [one for one in refused if not one.startswith(_OWNER)]
-            _check(folder, name, now)
-            _rename(folder, draft, name, is_new=now.kind == ABSENT)
+            if now is not None:
+                _check(folder, name, now)
+            _rename(folder, draft, name, is_new=now is not None and now.kind == ABSENT)
         finally:
             with suppress(OSError):
                 os.unlink(draft, dir_fd=folder)
