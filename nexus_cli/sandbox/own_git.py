@@ -13,7 +13,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -101,6 +101,15 @@ class Git:
     def line(self, *arguments: str) -> str:
         """Return the output of a run as one line of text."""
         return os.fsdecode(self.run(*arguments)).strip("\n")
+
+    def items(self, *arguments: str, given: Iterable[bytes] = ()) -> list[bytes]:
+        """Return what a run with `-z` prints, and let it read `given`: paths or entries. Raises as `run`."""
+        return self.run(*arguments, stdin=_join(given)).split(b"\0")[:-1]
+
+    def list_ignored(self, paths: Iterable[bytes]) -> list[bytes]:
+        """Return those of `paths` that git ignores, as far as it comes. Raises as `try_run`."""
+        # Exits with 1 if none is ignored.
+        return self.try_run("check-ignore", "-z", "--stdin", stdin=_join(paths))[1].split(b"\0")[:-1]
 
     def try_run(self, *arguments: str, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
         """Return exit status, output and errors, which nobody may be told; raise `GitError` if git cannot be started
@@ -222,6 +231,10 @@ def failure(what: str, error: GitError | OSError, hint: str = "Your files are as
     named = f"{why}: {error.filename}" if isinstance(error, OSError) and error.filename else why
     full = "no space" in why.lower() or "quota" in why.lower()
     return NexusError("internal", what, named, "Free some space" if full else hint)
+
+
+def _join(paths: Iterable[bytes]) -> bytes:
+    return b"".join(path + b"\0" for path in paths)
 
 
 def _name(arguments: Sequence[str]) -> str:

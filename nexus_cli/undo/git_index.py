@@ -7,7 +7,7 @@ the index has, to the nanosecond, and are older than the index. Everything else 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,22 +97,7 @@ def _find_different(
     sizes = {row[0]: row[1] for row in rows if row[2:] == ["blob"]}
     found = {path for path, oid in oids.items() if sizes.get(oid) != str(files[path].st_size)}
     if attributes:
-        words = git.run("check-attr", "-z", "--stdin", *_CHECKED, stdin=_join(oids)).split(b"\0")[:-1]
+        words = git.items("check-attr", "-z", "--stdin", *_CHECKED, given=map(os.fsencode, oids))
         told_of = zip(words[::3], words[2::3], strict=True)
         found |= {os.fsdecode(path) for path, value in told_of if value not in (b"unspecified", b"unset")}
     return found
-
-
-def find_ignored(git: Git, paths: Iterable[str]) -> set[str]:
-    """Return those of `paths` that git ignores. Blocks; raises `GitError`."""
-    status, output, _ = git.try_run("check-ignore", "-z", "--stdin", stdin=_join(paths))
-    return {os.fsdecode(path) for path in output.split(b"\0")[:-1]} if status in (0, 1) else set()
-
-
-def list_tracked(git: Git) -> set[str]:
-    """Return the paths in the index. Blocks; raises `GitError`."""
-    return {os.fsdecode(path) for path in git.run("ls-files", "-z").split(b"\0")[:-1]}
-
-
-def _join(paths: Iterable[str]) -> bytes:
-    return b"".join(os.fsencode(path) + b"\0" for path in paths)

@@ -76,10 +76,8 @@ def find_needed(git: Git, root: Path, scratch: Path, include: Iterable[str]) -> 
     scratch.write_bytes(b"\n".join(lines) + b"\n")
     # A run may fail on an ignored folder that it cannot list.
     git = replace(git, reads=(scratch,))
-    found = git.try_run("ls-files", "-o", "-i", "-X", str(scratch), "--directory", "-z")[1]
-    # Exits with 1 if none is ignored.
-    ignored = found and git.try_run("check-ignore", "-z", "--stdin", stdin=found)[1]
-    return [os.fsdecode(path) for path in ignored.split(b"\0")[:-1]]
+    found = git.try_run("ls-files", "-o", "-i", "-X", str(scratch), "--directory", "-z")[1].split(b"\0")[:-1]
+    return [os.fsdecode(path) for path in git.list_ignored(found)] if found else []
 
 
 def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: int) -> CarriedFiles:

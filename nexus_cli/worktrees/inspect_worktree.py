@@ -132,7 +132,7 @@ def _find_ignored(record: WorktreeRecord, store: SnapshotStore, git: Git | None)
     base = store.list_base()
     carried = ((path, stamp) for path, stamp in read_carried(record.home).items() if not _is_cache(os.fsencode(path)))
     same = [path for path, stamp in carried if stamp == stamp_path(record.folder / path)]
-    for path in drop_carried(git.run(*query).split(b"\0")[:-1], same):
+    for path in drop_carried(git.items(*query), same):
         # A cache with a `.gitignore` of its own is listed file by file.
         if path in base or _is_cache(path):
             continue
@@ -171,8 +171,8 @@ def _find_staged(record: WorktreeRecord, git: Git, files: ProjectFiles) -> list[
     query = ("--name-only", "--ignore-submodules", "-z")
     if found:
         no_filters = git.without_filters()
-        found &= {*git.run(*no_filters, "diff-files", *query).split(b"\0")}
-        found &= {*git.run(*no_filters, "diff-index", "--cached", *query, "HEAD").split(b"\0")}
+        found &= {*git.items(*no_filters, "diff-files", *query)}
+        found &= {*git.items(*no_filters, "diff-index", "--cached", *query, "HEAD")}
     return sorted(found)
 
 

@@ -110,8 +110,7 @@ def create_repository(record: WorktreeRecord, git: Git, git_dir: Path, staged: I
     (record.home / REFERENCES).write_bytes(_format(references))
     (own / "refs/heads" / record.branch).write_text(f"{record.start}\n")
     (own / "HEAD").write_text(f"ref: refs/heads/{record.branch}\n")
-    listed = git.run("ls-tree", "-r", "-z", record.start).split(b"\0")[:-1]
-    of_head = {entry.split(None, 3)[2] for entry in listed}
+    of_head = {entry.split(None, 3)[2] for entry in git.items("ls-tree", "-r", "-z", record.start)}
     blobs = {entry.split(b" ", 2)[1] for entry in staged if not entry.startswith(b"160000")} - of_head
     if blobs:
         own_git = replace(own_repository_git(record), writes=(own / "objects",))

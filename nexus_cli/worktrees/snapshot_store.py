@@ -97,9 +97,9 @@ class SnapshotStore:
             git.run("read-tree", tree)
             gone = [path for mode, _, path in entries if mode == MISSING]
             _update(git, (), gone)
-            lines = [f"{mode} {blob}\t".encode() + path + b"\0" for mode, blob, path in entries if mode != MISSING]
+            lines = [f"{mode} {blob}\t".encode() + path for mode, blob, path in entries if mode != MISSING]
             if lines:
-                git.run("update-index", "--replace", "-z", "--index-info", stdin=b"".join(lines))
+                git.items("update-index", "--replace", "-z", "--index-info", given=lines)
             return git.line("write-tree")
 
     def hold(self, tree: str, start: str) -> None:
@@ -110,15 +110,14 @@ class SnapshotStore:
 
     def list_others(self) -> list[bytes]:
         """Return the files that are neither in the base nor ignored, by the ignore files of the tree only."""
-        return self._git.run("ls-files", "-o", "--exclude-standard", "-z").split(b"\0")[:-1]
+        return self._git.items("ls-files", "-o", "--exclude-standard", "-z")
 
     def list_base(self) -> set[bytes]:
-        return set(self._git.run("ls-files", "-z").split(b"\0")[:-1])
+        return set(self._git.items("ls-files", "-z"))
 
     def changes(self, old: str, new: str) -> list[TreeChange]:
         """Return the differences between two trees, by path. Renames are detected by similar content."""
-        fields = self._git.run("diff-tree", "-r", "-z", "-M", "--no-abbrev", old, new).split(b"\0")
-        found, rest = [], iter(fields[:-1])
+        found, rest = [], iter(self._git.items("diff-tree", "-r", "-z", "-M", "--no-abbrev", old, new))
         for head in rest:
             old_mode, new_mode, old_blob, new_blob, kind = head.decode("ascii").lstrip(":").split()
             before = path = next(rest)
@@ -130,9 +129,7 @@ class SnapshotStore:
     def count_changes(self, old: str, new: str, paths: Sequence[str] = ()) -> ChangeCounts:
         """Count the files and lines that differ, in `paths` if given; binary files have no lines."""
         files = added = removed = 0
-        rest = iter(
-            self._git.run("diff-tree", "-r", "-z", "-M", "--numstat", old, new, *_limit_to(paths)).split(b"\0")[:-1]
-        )
+        rest = iter(self._git.items("diff-tree", "-r", "-z", "-M", "--numstat", old, new, *_limit_to(paths)))
         for head in rest:
             more, less, path = head.split(b"\t", 2)
             files, added, removed = files + 1, added + int(more.strip(b"-") or 0), removed + int(less.strip(b"-") or 0)
@@ -221,10 +218,9 @@ def split_present(root: Path, paths: Iterable[bytes]) -> tuple[list[bytes], list
 
 def _update(git: Git, present: Sequence[bytes], absent: Sequence[bytes]) -> None:
     if absent:
-        git.run("update-index", "--force-remove", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in absent))
+        git.items("update-index", "--force-remove", "-z", "--stdin", given=absent)
     if present:
-        added = b"".join(path + b"\0" for path in present)
-        git.run("update-index", "--add", "--replace", "-z", "--stdin", stdin=added)
+        git.items("update-index", "--add", "--replace", "-z", "--stdin", given=present)
 
 
 def _limit_to(paths: Sequence[str]) -> tuple[str, ...]:
