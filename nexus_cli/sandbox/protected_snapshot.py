@@ -219,6 +219,11 @@ def _digest(node: SavedNode | None) -> str | None:
     return hashlib.sha256(node.content or b"").hexdigest() if is_file else None
 
 
+def guarded_roots(project: Path, git_folder: Path | None) -> list[str]:
+    """Return the project, and the git folder of its repository if the project is a worktree of it."""
+    return [str(project), *([str(git_folder.parent.parent)] if git_folder else [])]
+
+
 def take_snapshot(
     profile: SandboxProfile, known: ProtectedSnapshot | None = None, running: Sequence[ProtectedSnapshot] = ()
 ) -> ProtectedSnapshot:
@@ -228,17 +233,17 @@ def take_snapshot(
     current state, which those commands may have changed.
     """
     made = ProtectedSnapshot(str(profile.project), chain=tuple(map(str, profile.guarded)))
-    common = [str(profile.git_folder.parent.parent)] if profile.git_folder is not None else []
-    tree = RealTree([made.project, *common])
+    roots = guarded_roots(profile.project, profile.git_folder)
+    tree = RealTree(roots)
     try:
-        for root in (made.project, *common):
+        for root in roots:
             if (about := tree.stat(root)) is not None:
                 made.roots[root] = about.st_dev, about.st_ino
         found, made.has_more = find_folders(tree, made.project, made.chain, known.folders if known else {})
         for other in running:
             _inherit(made, other)
         folders = {path: folder for path, folder in found.items() if path not in made.folders}
-        gits = {git: git for git in common if git not in made.gits.values()}
+        gits = {git: git for git in roots[1:] if git not in made.gits.values()}
         gits |= _find_repositories(tree, folders, made, known)
         made.folders |= folders
         _find_kept(tree, profile, made)

@@ -27,7 +27,7 @@ NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 """Errors of a file system that cannot link a file to the store."""
 MOST_SYNCED = 50
 """Most copies of one look that are synced one by one: for thousands that would take seconds."""
-_RACY = 50_000_000
+RACY = 50_000_000
 """Nanoseconds after a change within which the clock of the file system may hide another one."""
 Stamp = tuple[int, int, int, int, int]
 """Size, mtime (ns), inode, ctime (ns) and mode. A file with the same stamp is unchanged."""
@@ -182,7 +182,7 @@ def describe(folder: int, name: str, about: os.stat_result, content: str = "") -
     Raises `OSError` if a link cannot be read.
     """
     kind = _KINDS.get(stat.S_IFMT(about.st_mode), SPECIAL)
-    is_settled = time.time_ns() - max(about.st_mtime_ns, about.st_ctime_ns) > _RACY
+    is_settled = time.time_ns() - max(about.st_mtime_ns, about.st_ctime_ns) > RACY
     owner = f"{about.st_uid}:{about.st_gid}" if os.geteuid() == 0 and (about.st_uid or about.st_gid) else ""
     if kind == LINK:
         state = FileState(LINK, target=os.readlink(name, dir_fd=folder), owner=owner)

@@ -28,7 +28,7 @@ from nexus_cli.core.real_files import open_real
 from nexus_cli.tree.blob_hash import hash_blob
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, GIT, LINK, SPECIAL, FileState
-from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, Seen, open_states
+from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, RACY, Seen, open_states
 from nexus_cli.undo import unsure_changes
 from nexus_cli.undo.coverage import WHOLE
 from nexus_cli.undo.follow_repositories import Repositories, git_folder, make_rows, parse_rows
@@ -40,8 +40,8 @@ from nexus_cli.undo.records import TOO_DEEP, FileChange, ReferenceChange, Step, 
 from nexus_cli.undo.retention import trim_store
 from nexus_cli.undo.saved_look import read_rows
 
-_FINE, _COARSE = 50_000_000, 2_000_000_000
-"""Nanoseconds by which the times of a file system may be behind the clock, and those of one that has whole seconds."""
+_COARSE = 2_000_000_000
+"""Nanoseconds by which the times of a file system that has whole seconds may be behind the clock; else `RACY`."""
 
 
 def mark_moved_in(changes: list[FileChange], before: Look, after: Look, store: ByteStore) -> list[FileChange]:
@@ -103,7 +103,7 @@ def _is_same(one: FileState, other: FileState) -> bool:
 
 def _is_older(change: FileChange, before: Look, after: Look) -> bool:
     new = after.seen.get(change.path)
-    slack = _FINE if new is not None and new.stamp[1] % 1_000_000_000 else _COARSE
+    slack = RACY if new is not None and new.stamp[1] % 1_000_000_000 else _COARSE
     return change.before.kind == ABSENT and new is not None and new.stamp[1] < before.at - slack
 
 

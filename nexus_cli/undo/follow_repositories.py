@@ -15,11 +15,11 @@ from nexus_cli.core.elide import name_first
 from nexus_cli.core.real_files import open_folder, open_listable
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import ABSENT_STATE, FileState
+from nexus_cli.tree.read_state import RACY
 from nexus_cli.undo.plan_references import REFS, STASH, SYMBOLIC
 from nexus_cli.undo.read_references import STASH_LOG, RepositoryState, is_same_value, read_state
 from nexus_cli.undo.records import GIT_FOLDER, HEAD, REPOSITORY, FileChange, ReferenceChange
 from nexus_cli.undo.repository_copy import (
-    RACY,
     CopyBounds,
     GitFolders,
     find_copy,

@@ -14,13 +14,13 @@ from typing import NamedTuple
 from nexus_cli.core.real_files import is_there, read_real
 from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tree.index_entries import IndexEntry, read_index
+from nexus_cli.tree.read_state import RACY
 
 MOST_INDEX = 256 << 20
 """Most bytes of an index that is read."""
-_RACY = 50_000_000
-"""Nanoseconds before the time of the index within which a file may have changed after git looked at it."""
 _COARSE = 2_000_000_000
-"""The same where the index has whole seconds."""
+"""Nanoseconds before the time of an index with whole seconds within which a file may have changed after git looked at
+it; with nanoseconds `RACY`."""
 _FILE = 0o100000
 _CHECKED = ("filter", "ident", "working-tree-encoding")
 """Attributes with which a file may have other bytes than its blob of the same size."""
@@ -63,7 +63,7 @@ def _is_clean(entry: IndexEntry, file: os.stat_result, at: int) -> bool:
     """Return True if a file is as git found it before `at`, the time of the index (ns)."""
     times = (file.st_ctime_ns, file.st_mtime_ns)
     fields = [part & 0xFFFFFFFF for one in times for part in divmod(one, 1_000_000_000)]
-    step, slack = (1, _RACY) if any(entry.about[1:4:2]) else (2, _COARSE)
+    step, slack = (1, RACY) if any(entry.about[1:4:2]) else (2, _COARSE)
     return (
         not entry.is_overlooked
         and [*entry.about[:4:step]] == fields[::step]
