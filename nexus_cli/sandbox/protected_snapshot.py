@@ -32,7 +32,7 @@ from nexus_cli.sandbox.guarded_places import (
     protected_roots,
 )
 from nexus_cli.sandbox.kept_paths import MOST_HELD, Place, find_matches, find_places, name_with_ways
-from nexus_cli.sandbox.profile import SandboxProfile
+from nexus_cli.sandbox.profile import SandboxProfile, is_below
 from nexus_cli.tree.file_state import FILE, FOLDER, LINK, FileState
 from nexus_cli.tree.real_tree import RealTree
 
@@ -154,7 +154,7 @@ class ProtectedSnapshot:
         `before` and `after` are its SHA-256 in hex, "" for none. A file that was or is another one stays as it is saved
         here: a command has changed it too.
         """
-        if _digest(self.nodes.get(path)) != before or not any(path.startswith(f"{root}/") for root in self.roots):
+        if _digest(self.nodes.get(path)) != before or not is_below(path, self.roots):
             return False
         tree = RealTree(self.roots)
         try:
@@ -272,13 +272,10 @@ def _find_kept(tree: RealTree, profile: SandboxProfile, made: ProtectedSnapshot)
 def _inherit(made: ProtectedSnapshot, other: ProtectedSnapshot) -> None:
     """Copy the nodes of `other` below the roots of `made`."""
     for name in ("folders", "nodes", "partial", "links", "indexes", "places"):
-        getattr(made, name).update((path, one) for path, one in getattr(other, name).items() if _is_below(path, made))
-    made.gits |= {path: git for path, git in other.gits.items() if _is_below(git, made)}
-    made.named += tuple(one for one in other.named if _is_below(one[0], made))
-
-
-def _is_below(path: str, snapshot: ProtectedSnapshot) -> bool:
-    return any(path == root or path.startswith(f"{root}/") for root in snapshot.roots)
+        known = getattr(other, name).items()
+        getattr(made, name).update((path, one) for path, one in known if is_below(path, made.roots))
+    made.gits |= {path: git for path, git in other.gits.items() if is_below(git, made.roots)}
+    made.named += tuple(one for one in other.named if is_below(one[0], made.roots))
 
 
 def _find_repositories(
