@@ -231,6 +231,28 @@ def remove_draft(root: int, path: str, draft: str) -> None:
 
 
 @contextmanager
+def replace_locked(folder: int, name: str, mode: int = 0o600, *, removes: bool = False) -> Iterator[IO[bytes]]:
+    """Yield a new file that replaces `name` in an open folder of git when the block ends; with `removes` both go.
+
+    It has the name by which git locks the other. Raises `OSError`, also while git has the lock.
+    """
+    lock = f"{name}.lock"
+    with open(os.open(lock, NEW, mode, dir_fd=folder), "wb") as file:
+        try:
+            yield file
+            file.flush()
+            if removes:
+                os.unlink(name, dir_fd=folder)
+                os.unlink(lock, dir_fd=folder)
+            else:
+                os.replace(lock, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(lock, dir_fd=folder)
+            raise
+
+
+@contextmanager
 def _open_place(folder: int, name: str) -> Iterator[str | int]:
     """Yield what `os` takes as the path of what is at `name` now, whatever is there later. No link is followed."""
     descriptor = os.open(name, READ | getattr(os, "O_PATH", 0), dir_fd=folder)
