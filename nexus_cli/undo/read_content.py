@@ -55,12 +55,10 @@ class ContentReader:
                 raise FileNotFoundError("git is not installed")
             own = {"GIT_DIR": str(copy), "GIT_WORK_TREE": str(copy)} if copy else {}
             self._readers[folder] = self._stack.enter_context(BlobReader(replace(git, variables=own)))
-        data = io.BytesIO()
         try:
-            self._readers[folder].copy(oid, data)
+            return self._readers[folder].read(oid)
         except GitError as error:
             raise FileNotFoundError(str(error)) from error
-        return data.getvalue()
 
 
 def read_all(reader: ContentReader, root: str, content: str, most: int) -> bytes | None:

@@ -15,7 +15,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -157,9 +157,7 @@ def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
         with store.open_blobs() as blobs:
             for one in changes:
                 if one.new_mode == LINK:
-                    target = io.BytesIO()
-                    blobs.copy(one.new, target)
-                    links[os.fsdecode(one.path)] = os.fsdecode(target.getvalue())
+                    links[os.fsdecode(one.path)] = os.fsdecode(blobs.read(one.new))
     paths = {os.fsdecode(path) for one in changes for path in (one.path, one.before)}
     return UnappliedChanges(tree, sorted(paths), links)
 
@@ -345,8 +343,8 @@ class _Planner:
             for name, blob in (("base", base.blob), ("new", new.blob)):
                 with open(place / name, "wb") as file:
                     self._blobs.copy(blob, file)
-            with open(place / "ours", "wb") as copy:
-                _copy_whole(self.root / os.fsdecode(step.change.before), copy)
+            with open(place / "ours", "wb") as copy, open_real(self.root / os.fsdecode(step.change.before)) as source:
+                shutil.copyfileobj(source, copy)
             if _look_at(place, b"ours", self._length).blob != ours.blob:
                 raise OSError(errno.EBUSY, "it changed meanwhile", os.fsdecode(step.change.before))
             if f"\n>>>>>>> {self._label}\n".encode() in b"\n" + (place / "ours").read_bytes():
@@ -455,9 +453,7 @@ def _write_result(record: WorktreeRecord, step: _Step, now: PresentState, blobs:
         return _delete_file(record.source, path, now)
     draft = f"{_DRAFTS}{secrets.token_hex(8)}"
     (record.home / DRAFT).write_bytes(os.fsencode(os.path.join(os.path.dirname(path), draft)))
-    with open_folder(record.source) as root, tempfile.TemporaryFile(dir=record.home) as source:
-        _fill_file(source, record.source, step, blobs)
-        source.seek(0)
+    with open_folder(record.source) as root, _open_result(record, step, blobs) as source:
         if step.result.mode == LINK:
             state = FileState(file_state.LINK, target=os.fsdecode(source.read()))
         else:
@@ -469,20 +465,19 @@ def _write_result(record: WorktreeRecord, step: _Step, now: PresentState, blobs:
     return True
 
 
-def _fill_file(file: IO[bytes], root: Path, step: _Step, blobs: BlobReader) -> None:
-    """Write the new content: the merged text, the worktree's, or the project's own if only mode or name change."""
+@contextmanager
+def _open_result(record: WorktreeRecord, step: _Step, blobs: BlobReader) -> Iterator[IO[bytes]]:
+    """Open the new content: the merged text, the worktree's, or the project's own if only mode or name change."""
     if step.merged is not None:
-        file.write(step.merged)
+        yield io.BytesIO(step.merged)
     elif step.result.blob == step.seen_before.blob:
-        _copy_whole(root / os.fsdecode(step.change.before), file)
+        with open_real(record.source / os.fsdecode(step.change.before)) as file:
+            yield file
     else:
-        blobs.copy(step.result.blob, file)
-
-
-def _copy_whole(path: Path, file: IO[bytes]) -> None:
-    """Write the regular file at `path` to `file`. Raises `OSError`."""
-    with open_real(path) as source:
-        shutil.copyfileobj(source, file)
+        with tempfile.TemporaryFile(dir=record.home) as copy:
+            blobs.copy(step.result.blob, copy)
+            copy.seek(0)
+            yield copy
 
 
 def _delete_file(root: Path, path: str, seen: PresentState) -> bool:

@@ -7,6 +7,7 @@ garbage collection in the repository cannot delete them.
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import stat
@@ -199,6 +200,12 @@ class BlobReader:
             file.write(piece)
             left -= len(piece)
         self._child.stdout.read(1)
+
+    def read(self, blob: str) -> bytes:
+        """Return the bytes of a blob. Raises `GitError` if there is none."""
+        data = io.BytesIO()
+        self.copy(blob, data)
+        return data.getvalue()
 
 
 def split_present(root: Path, paths: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
