@@ -12,27 +12,12 @@ from collections.abc import Iterator
 
 from nexus_cli.tree.index_entries import read_index
 
-_SECTIONS = frozenset({b"core", b"user", b"init", b"extensions", b"remote", b"branch"})
+_SECTIONS = frozenset("core user init extensions remote branch".split())
 _KEYS = frozenset(
-    {
-        b"repositoryformatversion",
-        b"filemode",
-        b"bare",
-        b"logallrefupdates",
-        b"ignorecase",
-        b"precomposeunicode",
-        b"symlinks",
-        b"name",
-        b"email",
-        b"defaultbranch",
-        b"objectformat",
-        b"refstorage",
-        b"url",
-        b"fetch",
-        b"remote",
-        b"merge",
-        b"rebase",
-    }
+    """
+    repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks name email
+    defaultbranch objectformat refstorage url fetch remote merge rebase
+    """.split()
 )
 """Settings of a new repository's configuration that name no program and no other file."""
 _CONTINUED = re.compile(rb"(?<!\\)((?:\\\\)*)\\\r?\n")
@@ -42,20 +27,47 @@ _LINK = 0o160000
 """Mode of another repository in an index."""
 
 
+class NotPlain(Exception):
+    """Git may run a program of the repository's choosing, or read another repository; the text says why."""
+
+
 def is_plain(configuration: bytes, *, of_submodule: bool) -> bool:
     """Return True for a configuration that makes git run no program and read no other file."""
-    keys = _KEYS | {b"worktree"} if of_submodule else _KEYS
-    return all(_is_plain_line(line.strip(), keys) for line in configuration.split(b"\n"))
+    keys = _KEYS | {"", "worktree"} if of_submodule else _KEYS | {""}
+    try:
+        settings = read_settings(configuration.decode("latin-1"))
+        return all(section in _SECTIONS and key in keys and "\\" not in value for section, key, value in settings)
+    except NotPlain:
+        return False
 
 
-def _is_plain_line(line: bytes, keys: frozenset[bytes]) -> bool:
-    if not line or line[:1] in b"#;":
-        return True
-    if line.startswith(b"["):
-        name = line[1:-1].split(b" ", 1)[0].lower()
-        return line.find(b"]") == len(line) - 1 and b"\\" not in line and name in _SECTIONS
-    key, _, value = line.partition(b"=")
-    return b"\\" not in value and key.strip().lower() in keys
+def read_settings(configuration: str) -> Iterator[tuple[str, str, str]]:
+    """Yield section, without its subsection, key and value of all settings, a section itself without a key.
+
+    Raises `NotPlain` for a line that is none of the forms that git writes.
+    """
+    section = ""
+    for line in configuration.split("\n"):
+        line = line.strip(" \t\r")
+        if not line or line[0] in "#;":
+            continue
+        if line[0] == "[":
+            if not (section := _read_section(line)):
+                raise NotPlain("a section of the repository's configuration is not read")
+            yield section, "", ""
+            continue
+        key, _, value = line.partition("=")
+        key, value = key.strip(" \t").lower(), value.strip(" \t")
+        if not section or value.endswith("\\") or not key.replace("-", "").isalnum():
+            raise NotPlain("a line of the repository's configuration is not read")
+        yield section, key, value
+
+
+def _read_section(line: str) -> str:
+    """Return the name of the section that the whole line begins; "" for another form."""
+    name, blank, rest = line[1:-1].partition(" ")
+    is_quoted = len(rest) > 1 and rest[0] == rest[-1] == '"' and not {'"', "\\"} & set(rest[1:-1])
+    return name.lower() if line.endswith("]") and name.isalnum() and (not blank or is_quoted) else ""
 
 
 def named_files(configuration: bytes) -> Iterator[str]:

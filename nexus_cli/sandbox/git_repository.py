@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nexus_cli.config.worktree_record import find_worktree, read_git_file
 from nexus_cli.core.real_files import list_folder, open_folder, open_listable, read_regular
-from nexus_cli.sandbox.git_files import linked_repositories
+from nexus_cli.sandbox.git_files import NotPlain, linked_repositories, read_settings
 from nexus_cli.sandbox.profile import find_worktree_folder
 
 MOST_CONFIGURATION = 1 << 20
@@ -51,10 +51,6 @@ _KEYS = frozenset(
 )
 """Further keys, without their subsection. Those that name a program are switched off by the environment of
 read-only commands, or are for the network, which such a command has not."""
-
-
-class NotPlain(Exception):
-    """Git may run a program of the repository's choosing, or read another repository; the text says why."""
 
 
 def check_repository(project: str) -> None:
@@ -129,34 +125,16 @@ def _check_links(folder: str) -> None:
 
 
 def _check_configuration(text: str, git: str, work: str) -> None:
-    """Raise `NotPlain` if a line of the text is none of the forms that git writes, or has a key off the list."""
-    section = ""
-    for line in text.split("\n"):
-        line = line.strip(" \t\r")
-        if not line or line[0] in "#;":
-            continue
-        if line[0] == "[":
-            section = _read_section(line)
-            if not section:
-                raise NotPlain("a section of the repository's configuration is not read")
-            continue
-        name, _, value = line.partition("=")
-        name, value = name.strip(" \t").lower(), value.strip(" \t")
-        known = section in _SECTIONS or f"{section}.{name}" in _KEYS
-        if f"{section}.{name}" == "core.worktree":  # a submodule's
+    """Raise `NotPlain` if the text has a key off the list, or a line of a form that is not read."""
+    for section, key, value in read_settings(text):
+        known = not key or section in _SECTIONS or f"{section}.{key}" in _KEYS
+        if f"{section}.{key}" == "core.worktree":  # a submodule's
             known = os.path.realpath(os.path.join(git, value)) == work
-        elif f"{section}.{name}" == "blame.ignorerevsfile":
+        elif f"{section}.{key}" == "blame.ignorerevsfile":
             known = not os.path.isabs(value) and os.path.realpath(os.path.join(work, value)).startswith(work + os.sep)
-        if not section or not known or value.endswith("\\") or not name.replace("-", "").isalnum():
-            shown = "".join(sign if sign.isprintable() else "?" for sign in f"{section}.{name}"[:60])
+        if not known:
+            shown = "".join(sign if sign.isprintable() else "?" for sign in f"{section}.{key}"[:60])
             raise NotPlain(f"the repository's configuration sets {shown}")
-
-
-def _read_section(line: str) -> str:
-    """Return the name of the section that the whole line begins; "" for another form."""
-    name, blank, rest = line[1:-1].partition(" ")
-    is_quoted = len(rest) > 1 and rest[0] == rest[-1] == '"' and not {'"', "\\"} & set(rest[1:-1])
-    return name.lower() if line.endswith("]") and name.isalnum() and (not blank or is_quoted) else ""
 
 
 def _is_hash(text: str) -> bool:

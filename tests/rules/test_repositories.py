@@ -15,7 +15,8 @@ from search import sample
 from nexus_cli.rules.decide import decide_command
 from nexus_cli.rules.read_only_environment import ENVIRONMENT, UNSET
 from nexus_cli.rules.rule_set import RuleSet
-from nexus_cli.sandbox.git_repository import NotPlain, check_repository
+from nexus_cli.sandbox.git_files import NotPlain
+from nexus_cli.sandbox.git_repository import check_repository
 
 NONE = RuleSet()
 READS = (

@@ -12,7 +12,8 @@ from search import sample
 from worktrees.repository import git, make_project, make_worktree, put_link
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.sandbox.git_repository import NotPlain, check_repository
+from nexus_cli.sandbox.git_files import NotPlain
+from nexus_cli.sandbox.git_repository import check_repository
 from nexus_cli.worktrees import worktrees
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.inspect_worktree import inspect_worktree
