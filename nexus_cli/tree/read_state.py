@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO
 
-from nexus_cli.core.real_files import READ, FolderChain, open_folder
+from nexus_cli.core.real_files import FolderChain, open_folder, open_regular, stat_at
 from nexus_cli.tree.blob_hash import hash_blob
 from nexus_cli.tree.byte_store import ByteStore, link_content
 from nexus_cli.tree.file_state import ABSENT_STATE, FILE, FOLDER, GIT, HARD_LINK, LINK, PIPE, SPECIAL, FileState
@@ -93,7 +93,7 @@ class StateReader:
         parent, _, name = path.rpartition("/")
         try:
             folder = self.chain.open(parent)
-            about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            about = stat_at(folder, name)
             stamp = make_stamp(about)
             if known is not None and known.is_settled and known.stamp == stamp:
                 return known
@@ -124,7 +124,7 @@ class StateReader:
                 folder = self.chain.open(parent)
                 with suppress(OSError, ValueError):
                     content = self._keep(folder, name, one.stamp, known.state.content, oid, is_late)
-                about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                about = stat_at(folder, name)
                 new, old = make_stamp(about), one.stamp
                 one = one if new == old else describe(folder, name, about)
             except (OSError, ValueError):
@@ -147,9 +147,9 @@ class StateReader:
             return ""
         size, oid = stamp[0], known.removeprefix(GIT) if known.startswith(GIT) else oid
         is_small = size <= min(self._most, self._left) and not is_late
-        with open(os.open(name, READ, dir_fd=folder), "rb") as file:
+        with open_regular(folder, name) as file:
             about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode) or about.st_size != size:
+            if about.st_size != size:
                 raise ValueError("the file has grown")
             if known.startswith(HARD_LINK) and link_content(file, about) == known and self._store.holds(known):
                 return known
@@ -167,7 +167,7 @@ class StateReader:
         except OSError as error:
             if error.errno not in NO_LINKS or about.st_size > min(self._most, self._left):
                 raise
-        with open(os.open(name, READ, dir_fd=folder), "rb") as file:
+        with open_regular(folder, name) as file:
             return self._copy(store, file, about.st_size)
 
     def _copy(self, store: ByteStore, file: IO[bytes], size: int) -> str:

@@ -23,7 +23,6 @@ from nexus_cli.core.real_files import (
     READ,
     REPLACED,
     list_folder,
-    open_at,
     open_folder,
     open_parent,
     open_regular,
@@ -264,23 +263,22 @@ def _open_place(folder: int, name: str) -> Iterator[str | int]:
 
 def _read_contents(folder: int, name: str, about: os.stat_result, wanted: Iterable[str]) -> frozenset[str]:
     """Return the content of a file in all forms; none if it may not be read."""
-    found = set()
     lengths = {len(content) - len(GIT) for content in wanted if content.startswith(GIT)}
     blobs = [blob_hash(about.st_size, length) for length in lengths if length in HASHES]
     plain = hashlib.sha256()
     try:
-        with open(open_at(folder, name), "rb") as file:
+        with open_regular(folder, name) as file:
             opened = os.fstat(file.fileno())
-            while (piece := file.read(_PIECE)) if stat.S_ISREG(opened.st_mode) else b"":
+            while piece := file.read(_PIECE):
                 plain.update(piece)
                 for blob in blobs:
                     blob.update(piece)
-            found.add(link_content(file, about))
+            linked = link_content(file, about)
             if not _stamp(about) == _stamp(opened) == _stamp(os.fstat(file.fileno())):
                 raise OSError(errno.EBUSY, "it is being changed")
     except PermissionError:
         return frozenset()
-    return frozenset(found | {f"{SHA256}{plain.hexdigest()}", *(f"{GIT}{blob.hexdigest()}" for blob in blobs)})
+    return frozenset((linked, f"{SHA256}{plain.hexdigest()}", *(f"{GIT}{blob.hexdigest()}" for blob in blobs)))
 
 
 def _find_blocker(root: int, parent: str) -> str:

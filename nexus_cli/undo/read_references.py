@@ -90,7 +90,7 @@ def read_state(folders: GitFolders, store: ByteStore, known: RepositoryState | N
                     elif value := _read_value(handle, path, about, store):
                         state.values[path] = value
             with suppress(OSError), open_folder("logs", inside=handle) as folder:
-                state.log = os.stat(HEAD, dir_fd=folder, follow_symlinks=False).st_size
+                state.log = stat_at(folder, HEAD).st_size
     state.values = state.packed | state.values
     return state
 

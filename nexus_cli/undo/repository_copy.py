@@ -427,7 +427,7 @@ def _is_wanted(entry: os.DirEntry[str], target: int, kind: str, *, only_broken: 
     if kind == "objects":
         is_broken = is_broken or (not is_intact(place, folder=target) and is_intact(place))
     elif kind == "refs" or (entry.name == "HEAD" and not kind):
-        with open(os.open(entry.name, READ, dir_fd=target), "rb") as file:
+        with open_regular(target, entry.name) as file:
             data = file.read(5000)
         is_broken = _HEAD.fullmatch(data) is None or (kind != "refs" and data != _read(place))
     if is_broken and entry.name == "HEAD" and not kind:

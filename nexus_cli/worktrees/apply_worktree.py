@@ -58,7 +58,7 @@ from nexus_cli.worktrees.snapshot_store import (
     SnapshotStore,
     TreeChange,
 )
-from nexus_cli.worktrees.worktrees import compare_states, require_folder
+from nexus_cli.worktrees.worktrees import compare_states, refuse_removal, require_folder
 
 PLAIN = "100644"
 _MODES = {ABSENT: MISSING, PIPE: SPECIAL}
@@ -170,9 +170,7 @@ def refuse_to_lose(record: WorktreeRecord) -> None:
             unapplied = list_unapplied(record)
     if unapplied and unapplied.paths and unapplied.tree == record.applied:
         why = f"the project no longer has its changes ({name_first(unapplied.paths, 3)})"
-        over = f"nexus worktree apply {record.name} brings its changes over"
-        hint = f"{over}, nexus worktree remove {record.name} --force deletes it"
-        raise NexusError("usage", f"kept worktree {record.name}", why, hint)
+        raise refuse_removal(record, why)
 
 
 def _list_changes(record: WorktreeRecord, store: SnapshotStore, tree: str) -> list[TreeChange]:

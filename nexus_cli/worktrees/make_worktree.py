@@ -199,11 +199,17 @@ def _own_folders(root: Path) -> tuple[bytes, ...]:
 
 
 def _instructions(root: Path) -> Iterator[bytes]:
-    with suppress(OSError), open_folder(root / ".nexus") as folder:
-        files = (path for path, entry in walk_below(folder) if not entry.is_dir(follow_symlinks=False))
-        yield from (os.fsencode(f".nexus/{path}") for path in files)
+    yield from list_below(root, b".nexus")
     with suppress(OSError):
         yield from (os.fsencode(name) for name in list_folder(root) if name.casefold() in INSTRUCTION_FILES)
+
+
+def list_below(root: Path, folder: bytes) -> Iterator[bytes]:
+    """Yield the paths, relative to `root`, of the files and links below a folder, none if it cannot be opened."""
+    with suppress(OSError), open_folder(root / os.fsdecode(folder)) as opened:
+        for path, entry in walk_below(opened):
+            if not entry.is_dir(follow_symlinks=False):
+                yield folder + b"/" + os.fsencode(path)
 
 
 def _copy_files(source: Path, target: Path, paths: Iterable[bytes]) -> list[bytes]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from nexus_cli.config.paths import private_dir
-from nexus_cli.core.real_files import FolderChain, open_folder
+from nexus_cli.core.real_files import FolderChain, open_folder, stat_at
 from nexus_cli.sandbox.own_git import Git, GitError
 
 MISSING = "000000"
@@ -217,7 +217,7 @@ def split_present(root: Path, paths: Iterable[bytes]) -> tuple[list[bytes], list
             parent, _, name = os.fsdecode(path).rpartition("/")
             mode = 0
             with suppress(OSError):
-                mode = os.stat(name, dir_fd=chain.open(parent), follow_symlinks=False).st_mode
+                mode = stat_at(chain.open(parent), name).st_mode
             (present if stat.S_ISREG(mode) or stat.S_ISLNK(mode) else absent).append(path)
         chain.forget()
     return present, absent
