@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ _SYSTEM_SETTINGS = "/etc/gitconfig"
 """Where the system's settings are for a program of these. For others only git knows."""
 _MOST_SETTINGS = 1 << 16
 """Most bytes of a file of settings that is read here; a larger one is git's to read."""
+_SIDES = ("ours", "base", "new")
 _PATIENCE = 2.0
 """Seconds after which a run may be waiting for a pipe in the place of a file of git."""
 _BOUNDS = ("-c", "core.packedGitWindowSize=64m", "-c", "core.packedGitLimit=1g", "-c", "safe.directory=*")
@@ -216,13 +218,20 @@ def find_git(folder: Path, project: Path | None = None) -> Git | None:
     return Git(program, folder, project=project) if program else None
 
 
-def merge_files(program: str, folder: Path, *options: str) -> subprocess.CompletedProcess[bytes]:
-    """Merge the files `ours`, `base` and `new` of a private folder, and capture the result. Git finds no repository and
-    no settings there. Raises `GitError`."""
+def merge_texts(program: str, texts: Sequence[bytes], *options: str, folder: Path | None = None) -> tuple[int, bytes]:
+    """Merge one side, the base and the other side of a text; return git's exit status, which is the number of conflicts
+    or at least 128, and the result.
+
+    Git reads private copies in a new folder of `folder`, where it finds no repository and no settings. Raises
+    `GitError` and `OSError`.
+    """
     alone = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_DIR": os.devnull}
-    git = Git(program, folder, alone, project=folder)
-    done = git.try_run("merge-file", "-p", "-q", *options, "ours", "base", "new")
-    return subprocess.CompletedProcess((), *done)
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        place = Path(name)
+        for side, data in zip(_SIDES, texts, strict=True):
+            (place / side).write_bytes(data)
+        git = Git(program, place, alone, project=place)
+        return git.try_run("merge-file", "-p", "-q", *options, *_SIDES)[:2]
 
 
 def failure(what: str, error: GitError | OSError, hint: str = "Your files are as they were") -> NexusError:

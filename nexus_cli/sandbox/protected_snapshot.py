@@ -33,7 +33,6 @@ from nexus_cli.sandbox.guarded_places import (
 )
 from nexus_cli.sandbox.kept_paths import MOST_HELD, Place, find_matches, find_places, name_with_ways
 from nexus_cli.sandbox.profile import SandboxProfile, is_below
-from nexus_cli.tree.file_state import FILE, FOLDER, LINK, FileState
 from nexus_cli.tree.real_tree import RealTree
 
 MOST_FILES, MOST_BYTES = 2_000, 8 << 20
@@ -64,13 +63,6 @@ class SavedNode:
     @property
     def kind(self) -> int:
         return stat.S_IFMT(self.mode)
-
-    @property
-    def state(self) -> FileState:
-        """The state to restore. Its owner is set as far as that is allowed."""
-        kind = FOLDER if self.content is None else LINK if self.kind == stat.S_IFLNK else FILE
-        target = os.fsdecode(self.content or b"") if kind == LINK else ""
-        return FileState(kind, stat.S_IMODE(self.mode), target=target, owner=f"{self.owner[0]}:{self.owner[1]}")
 
 
 @dataclass(slots=True)

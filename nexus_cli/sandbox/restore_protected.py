@@ -28,9 +28,7 @@ from nexus_cli.sandbox.guarded_places import (
 )
 from nexus_cli.sandbox.kept_paths import find_matches, name_with_ways, place_of
 from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, SavedNode, read_links
-from nexus_cli.tree.file_state import FOLDER, FileState
 from nexus_cli.tree.real_tree import RealTree
-from nexus_cli.tree.write_state import ChangedMeanwhileError
 
 REPOSITORY = "new repository: git there runs programs that its configuration or hooks name"
 REBASE = "a rebase that runs programs (exec) when it continues"
@@ -138,12 +136,12 @@ class _Comparison:
         self.told.append(RestoredPath(path, what, left or {}))
 
     def _attempt(self, path: str, act: Callable[[str], None]) -> None:
-        """Call `act` on a path; report a `PermissionError` as `changed`, and note any other failure."""
+        """Call `act` on a path; report a `PermissionError` as `changed`, and note any other `OSError` as a failure."""
         try:
             act(path)
         except PermissionError:
             self._tell(path, "changed")
-        except (OSError, ChangedMeanwhileError) as error:
+        except OSError as error:
             self.failed.append(error)
 
     def _return_moved(self, git: str) -> None:
@@ -196,7 +194,7 @@ class _Comparison:
         self._take_away(path)
         for way, _ in name_with_ways(self._before.project, [path]):
             if way != path and tree.stat(way) is None:
-                tree.put(way, FileState(FOLDER, 0o755))
+                tree.put(way, stat.S_IFDIR | 0o755, b"", (os.getuid(), os.getgid()))
         tree.move(moved, path)
         self._tell(path, f"put back; it was moved to {moved}")
 
@@ -314,7 +312,7 @@ class _Comparison:
         folder, _, name = path.rpartition("/")
         if node.passage:
             if now is None and self._leads_to_kept(path):
-                tree.put(path, node.state)
+                tree.put(path, node.mode, b"", node.owner)
             if now is None and self._gits.get(folder) == path and tree.is_folder(folder):
                 self._tell(path, GONE)
                 return
@@ -333,7 +331,7 @@ class _Comparison:
             return
         if now is not None and stat.S_IFDIR in (now.kind, node.kind):
             tree.remove(path)
-        tree.put(path, node.state, node.content or b"")
+        tree.put(path, node.mode, node.content or b"", node.owner)
         self._tell(path, "restored", left)
 
     def _leads_to_kept(self, path: str) -> bool:

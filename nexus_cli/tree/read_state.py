@@ -33,7 +33,7 @@ Stamp = tuple[int, int, int, int, int]
 """Size, mtime (ns), inode, ctime (ns) and mode. A file with the same stamp is unchanged."""
 
 
-_KINDS = {stat.S_IFREG: FILE, stat.S_IFLNK: LINK, stat.S_IFDIR: FOLDER, stat.S_IFIFO: PIPE}
+KINDS = {stat.S_IFREG: FILE, stat.S_IFLNK: LINK, stat.S_IFDIR: FOLDER, stat.S_IFIFO: PIPE}
 _ACCESS = ("system.posix_acl_access", "system.posix_acl_default")
 
 
@@ -181,7 +181,7 @@ def describe(folder: int, name: str, about: os.stat_result, content: str = "") -
 
     Raises `OSError` if a link cannot be read.
     """
-    kind = _KINDS.get(stat.S_IFMT(about.st_mode), SPECIAL)
+    kind = KINDS.get(stat.S_IFMT(about.st_mode), SPECIAL)
     is_settled = time.time_ns() - max(about.st_mtime_ns, about.st_ctime_ns) > RACY
     owner = f"{about.st_uid}:{about.st_gid}" if os.geteuid() == 0 and (about.st_uid or about.st_gid) else ""
     if kind == LINK:

@@ -25,8 +25,9 @@ from nexus_cli.core.real_files import (
     stat_at,
     suppress_errors,
 )
-from nexus_cli.tree import file_state
-from nexus_cli.tree.write_state import finish_folder, make_folder, write_state
+from nexus_cli.tree.file_state import ABSENT_STATE, FileState
+from nexus_cli.tree.read_state import KINDS
+from nexus_cli.tree.write_state import ChangedMeanwhileError, finish_folder, make_folder, write_state
 
 _UNREACHABLE = {
     errno.ENOENT,
@@ -124,15 +125,21 @@ class RealTree:
             return os.fsencode(os.readlink(name, dir_fd=folder))
         return None
 
-    def put(self, path: str, state: file_state.FileState, content: bytes = b"") -> None:
-        """Make an empty folder of `state` at `path`, where nothing must be, or replace what is there by a link or a
-        file with `content`. Raises `OSError` and `ChangedMeanwhileError`."""
+    def put(self, path: str, mode: int, content: bytes, owner: tuple[int, int]) -> None:
+        """Make an empty folder at `path`, where nothing must be, or replace what is there by a link to `content` or by
+        a file of it, as the kind in `mode` says. The owner is set as far as that is allowed."""
         folder, name = self._find(path)
-        if state.kind == file_state.FOLDER:
-            make_folder(folder, name)
-            finish_folder(folder, name, file_state.ABSENT_STATE, state)
-        else:
+        target = os.fsdecode(content) if stat.S_ISLNK(mode) else ""
+        kind = KINDS[stat.S_IFMT(mode)]
+        state = FileState(kind, stat.S_IMODE(mode), target=target, owner=f"{owner[0]}:{owner[1]}")
+        if not stat.S_ISDIR(mode):
             write_state(folder, name, state, None, io.BytesIO(content), f".nexus-{secrets.token_hex(8)}", synced=False)
+            return
+        try:
+            make_folder(folder, name)
+            finish_folder(folder, name, ABSENT_STATE, state)
+        except ChangedMeanwhileError as error:
+            raise OSError(errno.EBUSY, "it is being changed", path) from error
 
     def set_folder_mode(self, path: str, mode: int) -> None:
         """Set the mode of a folder. Fails on a file, which may be hard-linked elsewhere."""

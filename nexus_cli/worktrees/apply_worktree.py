@@ -11,7 +11,6 @@ import errno
 import io
 import os
 import secrets
-import shutil
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -25,7 +24,7 @@ from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import list_folder, open_folder, open_real
-from nexus_cli.sandbox.own_git import GitError, failure, merge_files
+from nexus_cli.sandbox.own_git import GitError, failure, merge_texts
 from nexus_cli.tree import file_state
 from nexus_cli.tree.blob_hash import blob_id
 from nexus_cli.tree.file_state import (
@@ -336,19 +335,16 @@ class _Planner:
     def _merge_text(self, step: _Step, ours: _File, base: _File, new: _File) -> tuple[bytes | None, int]:
         """Merge three texts; return the result, None if the project's has markers of an earlier merge, with the number
         of conflicts: at least `_FAILED` if one of the texts is none."""
-        with tempfile.TemporaryDirectory(dir=self.record.home) as folder:
-            place = Path(folder)
-            for name, blob in (("base", base.blob), ("new", new.blob)):
-                with open(place / name, "wb") as file:
-                    self._blobs.copy(blob, file)
-            with open(place / "ours", "wb") as copy, open_real(self.root / os.fsdecode(step.change.before)) as source:
-                shutil.copyfileobj(source, copy)
-            if _look_at(place, b"ours", self._length).blob != ours.blob:
-                raise OSError(errno.EBUSY, "it changed meanwhile", os.fsdecode(step.change.before))
-            if f"\n>>>>>>> {self._label}\n".encode() in b"\n" + (place / "ours").read_bytes():
-                return None, 0
-            done = merge_files(self._git, place, "-L", "yours", "-L", "before", "-L", self._label)
-            return done.stdout, done.returncode
+        with open_real(self.root / os.fsdecode(step.change.before)) as file:
+            own = file.read()
+        if blob_id(own, self._length) != ours.blob:
+            raise OSError(errno.EBUSY, "it changed meanwhile", os.fsdecode(step.change.before))
+        if f"\n>>>>>>> {self._label}\n".encode() in b"\n" + own:
+            return None, 0
+        texts, labels = (own, self._blobs.read(base.blob), self._blobs.read(new.blob)), ("yours", "before", self._label)
+        options = (word for label in labels for word in ("-L", label))
+        conflicts, merged = merge_texts(self._git, texts, *options, folder=self.record.home)
+        return merged, conflicts
 
 
 def _side(mode: str, blob: str) -> _File:
