@@ -134,6 +134,8 @@ def _writes(folder: Path) -> Iterator[None]:
         yield
     except UncheckedError:
         raise
+    except MemoryError as error:
+        raise UncheckedError("nexus is out of memory: while it is, commands that may write are not started") from error
     except OSError as error:
         otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of that folder"
         why = f"nexus cannot write {folder}: {error.strerror or error}. {write_failure_hint(error, otherwise)}"
