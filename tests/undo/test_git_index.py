@@ -111,6 +111,14 @@ def test_a_damaged_index_is_an_error(tmp_path: Path, cut: int) -> None:
         list(read_index(data[:cut] if cut >= 0 else data[:12] + b"\xff" * 200, 20))
 
 
+def test_an_entry_that_states_another_length_than_its_name_has_is_an_error(tmp_path: Path) -> None:
+    committed(tmp_path, "abc")
+    data = bytearray((tmp_path / ".git/index").read_bytes())
+    data[73] = 2  # the lower byte of the flags of the first entry
+    with pytest.raises(ValueError, match="damaged"):
+        list(read_index(bytes(data), 20))
+
+
 def test_a_split_index_is_an_error(tmp_path: Path) -> None:
     committed(tmp_path, "a")
     git(tmp_path, "update-index", "--split-index")
