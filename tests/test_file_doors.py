@@ -26,6 +26,9 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     "tree/real_tree.py": {
         "_set_mode": ("`/proc/self/fd/N` of an open folder", "chmod"),
     },
+    "sandbox/own_git.py": {
+        "merge_texts": (NEW, "write_bytes"),
+    },
     "sandbox/command_guard.py": {
         "*": (DATA, ""),
     },
@@ -85,9 +88,6 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     "undo/saved_look.py": {
         "*": (DATA, ""),
     },
-    "undo/read_content.py": {
-        "merge_texts": (DATA, "write_bytes"),
-    },
     "undo/repository_copy.py": {
         "keep_repository": (DATA, "read_text unlink write_bytes write_text"),
         "_read_link": (DATA, "read_text"),
@@ -111,7 +111,6 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
         "*": (DATA, ""),
     },
     "worktrees/apply_worktree.py": {
-        "_Planner._merge_text": (DATA, "open read_bytes"),
         "_remove_draft": (DATA, "read_bytes unlink"),
         "_write_result": (DATA, "write_bytes"),
     },

@@ -13,7 +13,6 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.undo import change_text
 from nexus_cli.session.session import Session
-from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo.follow_changes import settle_killed
 from nexus_cli.undo.plan_restore import PathChange
 from nexus_cli.undo.read_content import ContentReader
@@ -52,7 +51,7 @@ def count_turns(data: Path, session: str, seconds: float) -> dict[int, TurnCount
     with suppress(OSError, ValueError):
         settle_killed(data, session)
     end, turns = time.monotonic() + seconds, changes_by_turn(data, session)
-    with ContentReader(ByteStore(data)) as reader:
+    with ContentReader(data) as reader:
         return {turn: _count(turns[turn], reader, end) for turn in sorted(turns, reverse=True)}
 
 
@@ -61,7 +60,7 @@ def count_turn(data: Path, session: str, turn: int, seconds: float) -> TurnCount
     found = changes_by_turn(data, session).get(turn)
     if found is None or not found.in_force:
         return None
-    with ContentReader(ByteStore(data)) as reader:
+    with ContentReader(data) as reader:
         return _count(found, reader, time.monotonic() + seconds)
 
 

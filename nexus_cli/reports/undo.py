@@ -12,7 +12,6 @@ from nexus_cli.core.real_files import open_folder, open_parent
 from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at
-from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import FILE, LINK, SHA256, FileState, is_content
 from nexus_cli.undo.plan_restore import UNSURE, PathChange, find_changes
 from nexus_cli.undo.read_content import ContentReader, read_all
@@ -113,7 +112,7 @@ def turn_diff(request: UndoRequest) -> dict[str, Any]:
     """Return a turn's changes in the form `diff` with `turn` (None: no change); raise `NexusError` if unknown."""
     turn, steps = changed_by(request)
     text, unread, size = [], [], 0
-    with ContentReader(ByteStore(request.data)) as reader:
+    with ContentReader(request.data) as reader:
         for change in find_changes(steps):
             name = change.place.removeprefix(f"{request.project}/")
             diff = change_text(change, name, reader) if size < MOST else ""

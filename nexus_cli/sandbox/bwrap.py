@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from nexus_cli.config.programs import find_program
@@ -68,8 +69,27 @@ def bwrap_arguments(
             line += ["--ro-bind", "/dev/null", path]
     if os.getuid() == 0:
         # /proc has kernel settings that name programs which the kernel runs outside any sandbox.
-        line += ["--remount-ro", "/proc", "--cap-drop", "ALL"]
-        line += [word for name in KEPT_CAPABILITIES for word in ("--cap-add", f"CAP_{name}")]
+        line += ["--remount-ro", "/proc"]
+    return [*line, *end_arguments(cwd, filter_descriptor, argv)]
+
+
+@contextmanager
+def open_filter(program: bytes) -> Iterator[int]:
+    """Yield the descriptor of a file in memory with a filter of system calls, for a program that installs it."""
+    handle = os.memfd_create("filter", os.MFD_CLOEXEC)
+    try:
+        os.write(handle, program)
+        os.lseek(handle, 0, os.SEEK_SET)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def end_arguments(cwd: str, filter_descriptor: int, argv: Sequence[str]) -> list[str]:
+    """Return the end of a command line: few capabilities for root, the folder, the filter and the program."""
+    line: list[str] = []
+    if os.getuid() == 0:
+        line = ["--cap-drop", "ALL", *(word for name in KEPT_CAPABILITIES for word in ("--cap-add", f"CAP_{name}"))]
     return [*line, "--chdir", cwd, "--seccomp", str(filter_descriptor), "--", *argv]
 
 

@@ -19,9 +19,10 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.errors import write_failure_hint
+from nexus_cli.core.version_memo import read_version
 from nexus_cli.sandbox.guarded_places import MOST_FOLDERS
 from nexus_cli.sandbox.profile import SandboxProfile, find_worktree_folder
-from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, take_snapshot
+from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, guarded_roots, take_snapshot
 from nexus_cli.sandbox.restore_protected import NotCompared, RestoredPath, restore_protected
 
 _PATIENCE = 60.0
@@ -47,7 +48,7 @@ class CommandGuard:
         self._folder = records_folder(profile.records)
         self._kept = profile.records / "put_back"
         self.told: list[str] = []
-        roots = [str(profile.project)] + ([str(profile.git_folder.parent.parent)] if profile.git_folder else [])
+        roots = guarded_roots(profile.project, profile.git_folder)
         with _writes(self._folder), FileLock.wait_for(private_dir(self._folder) / "lock", _PATIENCE):
             running, self.told = _settle(self._folder, self._kept, roots)
             name = hashlib.sha256(roots[0].encode(errors="replace")).hexdigest()[:24]
@@ -90,7 +91,7 @@ class CommandGuard:
                 found = restore_protected(self.snapshot, _since(self._path))
                 _keep_left(self._kept, found)
                 os.rename(self._path, self._known)
-                _last[self.snapshot.project] = self.snapshot, _identity(self._known)
+                _last[self.snapshot.project] = self.snapshot, read_version(self._known)
         except Exception as error:  # whatever failed, the record stays for the next command to compare
             told = error.told if isinstance(error, NotCompared) else []
             failure = _describe_failure(self.snapshot.project, error)
@@ -122,9 +123,8 @@ def settle_project(project: Path, own: Places) -> list[str]:
     if not any(name.endswith(RECORD) for name in (os.listdir(folder) if folder.is_dir() else ())):
         return []
     real = Path(os.path.realpath(project))
-    git = find_worktree_folder(real)
     with FileLock.wait_for(folder / "lock", _PATIENCE):
-        return _settle(folder, own.data / "put_back", [str(real), *([str(git.parent.parent)] if git else [])])[1]
+        return _settle(folder, own.data / "put_back", guarded_roots(real, find_worktree_folder(real)))[1]
 
 
 @contextmanager
@@ -134,6 +134,8 @@ def _writes(folder: Path) -> Iterator[None]:
         yield
     except UncheckedError:
         raise
+    except MemoryError as error:
+        raise UncheckedError("nexus is out of memory: while it is, commands that may write are not started") from error
     except OSError as error:
         otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of that folder"
         why = f"nexus cannot write {folder}: {error.strerror or error}. {write_failure_hint(error, otherwise)}"
@@ -187,15 +189,7 @@ def _read_known(project: str, path: Path) -> tuple[ProtectedSnapshot | None, boo
     if found is None:
         with suppress(OSError, ValueError):
             return _read(path), True
-    return found, bool(file) and file == _identity(path)
-
-
-def _identity(path: Path) -> tuple[int, ...]:
-    try:
-        about = path.stat()
-    except OSError:
-        return ()
-    return (about.st_dev, about.st_ino, about.st_mtime_ns)
+    return found, bool(file) and file == read_version(path)
 
 
 def _since(path: Path) -> int:

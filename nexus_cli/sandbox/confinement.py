@@ -21,7 +21,7 @@ from typing import Any
 from nexus_cli.sandbox import confined_launch, syscalls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bounds import bound_reader
-from nexus_cli.sandbox.bwrap import bwrap_arguments
+from nexus_cli.sandbox.bwrap import bwrap_arguments, open_filter
 from nexus_cli.sandbox.command_guard import CommandGuard
 from nexus_cli.sandbox.confined_launch import SandboxError, restrict_thread
 from nexus_cli.sandbox.landlock import SIGNALS_SINCE, TRUNCATE_SINCE, RuleCache, keep_signals_inside
@@ -172,7 +172,7 @@ class Confinement:
 
     def _start_in_bwrap(self, argv: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:
         assert self._program is not None
-        with self._open_filter() as handle:
+        with open_filter(self._filter) as handle:
             cwd = str(options.get("cwd") or self.profile.cwd)
             places, alone = self._mount_points(), self.network is None
             line = bwrap_arguments(self._program, self.profile, argv, cwd, handle, places, own_network=alone)
@@ -181,17 +181,6 @@ class Confinement:
                 line = [*self.network.prefix, *self.network.closing, *line]
                 inherited = (*inherited, *self.network.handles)
             return subprocess.Popen(line, **options, pass_fds=inherited)
-
-    @contextmanager
-    def _open_filter(self) -> Iterator[int]:
-        """Return the descriptor of a file in memory with the filter, for a program that installs it."""
-        handle = os.memfd_create("filter", os.MFD_CLOEXEC)
-        try:
-            os.write(handle, self._filter)
-            os.lseek(handle, 0, os.SEEK_SET)
-            yield handle
-        finally:
-            os.close(handle)
 
     def _start_in_landlock(self, argv: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:
         watched = self._watched.get(threading.get_ident())
@@ -217,7 +206,7 @@ class Confinement:
         """Start a program that joins the network, restricts itself to the profile and executes `argv`: a process that
         is restricted already cannot join."""
         assert self._rules is not None
-        with self._lock, self._open_filter() as handle:
+        with self._lock, open_filter(self._filter) as handle:
             rules = self._rules.open_rules()
             line = [*network.prefix, *launch_arguments(network.interpreter, rules, handle, network.handles), *argv]
             inherited = (*options.pop("pass_fds", ()), rules, handle, *network.handles)

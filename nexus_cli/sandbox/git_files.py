@@ -10,49 +10,64 @@ import re
 import struct
 from collections.abc import Iterator
 
-_SECTIONS = frozenset({b"core", b"user", b"init", b"extensions", b"remote", b"branch"})
+from nexus_cli.tree.index_entries import read_index
+
+_SECTIONS = frozenset("core user init extensions remote branch".split())
 _KEYS = frozenset(
-    {
-        b"repositoryformatversion",
-        b"filemode",
-        b"bare",
-        b"logallrefupdates",
-        b"ignorecase",
-        b"precomposeunicode",
-        b"symlinks",
-        b"name",
-        b"email",
-        b"defaultbranch",
-        b"objectformat",
-        b"refstorage",
-        b"url",
-        b"fetch",
-        b"remote",
-        b"merge",
-        b"rebase",
-    }
+    """
+    repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks name email
+    defaultbranch objectformat refstorage url fetch remote merge rebase
+    """.split()
 )
 """Settings of a new repository's configuration that name no program and no other file."""
 _CONTINUED = re.compile(rb"(?<!\\)((?:\\\\)*)\\\r?\n")
 _PIECE = re.compile(rb'\\.|["#;]|[^\\"#;]+', re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"t": b"\t", b"b": b"\b"}
-_LINK_MODE = 0o160000
+_LINK = 0o160000
+"""Mode of another repository in an index."""
+
+
+class NotPlain(Exception):
+    """Git may run a program of the repository's choosing, or read another repository; the text says why."""
 
 
 def is_plain(configuration: bytes, *, of_submodule: bool) -> bool:
     """Return True for a configuration that makes git run no program and read no other file."""
-    keys = _KEYS | {b"worktree"} if of_submodule else _KEYS
-    return all(_is_plain_line(line.strip(), keys) for line in configuration.split(b"\n"))
+    keys = _KEYS | {"", "worktree"} if of_submodule else _KEYS | {""}
+    try:
+        settings = read_settings(configuration.decode("latin-1"))
+        return all(section in _SECTIONS and key in keys and "\\" not in value for section, key, value in settings)
+    except NotPlain:
+        return False
 
 
-def _is_plain_line(line: bytes, keys: frozenset[bytes]) -> bool:
-    if not line or line[:1] in b"#;":
-        return True
-    if line.startswith(b"["):
-        name = line[1:-1].split(b" ", 1)[0].lower()
-        return line.find(b"]") == len(line) - 1 and b"\\" not in line and name in _SECTIONS
-    key, _, value = line.partition(b"=")
-    return b"\\" not in value and key.strip().lower() in keys
+def read_settings(configuration: str) -> Iterator[tuple[str, str, str]]:
+    """Yield section, without its subsection, key and value of all settings, a section itself without a key.
+
+    Raises `NotPlain` for a line that is none of the forms that git writes.
+    """
+    section = ""
+    for line in configuration.split("\n"):
+        line = line.strip(" \t\r")
+        if not line or line[0] in "#;":
+            continue
+        if line[0] == "[":
+            if not (section := _read_section(line)):
+                raise NotPlain("a section of the repository's configuration is not read")
+            yield section, "", ""
+            continue
+        key, _, value = line.partition("=")
+        key, value = key.strip(" \t").lower(), value.strip(" \t")
+        if not section or value.endswith("\\") or not key.replace("-", "").isalnum():
+            raise NotPlain("a line of the repository's configuration is not read")
+        yield section, key, value
+
+
+def _read_section(line: str) -> str:
+    """Return the name of the section that the whole line begins; "" for another form."""
+    name, blank, rest = line[1:-1].partition(" ")
+    is_quoted = len(rest) > 1 and rest[0] == rest[-1] == '"' and not {'"', "\\"} & set(rest[1:-1])
+    return name.lower() if line.endswith("]") and name.isalnum() and (not blank or is_quoted) else ""
 
 
 def named_files(configuration: bytes) -> Iterator[str]:
@@ -95,57 +110,23 @@ def runs_programs(todo: bytes) -> bool:
 def linked_repositories(index: bytes) -> set[str]:
     """Return the paths of the repositories (submodules or not) that an index links to.
 
-    The index does not say whether its object names are SHA-1 or SHA-256: the links of both readings are returned.
-    Raises `ValueError` if it is no index.
+    The index does not say whether its object names are SHA-1 or SHA-256: the links of both readings are returned. They
+    may lead anywhere. Raises `ValueError` if it is no index, or does not name all of them.
     """
     if index[:4] != b"DIRC" or len(index) < 12:
         raise ValueError("is not a git index")
-    if struct.pack(">I", _LINK_MODE) not in index:
+    if struct.pack(">I", _LINK) not in index:
         return set()
     found: set[str] = set()
     errors = []
     for size in (20, 32):
         try:
-            found.update(_links(index, size))
-        except (struct.error, ValueError, IndexError) as error:
+            for path, entry in read_index(index, size, may_be_split=True):
+                if entry.mode == _LINK and not path:
+                    raise ValueError("its path is in another file")
+                found |= {path} if entry.mode == _LINK else set()
+        except ValueError as error:
             errors.append(error)
     if len(errors) == 2:
         raise ValueError("is a git index that cannot be parsed")
     return found
-
-
-def _links(index: bytes, size: int) -> Iterator[str]:
-    version, count = struct.unpack_from(">II", index, 4)
-    if version not in (2, 3, 4):
-        raise ValueError
-    at, name = 12, b""
-    for _ in range(count):
-        (mode,) = struct.unpack_from(">I", index, at + 24)
-        (flags,) = struct.unpack_from(">H", index, at + 40 + size)
-        start = at + 42 + size + (2 if flags & 0x4000 else 0)
-        if version == 4:
-            kept, start = _variable_number(index, start)
-            end = index.index(b"\0", start)
-            name = name[: len(name) - kept] + index[start:end]
-            at = end + 1
-        else:
-            end = index.index(b"\0", start)
-            name = index[start:end]
-            at += (end - at + 8) & ~7
-        if mode == _LINK_MODE:
-            if not name:  # a split index: the name is in another file
-                raise ValueError
-            parts = name.split(b"/")
-            if not {b"", b".", b".."}.intersection(parts):
-                yield os.fsdecode(name)
-    if at > len(index) - size:
-        raise ValueError
-
-
-def _variable_number(data: bytes, at: int) -> tuple[int, int]:
-    """Decode an offset in git's pack encoding; return it and the position after it."""
-    value = data[at] & 0x7F
-    while data[at] & 0x80:
-        at += 1
-        value = ((value + 1) << 7) | (data[at] & 0x7F)
-    return value, at + 1

@@ -1,4 +1,4 @@
-"""Check that git in a folder of the project uses the project's repository and runs no program named in it.
+"""Check that git in a project uses the repository there and runs no program named in it.
 
 A positive list: a repository is plain if its configuration holds known keys alone, it is a folder at the root of the
 project or a worktree that both sides know, no link in it leads elsewhere, and so are the repositories that its index
@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from nexus_cli.config.worktree_record import find_worktree
+from nexus_cli.config.worktree_record import find_worktree, read_git_file
 from nexus_cli.core.real_files import list_folder, open_folder, open_listable, read_regular
+from nexus_cli.sandbox.git_files import NotPlain, linked_repositories, read_settings
+from nexus_cli.sandbox.profile import find_worktree_folder
 
 MOST_CONFIGURATION = 1 << 20
 MOST_INDEX = 256 << 20
@@ -49,51 +51,20 @@ _KEYS = frozenset(
 )
 """Further keys, without their subsection. Those that name a program are switched off by the environment of
 read-only commands, or are for the network, which such a command has not."""
-_LINKED_ENTRY = b"\0\0\xe0\0"
-"""The mode of a link to another repository as the index holds it."""
 
 
-class NotPlain(Exception):
-    """Git may run a program of the repository's choosing, or read another repository; the text says why."""
-
-
-def check_repository(folder: str, project: str) -> bool:
-    """Return True if git finds the repository of `project` in `folder`, False if it finds none; both paths are real.
-
-    Raises `NotPlain` for any other repository, and `OSError` for one that cannot be read.
-    """
-    place = folder
-    while not os.path.lexists(os.path.join(place, ".git")):
-        if _has_head(place):
-            raise NotPlain(f"{os.path.basename(place)} may be a repository of its own")
-        if place == os.path.dirname(place):
-            return False
-        place = os.path.dirname(place)
-    if place != project or _has_head(project):
-        raise NotPlain("git finds another repository than the project's")
-    _check_root(project)
-    return True
-
-
-def _has_head(folder: str) -> bool:
-    """Return True if `folder` may be a repository without `.git`."""
-    head = os.path.join(folder, "HEAD")
-    return os.path.islink(head) or os.path.isfile(head)
-
-
-def _check_root(project: str) -> None:
-    git = os.path.join(project, ".git")
-    common = git
+def check_repository(project: str) -> None:
+    """Raise `NotPlain` unless the repository at the real path `project` is plain, `OSError` if it cannot be read."""
+    if any(test(os.path.join(project, "HEAD")) for test in (os.path.islink, os.path.isfile)):
+        raise NotPlain(f"{os.path.basename(project)} may be a repository without .git")
+    git = common = os.path.join(project, ".git")
     if os.path.islink(git):
         raise NotPlain(".git is a link")
     if not os.path.isdir(git):
-        git = os.path.realpath(os.path.join(project, _read_line(git).removeprefix("gitdir:").strip()))
-        common = os.path.realpath(os.path.join(git, _read_line(os.path.join(git, "commondir"))))
-        if os.path.dirname(git) != os.path.join(common, "worktrees"):
-            raise NotPlain("the repository lies elsewhere")
-        back = os.path.join(git, _read_line(os.path.join(git, "gitdir")))
-        if os.path.realpath(back) != os.path.join(project, ".git"):
-            raise NotPlain("the repository does not know this worktree")
+        folder = find_worktree_folder(Path(project))
+        if folder is None:
+            raise NotPlain("the repository lies elsewhere, or does not know this worktree")
+        git, common = str(folder), str(folder.parent.parent)
     head = _read_line(os.path.join(git, "HEAD"))
     is_head = head.removeprefix("ref:").lstrip().startswith("refs/") if head.startswith("ref:") else _is_hash(head)
     if not is_head or not all(os.path.isdir(os.path.join(common, name)) for name in ("objects", "refs")):
@@ -114,7 +85,7 @@ def _check_git_folder(git: str, common: str, work: str, depth: int) -> None:
     if git == common and os.path.lexists(os.path.join(git, "commondir")):
         raise NotPlain("the repository lies elsewhere")
     for linked in _linked_folders(git):
-        nested = os.path.join(work, os.fsdecode(linked))
+        nested = os.path.join(work, linked)
         if not os.path.lexists(os.path.join(nested, ".git")):
             continue
         if depth == DEEPEST or os.path.realpath(nested) != nested:
@@ -136,7 +107,7 @@ def _check_nested(nested: str, common: str, depth: int) -> None:
     if os.path.islink(git):
         raise NotPlain(f".git in {os.path.basename(nested)} is a link")
     if not os.path.isdir(git):
-        git = os.path.realpath(os.path.join(nested, _read_line(git).removeprefix("gitdir:").strip()))
+        git = str(read_git_file(Path(nested)))
         if not git.startswith(os.path.join(common, "modules", "")):
             raise NotPlain(f"the repository of {os.path.basename(nested)} lies elsewhere")
     _check_git_folder(git, git, nested, depth)
@@ -154,64 +125,32 @@ def _check_links(folder: str) -> None:
 
 
 def _check_configuration(text: str, git: str, work: str) -> None:
-    """Raise `NotPlain` if a line of the text is none of the forms that git writes, or has a key off the list."""
-    section = ""
-    for line in text.split("\n"):
-        line = line.strip(" \t\r")
-        if not line or line[0] in "#;":
-            continue
-        if line[0] == "[":
-            section = _read_section(line)
-            if not section:
-                raise NotPlain("a section of the repository's configuration is not read")
-            continue
-        name, _, value = line.partition("=")
-        name, value = name.strip(" \t").lower(), value.strip(" \t")
-        known = section in _SECTIONS or f"{section}.{name}" in _KEYS
-        if f"{section}.{name}" == "core.worktree":  # a submodule's
+    """Raise `NotPlain` if the text has a key off the list, or a line of a form that is not read."""
+    for section, key, value in read_settings(text):
+        known = not key or section in _SECTIONS or f"{section}.{key}" in _KEYS
+        if f"{section}.{key}" == "core.worktree":  # a submodule's
             known = os.path.realpath(os.path.join(git, value)) == work
-        elif f"{section}.{name}" == "blame.ignorerevsfile":
+        elif f"{section}.{key}" == "blame.ignorerevsfile":
             known = not os.path.isabs(value) and os.path.realpath(os.path.join(work, value)).startswith(work + os.sep)
-        if not section or not known or value.endswith("\\") or not name.replace("-", "").isalnum():
-            shown = "".join(sign if sign.isprintable() else "?" for sign in f"{section}.{name}"[:60])
+        if not known:
+            shown = "".join(sign if sign.isprintable() else "?" for sign in f"{section}.{key}"[:60])
             raise NotPlain(f"the repository's configuration sets {shown}")
-
-
-def _read_section(line: str) -> str:
-    """Return the name of the section that the whole line begins; "" for another form."""
-    name, blank, rest = line[1:-1].partition(" ")
-    is_quoted = len(rest) > 1 and rest[0] == rest[-1] == '"' and not {'"', "\\"} & set(rest[1:-1])
-    return name.lower() if line.endswith("]") and name.isalnum() and (not blank or is_quoted) else ""
 
 
 def _is_hash(text: str) -> bool:
     return len(text) in (40, 64) and all(sign in "0123456789abcdef" for sign in text)
 
 
-def _linked_folders(git: str) -> Iterator[bytes]:
+def _linked_folders(git: str) -> Iterator[str]:
     """Yield the paths in the index that are links to other repositories."""
     shared = [name for name in list_folder(git) if name.startswith("sharedindex.")]
     for name in ("index", *shared):
-        with suppress(FileNotFoundError):
-            data = _read(os.path.join(git, name), MOST_INDEX, "index")
-            if _LINKED_ENTRY in data:
-                yield from _read_links(data)
-
-
-def _read_links(data: bytes) -> Iterator[bytes]:
-    """Yield the links of an index that may have some; `NotPlain` for a form that is not read here."""
-    version, count = int.from_bytes(data[4:8]), int.from_bytes(data[8:12])
-    if data[:4] != b"DIRC" or version not in (2, 3) or count > len(data) // 62:
-        raise NotPlain("the index may link to other repositories")
-    place = 12
-    for _ in range(count):
-        head = place + 62 + 2 * (version == 3 and data[place + 60] >> 6 & 1)
-        end = data.find(b"\0", head)
-        if end < 0 or min(end - head, 0xFFF) != int.from_bytes(data[place + 60 : place + 62]) & 0xFFF:
-            raise NotPlain("the index may link to other repositories")
-        if data[place + 24 : place + 28] == _LINKED_ENTRY:
-            yield data[head:end]
-        place += (end - place + 8) // 8 * 8
+        try:
+            yield from linked_repositories(_read(os.path.join(git, name), MOST_INDEX, "index"))
+        except FileNotFoundError:
+            continue
+        except ValueError as error:
+            raise NotPlain("the index may link to other repositories") from error
 
 
 def _read_line(path: str) -> str:

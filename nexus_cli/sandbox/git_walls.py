@@ -17,7 +17,8 @@ from nexus_cli.config.programs import ProgramRefused
 from nexus_cli.config.worktree_record import MOST_OF_LINK, find_worktree, read_git_file
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.sandbox.backend import Backend
-from nexus_cli.sandbox.git_repository import NotPlain, check_repository
+from nexus_cli.sandbox.git_files import NotPlain
+from nexus_cli.sandbox.git_repository import check_repository
 from nexus_cli.sandbox.git_settings import find_named, read_git_settings
 from nexus_cli.sandbox.profile import find_worktree_folder
 from nexus_cli.sandbox.visible_places import real_path
@@ -68,7 +69,7 @@ def find_pipe(project: Path) -> str:
 def _refuse_unless_plain(project: Path) -> None:
     try:
         if os.path.lexists(project / ".git"):
-            check_repository(str(project), str(project))
+            check_repository(str(project))
     except (NotPlain, OSError) as error:
         why = str(error) if isinstance(error, NotPlain) else "its repository cannot be read"
         raise ProgramRefused(f"without a sandbox git does not run here: {why}") from error

@@ -13,7 +13,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -37,6 +38,7 @@ _SYSTEM_SETTINGS = "/etc/gitconfig"
 """Where the system's settings are for a program of these. For others only git knows."""
 _MOST_SETTINGS = 1 << 16
 """Most bytes of a file of settings that is read here; a larger one is git's to read."""
+_SIDES = ("ours", "base", "new")
 _PATIENCE = 2.0
 """Seconds after which a run may be waiting for a pipe in the place of a file of git."""
 _BOUNDS = ("-c", "core.packedGitWindowSize=64m", "-c", "core.packedGitLimit=1g", "-c", "safe.directory=*")
@@ -101,6 +103,15 @@ class Git:
     def line(self, *arguments: str) -> str:
         """Return the output of a run as one line of text."""
         return os.fsdecode(self.run(*arguments)).strip("\n")
+
+    def items(self, *arguments: str, given: Iterable[bytes] = ()) -> list[bytes]:
+        """Return what a run with `-z` prints, and let it read `given`: paths or entries. Raises as `run`."""
+        return self.run(*arguments, stdin=_join(given)).split(b"\0")[:-1]
+
+    def list_ignored(self, paths: Iterable[bytes]) -> list[bytes]:
+        """Return those of `paths` that git ignores, as far as it comes. Raises as `try_run`."""
+        # Exits with 1 if none is ignored.
+        return self.try_run("check-ignore", "-z", "--stdin", stdin=_join(paths))[1].split(b"\0")[:-1]
 
     def try_run(self, *arguments: str, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
         """Return exit status, output and errors, which nobody may be told; raise `GitError` if git cannot be started
@@ -207,13 +218,20 @@ def find_git(folder: Path, project: Path | None = None) -> Git | None:
     return Git(program, folder, project=project) if program else None
 
 
-def merge_files(program: str, folder: Path, *options: str) -> subprocess.CompletedProcess[bytes]:
-    """Merge the files `ours`, `base` and `new` of a private folder, and capture the result. Git finds no repository and
-    no settings there. Raises `GitError`."""
+def merge_texts(program: str, texts: Sequence[bytes], *options: str, folder: Path | None = None) -> tuple[int, bytes]:
+    """Merge one side, the base and the other side of a text; return git's exit status, which is the number of conflicts
+    or at least 128, and the result.
+
+    Git reads private copies in a new folder of `folder`, where it finds no repository and no settings. Raises
+    `GitError` and `OSError`.
+    """
     alone = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_DIR": os.devnull}
-    git = Git(program, folder, alone, project=folder)
-    done = git.try_run("merge-file", "-p", "-q", *options, "ours", "base", "new")
-    return subprocess.CompletedProcess((), *done)
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        place = Path(name)
+        for side, data in zip(_SIDES, texts, strict=True):
+            (place / side).write_bytes(data)
+        git = Git(program, place, alone, project=place)
+        return git.try_run("merge-file", "-p", "-q", *options, *_SIDES)[:2]
 
 
 def failure(what: str, error: GitError | OSError, hint: str = "Your files are as they were") -> NexusError:
@@ -222,6 +240,10 @@ def failure(what: str, error: GitError | OSError, hint: str = "Your files are as
     named = f"{why}: {error.filename}" if isinstance(error, OSError) and error.filename else why
     full = "no space" in why.lower() or "quota" in why.lower()
     return NexusError("internal", what, named, "Free some space" if full else hint)
+
+
+def _join(paths: Iterable[bytes]) -> bytes:
+    return b"".join(path + b"\0" for path in paths)
 
 
 def _name(arguments: Sequence[str]) -> str:

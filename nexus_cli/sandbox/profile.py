@@ -285,7 +285,7 @@ def find_worktree_folder(project: Path) -> Path | None:
     except (OSError, ValueError):
         return None
     fits = folder.parent == common / "worktrees" and not folder.is_relative_to(project)
-    return folder if fits and os.path.realpath(back) == str(project / ".git") else None
+    return folder if fits and os.path.realpath(folder / back) == str(project / ".git") else None
 
 
 def _read_text(path: Path) -> str:

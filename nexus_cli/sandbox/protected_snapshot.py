@@ -32,7 +32,7 @@ from nexus_cli.sandbox.guarded_places import (
     protected_roots,
 )
 from nexus_cli.sandbox.kept_paths import MOST_HELD, Place, find_matches, find_places, name_with_ways
-from nexus_cli.sandbox.profile import SandboxProfile
+from nexus_cli.sandbox.profile import SandboxProfile, is_below
 from nexus_cli.tree.real_tree import RealTree
 
 MOST_FILES, MOST_BYTES = 2_000, 8 << 20
@@ -146,7 +146,7 @@ class ProtectedSnapshot:
         `before` and `after` are its SHA-256 in hex, "" for none. A file that was or is another one stays as it is saved
         here: a command has changed it too.
         """
-        if _digest(self.nodes.get(path)) != before or not any(path.startswith(f"{root}/") for root in self.roots):
+        if _digest(self.nodes.get(path)) != before or not is_below(path, self.roots):
             return False
         tree = RealTree(self.roots)
         try:
@@ -211,6 +211,11 @@ def _digest(node: SavedNode | None) -> str | None:
     return hashlib.sha256(node.content or b"").hexdigest() if is_file else None
 
 
+def guarded_roots(project: Path, git_folder: Path | None) -> list[str]:
+    """Return the project, and the git folder of its repository if the project is a worktree of it."""
+    return [str(project), *([str(git_folder.parent.parent)] if git_folder else [])]
+
+
 def take_snapshot(
     profile: SandboxProfile, known: ProtectedSnapshot | None = None, running: Sequence[ProtectedSnapshot] = ()
 ) -> ProtectedSnapshot:
@@ -220,17 +225,17 @@ def take_snapshot(
     current state, which those commands may have changed.
     """
     made = ProtectedSnapshot(str(profile.project), chain=tuple(map(str, profile.guarded)))
-    common = [str(profile.git_folder.parent.parent)] if profile.git_folder is not None else []
-    tree = RealTree([made.project, *common])
+    roots = guarded_roots(profile.project, profile.git_folder)
+    tree = RealTree(roots)
     try:
-        for root in (made.project, *common):
+        for root in roots:
             if (about := tree.stat(root)) is not None:
                 made.roots[root] = about.st_dev, about.st_ino
         found, made.has_more = find_folders(tree, made.project, made.chain, known.folders if known else {})
         for other in running:
             _inherit(made, other)
         folders = {path: folder for path, folder in found.items() if path not in made.folders}
-        gits = {git: git for git in common if git not in made.gits.values()}
+        gits = {git: git for git in roots[1:] if git not in made.gits.values()}
         gits |= _find_repositories(tree, folders, made, known)
         made.folders |= folders
         _find_kept(tree, profile, made)
@@ -259,13 +264,10 @@ def _find_kept(tree: RealTree, profile: SandboxProfile, made: ProtectedSnapshot)
 def _inherit(made: ProtectedSnapshot, other: ProtectedSnapshot) -> None:
     """Copy the nodes of `other` below the roots of `made`."""
     for name in ("folders", "nodes", "partial", "links", "indexes", "places"):
-        getattr(made, name).update((path, one) for path, one in getattr(other, name).items() if _is_below(path, made))
-    made.gits |= {path: git for path, git in other.gits.items() if _is_below(git, made)}
-    made.named += tuple(one for one in other.named if _is_below(one[0], made))
-
-
-def _is_below(path: str, snapshot: ProtectedSnapshot) -> bool:
-    return any(path == root or path.startswith(f"{root}/") for root in snapshot.roots)
+        known = getattr(other, name).items()
+        getattr(made, name).update((path, one) for path, one in known if is_below(path, made.roots))
+    made.gits |= {path: git for path, git in other.gits.items() if is_below(git, made.roots)}
+    made.named += tuple(one for one in other.named if is_below(one[0], made.roots))
 
 
 def _find_repositories(
@@ -301,7 +303,7 @@ def read_links(
         read = [linked_repositories(tree.read(f"{git}/{name}", MOST_INDEX) or b"") for name in found]
     except ValueError:
         return mark, None
-    return mark, tuple(sorted(set().union(*read)))
+    return mark, tuple(sorted(path for path in set().union(*read) if {"", ".", ".."}.isdisjoint(path.split("/"))))
 
 
 def _save(tree: RealTree, path: str, passage: bool, known: SavedNode | None, most: int) -> SavedNode | None:

@@ -194,7 +194,7 @@ class _Comparison:
         self._take_away(path)
         for way, _ in name_with_ways(self._before.project, [path]):
             if way != path and tree.stat(way) is None:
-                tree.make_folder(way, 0o755, (os.getuid(), os.getgid()))
+                tree.put(way, stat.S_IFDIR | 0o755, b"", (os.getuid(), os.getgid()))
         tree.move(moved, path)
         self._tell(path, f"put back; it was moved to {moved}")
 
@@ -312,7 +312,7 @@ class _Comparison:
         folder, _, name = path.rpartition("/")
         if node.passage:
             if now is None and self._leads_to_kept(path):
-                tree.make_folder(path, node.mode, node.owner)
+                tree.put(path, node.mode, b"", node.owner)
             if now is None and self._gits.get(folder) == path and tree.is_folder(folder):
                 self._tell(path, GONE)
                 return
@@ -329,14 +329,9 @@ class _Comparison:
         if node.content is None and node.kind != stat.S_IFDIR:
             self._tell(path, "changed", left)
             return
-        if now is not None and (now.kind == stat.S_IFDIR or node.kind != stat.S_IFREG):
+        if now is not None and stat.S_IFDIR in (now.kind, node.kind):
             tree.remove(path)
-        if node.content is None:
-            tree.make_folder(path, node.mode, node.owner)
-        elif stat.S_ISLNK(node.mode):
-            tree.link(path, node.content)
-        else:
-            tree.write(path, node.content, node.mode, node.owner)
+        tree.put(path, node.mode, node.content or b"", node.owner)
         self._tell(path, "restored", left)
 
     def _leads_to_kept(self, path: str) -> bool:

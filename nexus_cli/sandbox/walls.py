@@ -20,9 +20,10 @@ from typing import Any
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import credential_paths, own_paths
 from nexus_cli.core.real_files import follow_links
-from nexus_cli.sandbox import landlock, syscalls
+from nexus_cli.sandbox import landlock
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bounds import bound_command, least_limit
+from nexus_cli.sandbox.bwrap import end_arguments, open_filter
 from nexus_cli.sandbox.confined_launch import SandboxError, restrict_thread
 from nexus_cli.sandbox.profile import SandboxProfile, is_below
 from nexus_cli.sandbox.restricted_thread import RestrictedThread, no_collection
@@ -165,10 +166,7 @@ class Walls:
 
     def _start_in_bwrap(self, argv: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:
         with ExitStack() as opened:
-            handle = os.memfd_create("filter", os.MFD_CLOEXEC)
-            opened.callback(os.close, handle)
-            os.write(handle, self._filter())
-            os.lseek(handle, 0, os.SEEK_SET)
+            handle = opened.enter_context(open_filter(self._filter()))
             line = [str(self._probe.program), "--unshare-all"]
             inside, handles = set[str](), [handle]
 
@@ -194,12 +192,8 @@ class Walls:
                 elif os.path.exists(place):
                     line += ["--ro-bind", "/dev/null", place]
             bind("--bind", self._writes)
-            line += ["--remount-ro", "/"]
-            if os.getuid() == 0:
-                line += ["--cap-drop", "ALL"]
-                line += [word for name in syscalls.KEPT_CAPABILITIES for word in ("--cap-add", f"CAP_{name}")]
             cwd = os.path.realpath(options.get("cwd") or os.getcwd())
-            line += ["--chdir", cwd, "--seccomp", str(handle), "--", *argv]
+            line += ["--remount-ro", "/", *end_arguments(cwd, handle, argv)]
             inherited = (*options.pop("pass_fds", ()), *handles)
             return subprocess.Popen(line, **options, pass_fds=inherited)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from nexus_cli.config.paths import private_dir
-from nexus_cli.core.real_files import NEW, READ
+from nexus_cli.core.real_files import NEW, READ, open_regular
 from nexus_cli.tree.file_state import HARD_LINK, SHA256
 
 _PIECE = 1 << 20
@@ -80,7 +80,7 @@ class ByteStore:
         `folder` is a descriptor, `about` the status of the file there: it is part of the content, by which `open` sees
         that the file was written in place since.
         """
-        with os.fdopen(os.open(name, READ, dir_fd=folder), "rb") as file:
+        with open_regular(folder, name) as file:
             content = link_content(file, about)
         place = self._find_object(content)
         self._make(place.parent)

@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO
 
-from nexus_cli.core.real_files import READ, FolderChain, open_folder
+from nexus_cli.core.real_files import FolderChain, open_folder, open_regular, stat_at
 from nexus_cli.tree.blob_hash import hash_blob
 from nexus_cli.tree.byte_store import ByteStore, link_content
-from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, GIT, HARD_LINK, LINK, PIPE, SPECIAL, FileState
+from nexus_cli.tree.file_state import ABSENT_STATE, FILE, FOLDER, GIT, HARD_LINK, LINK, PIPE, SPECIAL, FileState
 
 MOST_COPIED = 200_000_000
 """Most bytes of a file that is copied; a larger one is kept by a hard link. `undo.max_file_mb` sets another bound for
@@ -27,15 +27,13 @@ NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 """Errors of a file system that cannot link a file to the store."""
 MOST_SYNCED = 50
 """Most copies of one look that are synced one by one: for thousands that would take seconds."""
-_RACY = 50_000_000
+RACY = 50_000_000
 """Nanoseconds after a change within which the clock of the file system may hide another one."""
 Stamp = tuple[int, int, int, int, int]
 """Size, mtime (ns), inode, ctime (ns) and mode. A file with the same stamp is unchanged."""
-GONE = FileState(ABSENT)
-_NO_STAMP = (0, 0, 0, 0, 0)
 
 
-_KINDS = {stat.S_IFREG: FILE, stat.S_IFLNK: LINK, stat.S_IFDIR: FOLDER, stat.S_IFIFO: PIPE}
+KINDS = {stat.S_IFREG: FILE, stat.S_IFLNK: LINK, stat.S_IFDIR: FOLDER, stat.S_IFIFO: PIPE}
 _ACCESS = ("system.posix_acl_access", "system.posix_acl_default")
 
 
@@ -54,7 +52,7 @@ class Seen:
         return not self.is_settled and self.state.content.startswith(HARD_LINK)
 
 
-NOTHING = Seen(GONE, _NO_STAMP)
+NOTHING = Seen(ABSENT_STATE, (0, 0, 0, 0, 0))
 """The state of a path without a file or link."""
 
 
@@ -95,7 +93,7 @@ class StateReader:
         parent, _, name = path.rpartition("/")
         try:
             folder = self.chain.open(parent)
-            about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            about = stat_at(folder, name)
             stamp = make_stamp(about)
             if known is not None and known.is_settled and known.stamp == stamp:
                 return known
@@ -126,7 +124,7 @@ class StateReader:
                 folder = self.chain.open(parent)
                 with suppress(OSError, ValueError):
                     content = self._keep(folder, name, one.stamp, known.state.content, oid, is_late)
-                about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                about = stat_at(folder, name)
                 new, old = make_stamp(about), one.stamp
                 one = one if new == old else describe(folder, name, about)
             except (OSError, ValueError):
@@ -149,9 +147,9 @@ class StateReader:
             return ""
         size, oid = stamp[0], known.removeprefix(GIT) if known.startswith(GIT) else oid
         is_small = size <= min(self._most, self._left) and not is_late
-        with open(os.open(name, READ, dir_fd=folder), "rb") as file:
+        with open_regular(folder, name) as file:
             about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode) or about.st_size != size:
+            if about.st_size != size:
                 raise ValueError("the file has grown")
             if known.startswith(HARD_LINK) and link_content(file, about) == known and self._store.holds(known):
                 return known
@@ -169,7 +167,7 @@ class StateReader:
         except OSError as error:
             if error.errno not in NO_LINKS or about.st_size > min(self._most, self._left):
                 raise
-        with open(os.open(name, READ, dir_fd=folder), "rb") as file:
+        with open_regular(folder, name) as file:
             return self._copy(store, file, about.st_size)
 
     def _copy(self, store: ByteStore, file: IO[bytes], size: int) -> str:
@@ -183,8 +181,8 @@ def describe(folder: int, name: str, about: os.stat_result, content: str = "") -
 
     Raises `OSError` if a link cannot be read.
     """
-    kind = _KINDS.get(stat.S_IFMT(about.st_mode), SPECIAL)
-    is_settled = time.time_ns() - max(about.st_mtime_ns, about.st_ctime_ns) > _RACY
+    kind = KINDS.get(stat.S_IFMT(about.st_mode), SPECIAL)
+    is_settled = time.time_ns() - max(about.st_mtime_ns, about.st_ctime_ns) > RACY
     owner = f"{about.st_uid}:{about.st_gid}" if os.geteuid() == 0 and (about.st_uid or about.st_gid) else ""
     if kind == LINK:
         state = FileState(LINK, target=os.readlink(name, dir_fd=folder), owner=owner)

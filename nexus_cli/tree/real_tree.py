@@ -7,6 +7,7 @@ place, which may be hard-linked elsewhere.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import secrets
 import stat
@@ -18,13 +19,15 @@ from contextlib import suppress
 from nexus_cli.core.real_files import (
     FOLDER,
     LISTED,
-    NEW,
     FolderChain,
     open_folder,
     open_regular,
     stat_at,
     suppress_errors,
 )
+from nexus_cli.tree.file_state import ABSENT_STATE, FileState
+from nexus_cli.tree.read_state import KINDS
+from nexus_cli.tree.write_state import ChangedMeanwhileError, finish_folder, make_folder, write_state
 
 _UNREACHABLE = {
     errno.ENOENT,
@@ -122,35 +125,21 @@ class RealTree:
             return os.fsencode(os.readlink(name, dir_fd=folder))
         return None
 
-    def write(self, path: str, content: bytes, mode: int, owner: tuple[int, int]) -> None:
-        """Write a new file and rename it to `path`."""
+    def put(self, path: str, mode: int, content: bytes, owner: tuple[int, int]) -> None:
+        """Make an empty folder at `path`, where nothing must be, or replace what is there by a link to `content` or by
+        a file of it, as the kind in `mode` says. The owner is set as far as that is allowed."""
         folder, name = self._find(path)
-        draft = f".nexus-{secrets.token_hex(8)}"
+        target = os.fsdecode(content) if stat.S_ISLNK(mode) else ""
+        kind = KINDS[stat.S_IFMT(mode)]
+        state = FileState(kind, stat.S_IMODE(mode), target=target, owner=f"{owner[0]}:{owner[1]}")
+        if not stat.S_ISDIR(mode):
+            write_state(folder, name, state, None, io.BytesIO(content), f".nexus-{secrets.token_hex(8)}", synced=False)
+            return
         try:
-            with open(os.open(draft, NEW, 0o600, dir_fd=folder), "wb") as file:
-                file.write(content)
-                file.flush()
-                with suppress(PermissionError):
-                    os.fchown(file.fileno(), *owner)
-                os.fchmod(file.fileno(), stat.S_IMODE(mode))
-            os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(draft, dir_fd=folder)
-            raise
-
-    def link(self, path: str, target: bytes) -> None:
-        """Create a link at `path`, which must not exist."""
-        folder, name = self._find(path)
-        os.symlink(os.fsdecode(target), name, dir_fd=folder)
-
-    def make_folder(self, path: str, mode: int, owner: tuple[int, int]) -> None:
-        """Create a folder at `path`, which must not exist."""
-        folder, name = self._find(path)
-        os.mkdir(name, 0o700, dir_fd=folder)
-        with suppress(PermissionError):
-            os.chown(name, *owner, dir_fd=folder, follow_symlinks=False)
-        _set_mode(folder, name, stat.S_IMODE(mode))
+            make_folder(folder, name)
+            finish_folder(folder, name, ABSENT_STATE, state)
+        except ChangedMeanwhileError as error:
+            raise OSError(errno.EBUSY, "it is being changed", path) from error
 
     def set_folder_mode(self, path: str, mode: int) -> None:
         """Set the mode of a folder. Fails on a file, which may be hard-linked elsewhere."""

@@ -23,7 +23,6 @@ from nexus_cli.core.real_files import (
     READ,
     REPLACED,
     list_folder,
-    open_at,
     open_folder,
     open_parent,
     open_regular,
@@ -115,7 +114,7 @@ def write_state(
     root: int,
     path: str,
     state: FileState,
-    now: PresentState,
+    now: PresentState | None,
     source: IO[bytes] | None,
     draft: str,
     twin: tuple[str, PresentState] | None = None,
@@ -126,11 +125,12 @@ def write_state(
 
     The bytes of a file are those of `source`; without one it is a hard link to the path and state `twin`, or gets its
     rights alone. Missing folders are made. With `synced` the bytes are on the disk on return. Raises
-    `ChangedMeanwhileError` if the path is not as it was seen, and `OSError`.
+    `ChangedMeanwhileError` if the path is not as it was seen, and `OSError`. Without `now` whatever is there
+    is replaced, but a folder.
     """
     refused: list[str] = []
     with open_parent(path, inside=root, create=True) as (folder, name):
-        if twin is None and source is None and state.kind == FILE:
+        if now is not None and twin is None and source is None and state.kind == FILE:
             with _open_place(folder, name) as place:
                 if _stamp(os.stat(place)) != now.stamp:
                     raise ChangedMeanwhileError
@@ -147,11 +147,12 @@ def write_state(
                 with _open_place(folder, draft) as place:
                     refused = _set_rights(place, state)
             else:
-                owner = _read_owner(folder, name) if now.kind == FILE and not state.owner else ""
+                owner = _read_owner(folder, name) if now is not None and now.kind == FILE and not state.owner else ""
                 refused = _write_draft(folder, draft, replace(state, owner=state.owner or owner), source, synced)
                 refused = refused if not owner else [one for one in refused if not one.startswith(_OWNER)]
-            _check(folder, name, now)
-            _rename(folder, draft, name, is_new=now.kind == ABSENT)
+            if now is not None:
+                _check(folder, name, now)
+            _rename(folder, draft, name, is_new=now is not None and now.kind == ABSENT)
         finally:
             with suppress(OSError):
                 os.unlink(draft, dir_fd=folder)
@@ -229,6 +230,28 @@ def remove_draft(root: int, path: str, draft: str) -> None:
 
 
 @contextmanager
+def replace_locked(folder: int, name: str, mode: int = 0o600, *, removes: bool = False) -> Iterator[IO[bytes]]:
+    """Yield a new file that replaces `name` in an open folder of git when the block ends; with `removes` both go.
+
+    It has the name by which git locks the other. Raises `OSError`, also while git has the lock.
+    """
+    lock = f"{name}.lock"
+    with open(os.open(lock, NEW, mode, dir_fd=folder), "wb") as file:
+        try:
+            yield file
+            file.flush()
+            if removes:
+                os.unlink(name, dir_fd=folder)
+                os.unlink(lock, dir_fd=folder)
+            else:
+                os.replace(lock, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(lock, dir_fd=folder)
+            raise
+
+
+@contextmanager
 def _open_place(folder: int, name: str) -> Iterator[str | int]:
     """Yield what `os` takes as the path of what is at `name` now, whatever is there later. No link is followed."""
     descriptor = os.open(name, READ | getattr(os, "O_PATH", 0), dir_fd=folder)
@@ -240,23 +263,22 @@ def _open_place(folder: int, name: str) -> Iterator[str | int]:
 
 def _read_contents(folder: int, name: str, about: os.stat_result, wanted: Iterable[str]) -> frozenset[str]:
     """Return the content of a file in all forms; none if it may not be read."""
-    found = set()
     lengths = {len(content) - len(GIT) for content in wanted if content.startswith(GIT)}
     blobs = [blob_hash(about.st_size, length) for length in lengths if length in HASHES]
     plain = hashlib.sha256()
     try:
-        with open(open_at(folder, name), "rb") as file:
+        with open_regular(folder, name) as file:
             opened = os.fstat(file.fileno())
-            while (piece := file.read(_PIECE)) if stat.S_ISREG(opened.st_mode) else b"":
+            while piece := file.read(_PIECE):
                 plain.update(piece)
                 for blob in blobs:
                     blob.update(piece)
-            found.add(link_content(file, about))
+            linked = link_content(file, about)
             if not _stamp(about) == _stamp(opened) == _stamp(os.fstat(file.fileno())):
                 raise OSError(errno.EBUSY, "it is being changed")
     except PermissionError:
         return frozenset()
-    return frozenset(found | {f"{SHA256}{plain.hexdigest()}", *(f"{GIT}{blob.hexdigest()}" for blob in blobs)})
+    return frozenset((linked, f"{SHA256}{plain.hexdigest()}", *(f"{GIT}{blob.hexdigest()}" for blob in blobs)))
 
 
 def _find_blocker(root: int, parent: str) -> str:

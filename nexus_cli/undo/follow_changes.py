@@ -28,7 +28,7 @@ from nexus_cli.core.real_files import open_real
 from nexus_cli.tree.blob_hash import hash_blob
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, GIT, LINK, SPECIAL, FileState
-from nexus_cli.tree.read_state import GONE, MOST_COPIED, NOTHING, Seen, open_states
+from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, RACY, Seen, open_states
 from nexus_cli.undo import unsure_changes
 from nexus_cli.undo.coverage import WHOLE
 from nexus_cli.undo.follow_repositories import Repositories, git_folder, make_rows, parse_rows
@@ -40,8 +40,8 @@ from nexus_cli.undo.records import TOO_DEEP, FileChange, ReferenceChange, Step, 
 from nexus_cli.undo.retention import trim_store
 from nexus_cli.undo.saved_look import read_rows
 
-_FINE, _COARSE = 50_000_000, 2_000_000_000
-"""Nanoseconds by which the times of a file system may be behind the clock, and those of one that has whole seconds."""
+_COARSE = 2_000_000_000
+"""Nanoseconds by which the times of a file system that has whole seconds may be behind the clock; else `RACY`."""
 
 
 def mark_moved_in(changes: list[FileChange], before: Look, after: Look, store: ByteStore) -> list[FileChange]:
@@ -72,7 +72,7 @@ def mark_moved_in(changes: list[FileChange], before: Look, after: Look, store: B
 
 
 def drop_recorded(changes: list[FileChange], step: Step, others: Sequence[Step], shared: set[str]) -> list[FileChange]:
-    """Return `changes` without those that `others` recorded, but for unsure ones in `shared` (see `_find_others`).
+    """Return `changes` without those that `others` recorded, but for unsure ones in `shared` (see `_drop_of_others`).
 
     Where the command changed a path before or after them, or both, these parts are left.
     """
@@ -103,7 +103,7 @@ def _is_same(one: FileState, other: FileState) -> bool:
 
 def _is_older(change: FileChange, before: Look, after: Look) -> bool:
     new = after.seen.get(change.path)
-    slack = _FINE if new is not None and new.stamp[1] % 1_000_000_000 else _COARSE
+    slack = RACY if new is not None and new.stamp[1] % 1_000_000_000 else _COARSE
     return change.before.kind == ABSENT and new is not None and new.stamp[1] < before.at - slack
 
 
@@ -118,18 +118,24 @@ def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str
     differing = [path for path, one in after.seen.items() if before.seen.get(path) is not one]
     differing += before.seen.keys() - after.seen.keys()
     for path in sorted(differing):
-        old, new = before.seen.get(path), after.seen.get(path)
-        if old is None and (not before.is_whole or _is_left_out(path, before.skipped)):
+        old, new = before.seen.get(path, NOTHING), after.seen.get(path, NOTHING)
+        if path not in before.seen and (not before.is_whole or _is_left_out(path, before.skipped)):
             continue  # it may have been there
-        was, now = old.state if old else GONE, new.state if new else GONE
-        if (old and new and old.stamp == new.stamp) or was.kind == now.kind == SPECIAL:
+        kinds = {old.state.kind, new.state.kind}
+        if old.stamp == new.stamp or kinds == {SPECIAL}:
             continue
-        if not _is_same_state(was, now):
-            stamp = new.stamp[:3] if new is not None and new.is_settled else (0, 0, 0)
-            changes.append(FileChange(path, was, now, stamp))
-        if {was.kind, now.kind} & {FILE, LINK}:
+        if change := _compare(path, old, new):
+            changes.append(change)
+        if kinds & {FILE, LINK}:
             names.append(path)
     return changes, names
+
+
+def _compare(path: str, old: Seen, new: Seen) -> FileChange | None:
+    """Return the change of a path between two states, None if there is none."""
+    if old.state == new.state and (old.state.kind != FILE or old.state.content):
+        return None
+    return FileChange(path, old.state, new.state, new.stamp[:3] if new.is_settled else (0, 0, 0))
 
 
 def _is_left_out(path: str, skipped: set[str]) -> bool:
@@ -137,10 +143,6 @@ def _is_left_out(path: str, skipped: set[str]) -> bool:
     while path and path not in skipped:
         path = path.rpartition("/")[0]
     return path in skipped
-
-
-def _is_same_state(was: FileState, now: FileState) -> bool:
-    return was == now and (was.kind != FILE or bool(was.content))
 
 
 T = TypeVar("T")
@@ -289,13 +291,11 @@ class ChangeJournal:
                     names += [one.path for one in found.lost]
                     changes += found.lost
                     if changes or found.references:
-                        others, shared = _find_others(step, self.data, command)
                         is_alone = not _is_another_running(step, self.data)
-                        own = drop_recorded(changes, step, others, shared)
+                        step, own, shared = _drop_of_others(step, changes, found.references, self.data, command)
                         dropped = {one.path for one in changes} - {one.path for one in own}
                         names = [name for name in names if name not in dropped]
                         changes = mark_moved_in(own, look, after, self._store)
-                        step = _add_references(step, found.references, others)
                     told = found.told
                     same |= found.same
                 if command and (seconds > unsure_changes.SECONDS or not is_alone):
@@ -354,13 +354,9 @@ class ChangeJournal:
         after = self.read_targets(list(before))
         roots: dict[Path, list[FileChange]] = {}
         for target, old in before.items():
-            new = after[target]
-            if old.state == new.state and (old.state.kind != FILE or old.state.content):
-                continue
             root = project if target.is_relative_to(project) else target.parent
-            stamp = new.stamp[:3] if new.is_settled else (0, 0, 0)
-            change = FileChange(str(target.relative_to(root)), old.state, new.state, stamp)
-            roots.setdefault(root, []).append(change)
+            if change := _compare(str(target.relative_to(root)), old, after[target]):
+                roots.setdefault(root, []).append(change)
         for root, changes in roots.items():
             self._record(replace(self._make_step(owner, what, call, root), changes=tuple(changes)))
         return [
@@ -480,10 +476,9 @@ def _find_killed(data: Path, name: str, step: Step) -> Step:
         except NotFollowed as error:
             raise OSError(errno.EAGAIN, str(error)) from error
         found = Repositories(Path(step.root), data, ByteStore(data)).end(states)
-        others, shared = _find_others(step, data)
-        changes = drop_recorded(compare_looks(before, after)[0] + found.lost, step, others, shared)
+        changes = compare_looks(before, after)[0] + found.lost
+        step, changes, _ = _drop_of_others(step, changes, found.references, data)
         changes = mark_moved_in(changes, before, after, ByteStore(data))
-        step = _add_references(step, found.references, others)
         return replace(step, changes=tuple(changes), unfollowed=KILLED_SINCE, at=_now())
     return replace(step, unfollowed=KILLED)
 
@@ -511,26 +506,26 @@ def _name_new(before: Look, after: Look) -> str:
     return f"{name_first(new, 3)} {'are' if new[1:] else 'is'} new; undo leaves repositories" if new else ""
 
 
-def _add_references(step: Step, found: Sequence[ReferenceChange], others: Sequence[Step]) -> Step:
-    """Return `step` with what it did to references, without what `others` recorded. What jobs do to them is not told
-    from what the person does."""
-    if step.is_unsure:
-        return step
-    known = {(other.root, one) for other in others for one in other.references}
-    return replace(step, references=tuple(one for one in found if (step.root, one) not in known))
+def _drop_of_others(
+    step: Step, changes: list[FileChange], references: Sequence[ReferenceChange], data: Path, command: str = ""
+) -> tuple[Step, list[FileChange], set[str]]:
+    """Return `step` with its own of the `references`, its own of `changes`, and the places of what commands of other
+    sessions left unsure: it may as well be of `step`, if that ran a `command`.
 
-
-def _find_others(step: Step, data: Path, command: str = "") -> tuple[list[Step], set[str]]:
-    """Return what other calls, of any session, recorded since `step` began, and the places of what commands of other
-    sessions left unsure: it may as well be of `step`, if that ran a `command`. Blocks; raises `OSError`."""
-    found = [one for one in read_steps_since(data, step.at) if one.id != step.id]
-    return found, {
+    What other calls, of any session, recorded since it began is theirs. What jobs do to references is not told from
+    what the person does. Blocks; raises `OSError`.
+    """
+    others = [one for one in read_steps_since(data, step.at) if one.id != step.id]
+    shared = {
         place_of(one, change)
-        for one in found
+        for one in others
         if command and one.session != step.session
         for change in one.changes
         if change.is_unsure
     }
+    known = {(other.root, one) for other in others for one in other.references}
+    own = () if step.is_unsure else tuple(one for one in references if (step.root, one) not in known)
+    return replace(step, references=own), drop_recorded(changes, step, others, shared), shared
 
 
 def _is_another_running(step: Step, data: Path) -> bool:

@@ -14,13 +14,12 @@ from typing import Any
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.real_files import open_folder, open_listable
 from nexus_cli.tree.byte_store import ByteStore
-from nexus_cli.tree.file_state import FileState
-from nexus_cli.tree.read_state import GONE
+from nexus_cli.tree.file_state import ABSENT_STATE, FileState
+from nexus_cli.tree.read_state import RACY
 from nexus_cli.undo.plan_references import REFS, STASH, SYMBOLIC
 from nexus_cli.undo.read_references import STASH_LOG, RepositoryState, is_same_value, read_state
 from nexus_cli.undo.records import GIT_FOLDER, HEAD, REPOSITORY, FileChange, ReferenceChange
 from nexus_cli.undo.repository_copy import (
-    RACY,
     CopyBounds,
     GitFolders,
     find_copy,
@@ -112,7 +111,7 @@ class Repositories:
                     found.told.append(f"{name_first([f'{name}/{one}' for one in written], 3)}: {WRITTEN}")
                 if old.is_whole and is_lost(*old.folders):
                     self._known.pop(path, None)
-                    found.lost.append(FileChange(name, FileState(REPOSITORY), GONE))
+                    found.lost.append(FileChange(name, FileState(REPOSITORY), ABSENT_STATE))
                     is_kept = name not in uncovered and find_copy(self._data, old.folders.place) is not None
                     found.told += [] if is_kept else [NO_REPOSITORY]
                     continue

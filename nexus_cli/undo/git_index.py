@@ -7,44 +7,24 @@ the index has, to the nanosecond, and are older than the index. Everything else 
 from __future__ import annotations
 
 import os
-import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from nexus_cli.core.real_files import is_there, read_real
 from nexus_cli.sandbox.own_git import Git, GitError
+from nexus_cli.tree.index_entries import IndexEntry, read_index
+from nexus_cli.tree.read_state import RACY
 
 MOST_INDEX = 256 << 20
 """Most bytes of an index that is read."""
-_STAT = struct.Struct(">10I")
-"""ctime (s, ns), mtime (s, ns), dev, inode, mode, uid, gid and size of an entry; all cut to 32 bits."""
-_RACY = 50_000_000
-"""Nanoseconds before the time of the index within which a file may have changed after git looked at it."""
 _COARSE = 2_000_000_000
-"""The same where the index has whole seconds."""
-_EXTENDED, _ASSUMED, _STAGE, _NAME = 0x4000, 0x8000, 0x3000, 0xFFF
-_MOST_DIGITS = 5
-"""Most bytes of a number: no name is longer."""
+"""Nanoseconds before the time of an index with whole seconds within which a file may have changed after git looked at
+it; with nanoseconds `RACY`."""
 _FILE = 0o100000
 _CHECKED = ("filter", "ident", "working-tree-encoding")
 """Attributes with which a file may have other bytes than its blob of the same size."""
 _SETTINGS = r"^(core\.attributesfile|extensions\.objectformat)$"
-
-
-class IndexEntry(NamedTuple):
-    """What the index has of a path."""
-
-    oid: str
-    about: tuple[int, ...]
-    """The fields of `_STAT`."""
-    flags: bytes
-    """Its marks, as they are in the index."""
-
-    @property
-    def is_overlooked(self) -> bool:
-        """True if git does not compare the file, or it is in a conflict."""
-        return bool(int.from_bytes(self.flags[:2], "big") & (_EXTENDED | _ASSUMED | _STAGE))
 
 
 class Tracked(NamedTuple):
@@ -69,7 +49,7 @@ def find_tracked(git: Git, git_dir: Path, files: Mapping[str, os.stat_result], a
         raise ValueError(f"the index has more than {MOST_INDEX >> 20} MiB")
     settings = _read_settings(git)
     length = 32 if settings.get("extensions.objectformat") == "sha256" else 20
-    entries = (one for one in read_index(data, length) if one[1].about[6] & 0o170000 == _FILE)
+    entries = (one for one in read_index(data, length) if one[1].kind == _FILE)
     found = {path: one for path, one in entries if path in files}
     clean = {path for path, one in found.items() if _is_clean(one, files[path], about.st_mtime_ns)}
     if clean:
@@ -79,51 +59,11 @@ def find_tracked(git: Git, git_dir: Path, files: Mapping[str, os.stat_result], a
     return {path: Tracked(one.oid, path in clean) for path, one in found.items()}
 
 
-def read_index(data: bytes, length: int) -> Iterator[tuple[str, IndexEntry]]:
-    """Yield path and entry of all that is in an index of version 2 to 4, whose object names have `length` bytes.
-
-    Raises `ValueError` if it is damaged, or split between two files.
-    """
-    version, count = struct.unpack_from(">II", data, 4) if data[:4] == b"DIRC" and len(data) > 12 else (0, 0)
-    if version not in (2, 3, 4):
-        raise ValueError("not an index of a known version")
-    at, name = 12, b""
-    for _ in range(count):
-        try:
-            about = _STAT.unpack_from(data, at)
-            oid = data[at + 40 : at + 40 + length]
-            (flags,) = struct.unpack_from(">H", data, at + 40 + length)
-        except struct.error as error:
-            raise ValueError("the index is cut off") from error
-        begin = at + 42 + length + (2 if flags & _EXTENDED else 0)
-        marks, cut = data[at + 40 + length : begin], 0
-        if version == 4:
-            cut, begin = _read_number(data, begin)
-        end = begin + (flags & _NAME) if version < 4 and flags & _NAME < _NAME else data.find(b"\0", begin)
-        if not begin <= end < len(data) or cut > len(name):
-            raise ValueError("the index is damaged")
-        name = name[: len(name) - cut] + data[begin:end] if version == 4 else data[begin:end]
-        at = end + 1 if version == 4 else at + (end - at + 8) // 8 * 8
-        yield os.fsdecode(name), IndexEntry(oid.hex(), about, marks)
-    if data[at : at + 4] == b"link":
-        raise ValueError("the index is split")
-
-
-def _read_number(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number of variable length, as git writes it, and the place after it. Raises `ValueError`."""
-    value = -1
-    for place, byte in enumerate(data[at : at + _MOST_DIGITS], at + 1):
-        value = ((value + 1) << 7) | (byte & 0x7F)
-        if not byte & 0x80:
-            return value, place
-    raise ValueError("the index is damaged")
-
-
 def _is_clean(entry: IndexEntry, file: os.stat_result, at: int) -> bool:
     """Return True if a file is as git found it before `at`, the time of the index (ns)."""
     times = (file.st_ctime_ns, file.st_mtime_ns)
     fields = [part & 0xFFFFFFFF for one in times for part in divmod(one, 1_000_000_000)]
-    step, slack = (1, _RACY) if any(entry.about[1:4:2]) else (2, _COARSE)
+    step, slack = (1, RACY) if any(entry.about[1:4:2]) else (2, _COARSE)
     return (
         not entry.is_overlooked
         and [*entry.about[:4:step]] == fields[::step]
@@ -157,22 +97,7 @@ def _find_different(
     sizes = {row[0]: row[1] for row in rows if row[2:] == ["blob"]}
     found = {path for path, oid in oids.items() if sizes.get(oid) != str(files[path].st_size)}
     if attributes:
-        words = git.run("check-attr", "-z", "--stdin", *_CHECKED, stdin=_join(oids)).split(b"\0")[:-1]
+        words = git.items("check-attr", "-z", "--stdin", *_CHECKED, given=map(os.fsencode, oids))
         told_of = zip(words[::3], words[2::3], strict=True)
         found |= {os.fsdecode(path) for path, value in told_of if value not in (b"unspecified", b"unset")}
     return found
-
-
-def find_ignored(git: Git, paths: Iterable[str]) -> set[str]:
-    """Return those of `paths` that git ignores. Blocks; raises `GitError`."""
-    status, output, _ = git.try_run("check-ignore", "-z", "--stdin", stdin=_join(paths))
-    return {os.fsdecode(path) for path in output.split(b"\0")[:-1]} if status in (0, 1) else set()
-
-
-def list_tracked(git: Git) -> set[str]:
-    """Return the paths in the index. Blocks; raises `GitError`."""
-    return {os.fsdecode(path) for path in git.run("ls-files", "-z").split(b"\0")[:-1]}
-
-
-def _join(paths: Iterable[str]) -> bytes:
-    return b"".join(os.fsencode(path) + b"\0" for path in paths)

@@ -26,7 +26,7 @@ from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import FILE, GIT, SHA256, SPECIAL, FileState
 from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, Seen, StateReader, describe, open_states, with_content
 from nexus_cli.undo.coverage import REBUILT, WHOLE
-from nexus_cli.undo.git_index import find_ignored, find_tracked, list_tracked
+from nexus_cli.undo.git_index import find_tracked
 from nexus_cli.undo.plan_restore import folders_above
 from nexus_cli.undo.rebuilt_folders import is_filled_by_tool, is_named_by_tool
 from nexus_cli.undo.records import MOST_LEVELS, TOO_DEEP
@@ -151,9 +151,9 @@ class LookedProject:
 
     def find_ignored(self, paths: Iterable[str]) -> set[str]:
         """Return those of `paths` that the innermost repository around each ignores, or was not asked in time."""
-        return self._ask(paths, find_ignored)
+        return self._ask(paths, Git.list_ignored)
 
-    def _ask(self, paths: Iterable[str], ask: Callable[[Git, list[str]], set[str]]) -> set[str]:
+    def _ask(self, paths: Iterable[str], ask: Callable[[Git, list[bytes]], list[bytes]]) -> set[str]:
         """Return what the innermost repository around each of `paths` says, or those of which it was not asked in
         time."""
         groups: dict[str, list[str]] = {}
@@ -167,7 +167,8 @@ class LookedProject:
                 continue
             with suppress(GitError, OSError):
                 if git := self._make_git(base) if base else self._git:
-                    found |= {f"{base}{path}" for path in ask(git, [path[len(base) :] for path in own])}
+                    inner = [os.fsencode(path[len(base) :]) for path in own]
+                    found |= {f"{base}{os.fsdecode(path)}" for path in ask(git, inner)}
         return found
 
     def _find_repository(self, path: str) -> str | None:
@@ -179,7 +180,7 @@ class LookedProject:
         """Return those of `paths` that are no work: git ignores them, or they are in a folder with the name of one that
         tools fill, and git does not track them."""
         made = {path for path in paths if not MADE_BY_TOOLS.isdisjoint(path.lower().split("/"))}
-        made -= self._ask(made, lambda git, _: list_tracked(git))
+        made -= self._ask(made, lambda git, _: git.items("ls-files", "-z"))
         return made | self.find_ignored(paths)
 
     def _look_guarded(self, work: Callable[[], Look]) -> Look:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from nexus_cli.config.programs import find_program
-from nexus_cli.sandbox.own_git import GitError, find_git, merge_files
+from nexus_cli.sandbox.own_git import GitError, find_git, merge_texts
 from nexus_cli.tree.blob_hash import HASHES, blob_id
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import GIT
@@ -21,8 +21,9 @@ from nexus_cli.worktrees.snapshot_store import BlobReader
 class ContentReader:
     """Opens the bytes of a `FileState.content`. `close` ends the runs of git."""
 
-    def __init__(self, store: ByteStore) -> None:
-        self.store, self._stack = store, ExitStack()
+    def __init__(self, data: Path) -> None:
+        """`data` is the data folder with the bytes that are kept."""
+        self._data, self._store, self._stack = data, ByteStore(data), ExitStack()
         self._readers: dict[Path, BlobReader] = {}
 
     def __enter__(self) -> Self:
@@ -34,12 +35,12 @@ class ContentReader:
     def open(self, root: str, content: str) -> IO[bytes]:
         """Open the bytes of `content`, blobs from the repository of `root`; raise `OSError` unless they are as kept."""
         if not content.startswith(GIT):
-            return self.store.open(content)
+            return self._store.open(content)
         oid = content.removeprefix(GIT)
         with suppress(OSError):
             if blob_id(data := self._read_blob(root, oid), len(oid)) == oid:
                 return io.BytesIO(data)
-        copy = find_copy(self.store.objects.parent.parent, root)
+        copy = find_copy(self._data, root)
         if copy is None or blob_id(data := self._read_blob(root, oid, copy), len(oid)) != oid:
             raise FileNotFoundError(f"{content}: damaged, or kept nowhere")
         return io.BytesIO(data)
@@ -55,12 +56,10 @@ class ContentReader:
                 raise FileNotFoundError("git is not installed")
             own = {"GIT_DIR": str(copy), "GIT_WORK_TREE": str(copy)} if copy else {}
             self._readers[folder] = self._stack.enter_context(BlobReader(replace(git, variables=own)))
-        data = io.BytesIO()
         try:
-            self._readers[folder].copy(oid, data)
+            return self._readers[folder].read(oid)
         except GitError as error:
             raise FileNotFoundError(str(error)) from error
-        return data.getvalue()
 
 
 def read_all(reader: ContentReader, root: str, content: str, most: int) -> bytes | None:
@@ -73,16 +72,11 @@ def read_all(reader: ContentReader, root: str, content: str, most: int) -> bytes
     return data if len(data) <= most else None
 
 
-def merge_texts(texts: Sequence[bytes], folder: Path) -> bytes | None:
-    """Return the three-way merge of three texts (one side, their base, the other side) by `git merge-file`; None on a
-    conflict or for binary files. `folder` is an empty private folder for the copies."""
-    git = find_program("git")
-    if git is None:
-        return None
-    for name, data in zip(("ours", "base", "new"), texts, strict=True):
-        (folder / name).write_bytes(data)
-    try:
-        done = merge_files(git, folder)
-    except GitError:
-        return None
-    return None if done.returncode else done.stdout
+def merge_without_conflict(texts: Sequence[bytes]) -> bytes | None:
+    """Return the three-way merge of three texts (one side, their base, the other side); None on a conflict, for
+    binary files, and without git."""
+    if git := find_program("git"):
+        with suppress(GitError):
+            status, merged = merge_texts(git, texts)
+            return None if status else merged
+    return None

@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 from nexus_cli.core.real_files import open_folder, open_listable, open_real, read_regular, stat_at, walk_below
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import SHA256
-from nexus_cli.undo.git_index import read_index
+from nexus_cli.tree.index_entries import read_index
+from nexus_cli.tree.read_state import RACY, Stamp, make_stamp
 from nexus_cli.undo.plan_references import REFS, SYMBOLIC, is_shared
 from nexus_cli.undo.records import HEAD, MODE
-from nexus_cli.undo.repository_copy import RACY, GitFolders
+from nexus_cli.undo.repository_copy import GitFolders
 
 INDEX, STASH_LOG, PACKED = "index", "logs/refs/stash", "packed-refs"
 _FOLDERS = frozenset({"refs", "rebase-merge", "rebase-apply", "sequencer", "hooks", "info"})
@@ -41,8 +42,6 @@ _MOST_KEPT = 64 << 20
 _MOST_FILES = 50_000
 """Most files that are read of one repository."""
 _MOST_REFERENCE = 5000
-Stamp = tuple[int, int, int, int]
-"""Size, inode, mtime and ctime (ns)."""
 
 
 @dataclass
@@ -76,7 +75,7 @@ def read_state(folders: GitFolders, store: ByteStore, known: RepositoryState | N
             for path, about in _list_files(handle):
                 if folders.common != folders.git_dir and is_shared(path) != (base == folders.common):
                     continue
-                stamp = state.stamps[path] = (about.st_size, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
+                stamp = state.stamps[path] = make_stamp(about)
                 if len(state.stamps) > _MOST_FILES:
                     raise OSError(errno.E2BIG, f"it has more than {_MOST_FILES:,} references")
                 left -= 0 if is_reference(path) else about.st_size
@@ -91,7 +90,7 @@ def read_state(folders: GitFolders, store: ByteStore, known: RepositoryState | N
                     elif value := _read_value(handle, path, about, store):
                         state.values[path] = value
             with suppress(OSError), open_folder("logs", inside=handle) as folder:
-                state.log = os.stat(HEAD, dir_fd=folder, follow_symlinks=False).st_size
+                state.log = stat_at(folder, HEAD).st_size
     state.values = state.packed | state.values
     return state
 
@@ -149,7 +148,7 @@ def list_index(value: str, store: ByteStore) -> list[tuple[str, int, str, bytes]
     data = read_kept(value, store) or b""
     length = 32 if hashlib.sha256(data[:-32]).digest() == data[-32:] else 20
     with suppress(ValueError, IndexError):
-        return [(path, one.about[6], one.oid, one.flags) for path, one in read_index(data, length)]
+        return [(path, one.mode, one.oid, one.flags) for path, one in read_index(data, length)]
     return [("", 0, value, b"")]
 
 

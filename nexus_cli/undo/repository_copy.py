@@ -37,6 +37,7 @@ from nexus_cli.core.real_files import (
 )
 from nexus_cli.sandbox.own_git import find_git
 from nexus_cli.sandbox.profile import find_worktree_folder
+from nexus_cli.tree.read_state import RACY
 from nexus_cli.undo.linked_objects import drop_written, is_intact, read_linked, stamp_of, write_linked
 from nexus_cli.undo.records import MOST_LEVELS, TOO_DEEP
 
@@ -50,8 +51,6 @@ _MOST_COPIED = 100_000_000
 """Most bytes that are copied at once where no link can be made."""
 _SOURCE = "nexus-source"
 """File of a copy that names the folder of which it is one."""
-RACY = 50_000_000
-"""Nanoseconds after a change within which the clock of the file system may hide another one."""
 _GROWING = frozenset({"objects", "modules", "lfs"})
 """Folders of which nothing is dropped that the project's repository drops."""
 _FIRST = frozenset({"refs", "logs"})
@@ -428,7 +427,7 @@ def _is_wanted(entry: os.DirEntry[str], target: int, kind: str, *, only_broken: 
     if kind == "objects":
         is_broken = is_broken or (not is_intact(place, folder=target) and is_intact(place))
     elif kind == "refs" or (entry.name == "HEAD" and not kind):
-        with open(os.open(entry.name, READ, dir_fd=target), "rb") as file:
+        with open_regular(target, entry.name) as file:
             data = file.read(5000)
         is_broken = _HEAD.fullmatch(data) is None or (kind != "refs" and data != _read(place))
     if is_broken and entry.name == "HEAD" and not kind:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Self
 
 from nexus_cli.core.clock import format_utc, local_now
@@ -50,7 +49,7 @@ from nexus_cli.undo import plan_restore as plans
 from nexus_cli.undo.journal import append_step, begin_step, disk_errors
 from nexus_cli.undo.plan_references import TurnReference
 from nexus_cli.undo.plan_restore import Action, PathChange, state_of, unchanged
-from nexus_cli.undo.read_content import ContentReader, merge_texts, read_all
+from nexus_cli.undo.read_content import ContentReader, merge_without_conflict, read_all
 from nexus_cli.undo.records import FileChange, ReferenceChange, Step, place_of
 from nexus_cli.undo.restore_references import put_references
 
@@ -127,7 +126,7 @@ class Restorer:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self._reader = stack.enter_context(ContentReader(self._store))
+            self._reader = stack.enter_context(ContentReader(self._data))
             for root in self._wanted:
                 try:
                     self._roots[root] = stack.enter_context(open_folder(root))
@@ -193,14 +192,14 @@ class Restorer:
             return action
         if action.now.state.size > MOST_MERGED:
             return replace(action, does=plans.KEEP)
-        with suppress(ChangedMeanwhileError, FileNotFoundError, PermissionError), TemporaryDirectory() as folder:
+        with suppress(ChangedMeanwhileError, FileNotFoundError, PermissionError):
             ours, _ = keep_bytes(self._roots[change.root], change.path, action.now, self._store)
             texts = [
                 read_all(self._reader, change.root, one, MOST_MERGED)
                 for one in (ours, change.after.content, state.content)
             ]
             if (data := [text for text in texts if text is not None])[2:]:
-                merged = merge_texts(data, Path(folder))
+                merged = merge_without_conflict(data)
         if merged is None:
             return replace(action, does=plans.KEEP)
         result = replace(state, content=self._store.put(merged), size=len(merged))

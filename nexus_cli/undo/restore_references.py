@@ -14,9 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from nexus_cli.core.errors import NO_ROOM
-from nexus_cli.core.real_files import NEW, open_folder
+from nexus_cli.core.real_files import open_folder
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
+from nexus_cli.tree.write_state import remove_empty_folders, replace_locked
 from nexus_cli.undo.plan_references import STASH, SYMBOLIC, is_shared
 from nexus_cli.undo.read_references import (
     INDEX,
@@ -147,31 +148,20 @@ def _put_file(folders: GitFolders, row: ReferenceChange, store: ByteStore) -> No
     if data is None:
         return
     try:
-        with open_folder(base) as handle, open_folder(above, inside=handle, create=bool(row.after)) as folder:
-            _write(folder, name, data if row.after else None, row)
-        with suppress(OSError), open_folder(base) as handle:
-            while above and not row.after:
-                os.rmdir(above, dir_fd=handle)
-                above = os.path.dirname(above)
+        with (
+            open_folder(base) as handle,
+            open_folder(above, inside=handle, create=bool(row.after)) as folder,
+            replace_locked(folder, name, removes=not row.after) as file,
+        ):
+            if row.after:
+                os.fchmod(file.fileno(), int(row.after.partition(MODE)[2], 8) & 0o777)
+                file.write(data)
+                file.flush()
+                if name == INDEX:
+                    os.utime(file.fileno(), _OLD)
+        if not row.after:
+            with suppress(OSError), open_folder(base) as handle:
+                remove_empty_folders(handle, row.name)
     except OSError as error:
         if error.errno in NO_ROOM:
             raise  # what else it is: git has locked the file, or a job has put something in its place
-
-
-def _write(folder: int, name: str, data: bytes | None, row: ReferenceChange) -> None:
-    """Write a file, or remove it without `data`, under the name with which git locks it. Raises `OSError`."""
-    lock = f"{name}.lock"
-    with open(os.open(lock, NEW, 0o600, dir_fd=folder), "wb") as file:
-        try:
-            if data is None:
-                os.unlink(name, dir_fd=folder)
-                return
-            os.fchmod(file.fileno(), int(row.after.partition(MODE)[2], 8) & 0o777)
-            file.write(data)
-            file.flush()
-            if name == INDEX:
-                os.utime(file.fileno(), _OLD)
-            os.replace(lock, name, src_dir_fd=folder, dst_dir_fd=folder)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(lock, dir_fd=folder)

@@ -11,11 +11,10 @@ import errno
 import io
 import os
 import secrets
-import shutil
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -25,7 +24,7 @@ from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import list_folder, open_folder, open_real
-from nexus_cli.sandbox.own_git import GitError, failure, merge_files
+from nexus_cli.sandbox.own_git import GitError, failure, merge_texts
 from nexus_cli.tree import file_state
 from nexus_cli.tree.blob_hash import blob_id
 from nexus_cli.tree.file_state import (
@@ -58,7 +57,7 @@ from nexus_cli.worktrees.snapshot_store import (
     SnapshotStore,
     TreeChange,
 )
-from nexus_cli.worktrees.worktrees import compare_states, require_folder
+from nexus_cli.worktrees.worktrees import compare_states, refuse_removal, require_folder
 
 PLAIN = "100644"
 _MODES = {ABSENT: MISSING, PIPE: SPECIAL}
@@ -157,9 +156,7 @@ def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
         with store.open_blobs() as blobs:
             for one in changes:
                 if one.new_mode == LINK:
-                    target = io.BytesIO()
-                    blobs.copy(one.new, target)
-                    links[os.fsdecode(one.path)] = os.fsdecode(target.getvalue())
+                    links[os.fsdecode(one.path)] = os.fsdecode(blobs.read(one.new))
     paths = {os.fsdecode(path) for one in changes for path in (one.path, one.before)}
     return UnappliedChanges(tree, sorted(paths), links)
 
@@ -172,9 +169,7 @@ def refuse_to_lose(record: WorktreeRecord) -> None:
             unapplied = list_unapplied(record)
     if unapplied and unapplied.paths and unapplied.tree == record.applied:
         why = f"the project no longer has its changes ({name_first(unapplied.paths, 3)})"
-        over = f"nexus worktree apply {record.name} brings its changes over"
-        hint = f"{over}, nexus worktree remove {record.name} --force deletes it"
-        raise NexusError("usage", f"kept worktree {record.name}", why, hint)
+        raise refuse_removal(record, why)
 
 
 def _list_changes(record: WorktreeRecord, store: SnapshotStore, tree: str) -> list[TreeChange]:
@@ -340,19 +335,16 @@ class _Planner:
     def _merge_text(self, step: _Step, ours: _File, base: _File, new: _File) -> tuple[bytes | None, int]:
         """Merge three texts; return the result, None if the project's has markers of an earlier merge, with the number
         of conflicts: at least `_FAILED` if one of the texts is none."""
-        with tempfile.TemporaryDirectory(dir=self.record.home) as folder:
-            place = Path(folder)
-            for name, blob in (("base", base.blob), ("new", new.blob)):
-                with open(place / name, "wb") as file:
-                    self._blobs.copy(blob, file)
-            with open(place / "ours", "wb") as copy:
-                _copy_whole(self.root / os.fsdecode(step.change.before), copy)
-            if _look_at(place, b"ours", self._length).blob != ours.blob:
-                raise OSError(errno.EBUSY, "it changed meanwhile", os.fsdecode(step.change.before))
-            if f"\n>>>>>>> {self._label}\n".encode() in b"\n" + (place / "ours").read_bytes():
-                return None, 0
-            done = merge_files(self._git, place, "-L", "yours", "-L", "before", "-L", self._label)
-            return done.stdout, done.returncode
+        with open_real(self.root / os.fsdecode(step.change.before)) as file:
+            own = file.read()
+        if blob_id(own, self._length) != ours.blob:
+            raise OSError(errno.EBUSY, "it changed meanwhile", os.fsdecode(step.change.before))
+        if f"\n>>>>>>> {self._label}\n".encode() in b"\n" + own:
+            return None, 0
+        texts, labels = (own, self._blobs.read(base.blob), self._blobs.read(new.blob)), ("yours", "before", self._label)
+        options = (word for label in labels for word in ("-L", label))
+        conflicts, merged = merge_texts(self._git, texts, *options, folder=self.record.home)
+        return merged, conflicts
 
 
 def _side(mode: str, blob: str) -> _File:
@@ -455,9 +447,7 @@ def _write_result(record: WorktreeRecord, step: _Step, now: PresentState, blobs:
         return _delete_file(record.source, path, now)
     draft = f"{_DRAFTS}{secrets.token_hex(8)}"
     (record.home / DRAFT).write_bytes(os.fsencode(os.path.join(os.path.dirname(path), draft)))
-    with open_folder(record.source) as root, tempfile.TemporaryFile(dir=record.home) as source:
-        _fill_file(source, record.source, step, blobs)
-        source.seek(0)
+    with open_folder(record.source) as root, _open_result(record, step, blobs) as source:
         if step.result.mode == LINK:
             state = FileState(file_state.LINK, target=os.fsdecode(source.read()))
         else:
@@ -469,20 +459,19 @@ def _write_result(record: WorktreeRecord, step: _Step, now: PresentState, blobs:
     return True
 
 
-def _fill_file(file: IO[bytes], root: Path, step: _Step, blobs: BlobReader) -> None:
-    """Write the new content: the merged text, the worktree's, or the project's own if only mode or name change."""
+@contextmanager
+def _open_result(record: WorktreeRecord, step: _Step, blobs: BlobReader) -> Iterator[IO[bytes]]:
+    """Open the new content: the merged text, the worktree's, or the project's own if only mode or name change."""
     if step.merged is not None:
-        file.write(step.merged)
+        yield io.BytesIO(step.merged)
     elif step.result.blob == step.seen_before.blob:
-        _copy_whole(root / os.fsdecode(step.change.before), file)
+        with open_real(record.source / os.fsdecode(step.change.before)) as file:
+            yield file
     else:
-        blobs.copy(step.result.blob, file)
-
-
-def _copy_whole(path: Path, file: IO[bytes]) -> None:
-    """Write the regular file at `path` to `file`. Raises `OSError`."""
-    with open_real(path) as source:
-        shutil.copyfileobj(source, file)
+        with tempfile.TemporaryFile(dir=record.home) as copy:
+            blobs.copy(step.result.blob, copy)
+            copy.seek(0)
+            yield copy
 
 
 def _delete_file(root: Path, path: str, seen: PresentState) -> bool:

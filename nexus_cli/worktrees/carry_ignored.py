@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import os
 import re
+import secrets
 import shutil
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -38,6 +40,7 @@ from nexus_cli.core.real_files import (
 )
 from nexus_cli.sandbox.own_git import Git
 from nexus_cli.text.cells import one_line
+from nexus_cli.tree.write_state import ChangedMeanwhileError, look_at, write_state
 
 USUAL = ("node_modules", ".venv", "venv", "*.egg-info", ".env", ".env.*")
 """Patterns of ignored files that most projects need."""
@@ -76,10 +79,8 @@ def find_needed(git: Git, root: Path, scratch: Path, include: Iterable[str]) -> 
     scratch.write_bytes(b"\n".join(lines) + b"\n")
     # A run may fail on an ignored folder that it cannot list.
     git = replace(git, reads=(scratch,))
-    found = git.try_run("ls-files", "-o", "-i", "-X", str(scratch), "--directory", "-z")[1]
-    # Exits with 1 if none is ignored.
-    ignored = found and git.try_run("check-ignore", "-z", "--stdin", stdin=found)[1]
-    return [os.fsdecode(path) for path in ignored.split(b"\0")[:-1]]
+    found = git.try_run("ls-files", "-o", "-i", "-X", str(scratch), "--directory", "-z")[1].split(b"\0")[:-1]
+    return [os.fsdecode(path) for path in git.list_ignored(found)] if found else []
 
 
 def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: int) -> CarriedFiles:
@@ -263,23 +264,16 @@ def _relocate_environment(folder: Path, source: Path, target: Path) -> None:
         with suppress(OSError), open_folder(folder / place) as handle:
             for name in list_folder("", inside=handle):
                 if _NAMING_PATHS.fullmatch(f"{place}/{name}".lstrip("/")):
-                    with suppress(OSError):
+                    with suppress(OSError, ChangedMeanwhileError):
                         _replace_text(handle, name, old, os.fsencode(target))
 
 
 def _replace_text(folder: int, name: str, old: re.Pattern[bytes], new: bytes) -> None:
-    """Replace `old` in a small text file of an open folder. Raises `OSError`, also for a link."""
-    with open_regular(folder, name) as file:
-        about = os.fstat(file.fileno())
-        data = file.read(_MOST_TEXT + 1)
-        if len(data) > _MOST_TEXT:
-            return
-        changed = old.sub(lambda _: new, data)
-        if changed == data or b"\0" in data:
-            return
-        os.fchmod(file.fileno(), stat.S_IMODE(about.st_mode) | stat.S_IWUSR)
-        try:
-            with open(os.open(name, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, dir_fd=folder), "wb") as written:
-                written.write(changed)
-        finally:
-            os.fchmod(file.fileno(), stat.S_IMODE(about.st_mode))
+    """Replace `old` in a small text file of an open folder. Raises `OSError`, also for a link, and
+    `ChangedMeanwhileError`."""
+    data = read_regular(name, _MOST_TEXT, inside=folder)
+    changed = old.sub(lambda _: new, data)
+    if changed != data and b"\0" not in data:
+        now = look_at(folder, name, ())
+        draft = f".nexus-{secrets.token_hex(8)}"
+        write_state(folder, name, now.state, now, io.BytesIO(changed), draft, synced=False)

@@ -14,7 +14,7 @@ from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.real_files import list_folder, open_folder, read_regular, walk_below
 from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.worktrees.carry_ignored import drop_carried, read_carried, stamp_path
-from nexus_cli.worktrees.make_worktree import STAGED, ProjectFiles, list_files
+from nexus_cli.worktrees.make_worktree import STAGED, ProjectFiles, list_below, list_files
 from nexus_cli.worktrees.own_repository import (
     find_git,
     has_own_repository,
@@ -132,23 +132,15 @@ def _find_ignored(record: WorktreeRecord, store: SnapshotStore, git: Git | None)
     base = store.list_base()
     carried = ((path, stamp) for path, stamp in read_carried(record.home).items() if not _is_cache(os.fsencode(path)))
     same = [path for path, stamp in carried if stamp == stamp_path(record.folder / path)]
-    for path in drop_carried(git.run(*query).split(b"\0")[:-1], same):
+    for path in drop_carried(git.items(*query), same):
         # A cache with a `.gitignore` of its own is listed file by file.
         if path in base or _is_cache(path):
             continue
         if path.endswith(b"/") and any(one.startswith(path) for one in (*base, *map(os.fsencode, same))):
-            files = _list_files(record.folder, path.rstrip(b"/"))
+            files = list_below(record.folder, path.rstrip(b"/"))
             yield from (os.fsdecode(one) for one in drop_carried(files, same) if one not in base)
         elif not path.endswith(b"/") or _has_entries(record.folder, path):
             yield os.fsdecode(path)
-
-
-def _list_files(root: Path, folder: bytes) -> Iterator[bytes]:
-    """Yield the paths of the files and links below a folder of a worktree."""
-    with suppress(OSError), open_folder(root / os.fsdecode(folder)) as opened:
-        for path, entry in walk_below(opened):
-            if not entry.is_dir(follow_symlinks=False):
-                yield folder + b"/" + os.fsencode(path)
 
 
 def _find_special(folder: Path) -> Iterator[str]:
@@ -171,8 +163,8 @@ def _find_staged(record: WorktreeRecord, git: Git, files: ProjectFiles) -> list[
     query = ("--name-only", "--ignore-submodules", "-z")
     if found:
         no_filters = git.without_filters()
-        found &= {*git.run(*no_filters, "diff-files", *query).split(b"\0")}
-        found &= {*git.run(*no_filters, "diff-index", "--cached", *query, "HEAD").split(b"\0")}
+        found &= {*git.items(*no_filters, "diff-files", *query)}
+        found &= {*git.items(*no_filters, "diff-index", "--cached", *query, "HEAD")}
     return sorted(found)
 
 

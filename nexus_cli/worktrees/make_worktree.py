@@ -110,13 +110,13 @@ def read_source(root: Path) -> SourceProject:
 
 def list_files(git: Git) -> ProjectFiles:
     """Return the files of the work tree that `git` runs in. Raises `GitError`."""
-    tagged = git.run("ls-files", "-s", "-t", "-z").split(b"\0")[:-1]
+    tagged = git.items("ls-files", "-s", "-t", "-z")
     staged = [entry[2:] for entry in tagged]
     entries = [entry.partition(b"\t")[::2] for entry in staged]
     if odd := next((path for _, path in entries if not {b"", b".", b".."}.isdisjoint(path.split(b"/"))), b""):
         # Git does not write such an index, but reads one that came with a downloaded folder.
         raise GitError(f"the index refers to a file outside the project: {os.fsdecode(odd)}")
-    others = git.run(*_tell_cases_apart(git.cwd), "ls-files", "-o", "--exclude-standard", "-z").split(b"\0")[:-1]
+    others = git.items(*_tell_cases_apart(git.cwd), "ls-files", "-o", "--exclude-standard", "-z")
     return ProjectFiles(
         tuple(staged),
         tuple(entry.partition(b"\t")[2] for entry in tagged if entry.startswith(b"S ")),
@@ -155,9 +155,8 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
         if (source.root / path).is_dir():
             with suppress_errors(), open_folder(record.folder / path, create=True):
                 pass
-    staged = b"".join(entry + b"\0" for entry in files.staged)
-    (record.home / STAGED).write_bytes(staged)
-    _write_index(record, staged, files.sparse)
+    (record.home / STAGED).write_bytes(b"".join(entry + b"\0" for entry in files.staged))
+    _write_index(record, files)
     objects = source.repository / "objects"
     store = SnapshotStore.create(source.git.program, record.store, record.folder, objects, source.object_format)
     base = store.save_base(copied)
@@ -168,15 +167,15 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
     return record, [*notices, *_describe_left_out(source, files)]
 
 
-def _write_index(record: WorktreeRecord, staged: bytes, sparse: Iterable[bytes]) -> None:
+def _write_index(record: WorktreeRecord, files: ProjectFiles) -> None:
     """Write the index of a new worktree. Git makes it in a folder that has nothing else."""
     with tempfile.TemporaryDirectory(prefix="index-", dir=record.home) as name:
         index = Path(name, "index")
         git = own_repository_git(record)
         git = replace(git, variables={**git.variables, "GIT_INDEX_FILE": str(index)}, writes=(index.parent,))
-        git.run("update-index", "-z", "--index-info", stdin=staged)
-        if skipped := b"".join(path + b"\0" for path in sparse):
-            git.run("update-index", "--skip-worktree", "-z", "--stdin", stdin=skipped)
+        git.items("update-index", "-z", "--index-info", given=files.staged)
+        if files.sparse:
+            git.items("update-index", "--skip-worktree", "-z", "--stdin", given=files.sparse)
         # Exits with an error if a file differs from the index.
         git.try_run(*git.without_filters(), "update-index", "-q", "--refresh")
         if index.is_file() and not index.is_symlink():
@@ -200,11 +199,17 @@ def _own_folders(root: Path) -> tuple[bytes, ...]:
 
 
 def _instructions(root: Path) -> Iterator[bytes]:
-    with suppress(OSError), open_folder(root / ".nexus") as folder:
-        files = (path for path, entry in walk_below(folder) if not entry.is_dir(follow_symlinks=False))
-        yield from (os.fsencode(f".nexus/{path}") for path in files)
+    yield from list_below(root, b".nexus")
     with suppress(OSError):
         yield from (os.fsencode(name) for name in list_folder(root) if name.casefold() in INSTRUCTION_FILES)
+
+
+def list_below(root: Path, folder: bytes) -> Iterator[bytes]:
+    """Yield the paths, relative to `root`, of the files and links below a folder, none if it cannot be opened."""
+    with suppress(OSError), open_folder(root / os.fsdecode(folder)) as opened:
+        for path, entry in walk_below(opened):
+            if not entry.is_dir(follow_symlinks=False):
+                yield folder + b"/" + os.fsencode(path)
 
 
 def _copy_files(source: Path, target: Path, paths: Iterable[bytes]) -> list[bytes]:

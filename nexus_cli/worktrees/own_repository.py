@@ -22,8 +22,9 @@ from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.real_files import NEW, REPLACED, open_folder, open_listable, read_regular, suppress_errors
+from nexus_cli.core.real_files import REPLACED, open_folder, open_listable, read_regular, suppress_errors
 from nexus_cli.sandbox.own_git import Git, GitError, explain
+from nexus_cli.tree.write_state import replace_locked
 from nexus_cli.worktrees.snapshot_store import quote_alternate
 
 REFERENCES, PUBLISHED = "references", "published"
@@ -110,8 +111,7 @@ def create_repository(record: WorktreeRecord, git: Git, git_dir: Path, staged: I
     (record.home / REFERENCES).write_bytes(_format(references))
     (own / "refs/heads" / record.branch).write_text(f"{record.start}\n")
     (own / "HEAD").write_text(f"ref: refs/heads/{record.branch}\n")
-    listed = git.run("ls-tree", "-r", "-z", record.start).split(b"\0")[:-1]
-    of_head = {entry.split(None, 3)[2] for entry in listed}
+    of_head = {entry.split(None, 3)[2] for entry in git.items("ls-tree", "-r", "-z", record.start)}
     blobs = {entry.split(b" ", 2)[1] for entry in staged if not entry.startswith(b"160000")} - of_head
     if blobs:
         own_git = replace(own_repository_git(record), writes=(own / "objects",))
@@ -278,26 +278,16 @@ def refresh_references(record: WorktreeRecord) -> None:
     if before == now:
         return
     _hold_references(record, main, now)
-    with open_folder(record.folder / ".git") as folder:
-        descriptor = os.open("packed-refs.lock", NEW, 0o644, dir_fd=folder)  # as git locks it
-        try:
-            with open(descriptor, "wb") as file:
-                packed = _read_packed(folder)
-                packed |= {name: oid for name, oid in now.items() if packed.get(name) == before.get(name)}
-                file.write(_format(packed))
-            os.replace("packed-refs.lock", "packed-refs", src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink("packed-refs.lock", dir_fd=folder)
-            raise
+    with (
+        open_folder(record.folder / ".git") as folder,
+        replace_locked(folder, "packed-refs", 0o644) as file,
+    ):
+        packed = dict[bytes, bytes]()
+        with suppress(FileNotFoundError):
+            packed = _parse(read_regular("packed-refs", _MOST_REFERENCES, inside=folder))
+        packed |= {name: oid for name, oid in now.items() if packed.get(name) == before.get(name)}
+        file.write(_format(packed))
     replace_private_file(record.home / REFERENCES, _format(now))
-
-
-def _read_packed(folder: int) -> dict[bytes, bytes]:
-    """Return the packed references of an open git folder; lines that peel tags are left out."""
-    with suppress(FileNotFoundError):
-        return _parse(read_regular("packed-refs", _MOST_REFERENCES, inside=folder))
-    return {}
 
 
 def read_references(record: WorktreeRecord) -> dict[bytes, bytes]:

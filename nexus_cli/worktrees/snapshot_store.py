@@ -7,6 +7,7 @@ garbage collection in the repository cannot delete them.
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import stat
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from nexus_cli.config.paths import private_dir
-from nexus_cli.core.real_files import FolderChain, open_folder
+from nexus_cli.core.real_files import FolderChain, open_folder, stat_at
 from nexus_cli.sandbox.own_git import Git, GitError
 
 MISSING = "000000"
@@ -97,9 +98,9 @@ class SnapshotStore:
             git.run("read-tree", tree)
             gone = [path for mode, _, path in entries if mode == MISSING]
             _update(git, (), gone)
-            lines = [f"{mode} {blob}\t".encode() + path + b"\0" for mode, blob, path in entries if mode != MISSING]
+            lines = [f"{mode} {blob}\t".encode() + path for mode, blob, path in entries if mode != MISSING]
             if lines:
-                git.run("update-index", "--replace", "-z", "--index-info", stdin=b"".join(lines))
+                git.items("update-index", "--replace", "-z", "--index-info", given=lines)
             return git.line("write-tree")
 
     def hold(self, tree: str, start: str) -> None:
@@ -110,15 +111,14 @@ class SnapshotStore:
 
     def list_others(self) -> list[bytes]:
         """Return the files that are neither in the base nor ignored, by the ignore files of the tree only."""
-        return self._git.run("ls-files", "-o", "--exclude-standard", "-z").split(b"\0")[:-1]
+        return self._git.items("ls-files", "-o", "--exclude-standard", "-z")
 
     def list_base(self) -> set[bytes]:
-        return set(self._git.run("ls-files", "-z").split(b"\0")[:-1])
+        return set(self._git.items("ls-files", "-z"))
 
     def changes(self, old: str, new: str) -> list[TreeChange]:
         """Return the differences between two trees, by path. Renames are detected by similar content."""
-        fields = self._git.run("diff-tree", "-r", "-z", "-M", "--no-abbrev", old, new).split(b"\0")
-        found, rest = [], iter(fields[:-1])
+        found, rest = [], iter(self._git.items("diff-tree", "-r", "-z", "-M", "--no-abbrev", old, new))
         for head in rest:
             old_mode, new_mode, old_blob, new_blob, kind = head.decode("ascii").lstrip(":").split()
             before = path = next(rest)
@@ -130,9 +130,7 @@ class SnapshotStore:
     def count_changes(self, old: str, new: str, paths: Sequence[str] = ()) -> ChangeCounts:
         """Count the files and lines that differ, in `paths` if given; binary files have no lines."""
         files = added = removed = 0
-        rest = iter(
-            self._git.run("diff-tree", "-r", "-z", "-M", "--numstat", old, new, *_limit_to(paths)).split(b"\0")[:-1]
-        )
+        rest = iter(self._git.items("diff-tree", "-r", "-z", "-M", "--numstat", old, new, *_limit_to(paths)))
         for head in rest:
             more, less, path = head.split(b"\t", 2)
             files, added, removed = files + 1, added + int(more.strip(b"-") or 0), removed + int(less.strip(b"-") or 0)
@@ -203,6 +201,12 @@ class BlobReader:
             left -= len(piece)
         self._child.stdout.read(1)
 
+    def read(self, blob: str) -> bytes:
+        """Return the bytes of a blob. Raises `GitError` if there is none."""
+        data = io.BytesIO()
+        self.copy(blob, data)
+        return data.getvalue()
+
 
 def split_present(root: Path, paths: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
     """Split `paths` into those that are files or links below `root` and the others; no link is followed."""
@@ -213,7 +217,7 @@ def split_present(root: Path, paths: Iterable[bytes]) -> tuple[list[bytes], list
             parent, _, name = os.fsdecode(path).rpartition("/")
             mode = 0
             with suppress(OSError):
-                mode = os.stat(name, dir_fd=chain.open(parent), follow_symlinks=False).st_mode
+                mode = stat_at(chain.open(parent), name).st_mode
             (present if stat.S_ISREG(mode) or stat.S_ISLNK(mode) else absent).append(path)
         chain.forget()
     return present, absent
@@ -221,10 +225,9 @@ def split_present(root: Path, paths: Iterable[bytes]) -> tuple[list[bytes], list
 
 def _update(git: Git, present: Sequence[bytes], absent: Sequence[bytes]) -> None:
     if absent:
-        git.run("update-index", "--force-remove", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in absent))
+        git.items("update-index", "--force-remove", "-z", "--stdin", given=absent)
     if present:
-        added = b"".join(path + b"\0" for path in present)
-        git.run("update-index", "--add", "--replace", "-z", "--stdin", stdin=added)
+        git.items("update-index", "--add", "--replace", "-z", "--stdin", given=present)
 
 
 def _limit_to(paths: Sequence[str]) -> tuple[str, ...]:

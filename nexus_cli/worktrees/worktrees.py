@@ -356,9 +356,7 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
             raise NexusError("usage", f"worktree {record.name} stays", str(error), hint) from error
         why = _describe_unapplied(record, state)
         if why:
-            over = f"nexus worktree apply {record.name} brings its changes over, " * (not state.is_applied(record))
-            hint = f"{over}nexus worktree remove {record.name} --force deletes it"
-            raise NexusError("usage", f"kept worktree {record.name}", why, hint)
+            raise refuse_removal(record, why, is_applied=state.is_applied(record))
     found: dict[str, str] = {}
     told = ""
     with suppress(GitError, NexusError, OSError):
@@ -373,6 +371,13 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
     lost = f"ignored {', '.join(built[:3])}{' and more' * bool(built[3:])} went with it" if built else ""
     lines = [told, _tell_kept(kept), lost, f"its commits were {', '.join(commits)}" if commits else ""]
     return "; ".join(filter(None, lines))
+
+
+def refuse_removal(record: WorktreeRecord, why: str, *, is_applied: bool = False) -> NexusError:
+    """Return the error of a removal that would lose something."""
+    over = "" if is_applied else f"nexus worktree apply {record.name} brings its changes over, "
+    hint = f"{over}nexus worktree remove {record.name} --force deletes it"
+    return NexusError("usage", f"kept worktree {record.name}", why, hint)
 
 
 def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:

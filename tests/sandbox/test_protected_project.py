@@ -352,6 +352,8 @@ def test_a_project_cannot_open_a_repository_that_does_not_know_it(tmp_path: Path
     assert find_worktree_folder(project) is None
     (repository / "gitdir").write_text(f"{project}/.git\n")
     assert find_worktree_folder(project) == repository
+    (repository / "gitdir").write_text("../../../../project/.git\n")
+    assert find_worktree_folder(project) == repository, "a relative path counts from git's folder"
     (project / ".git").write_text("gitdir: " + "x" * 5000)
     assert find_worktree_folder(project) is None
 

@@ -10,7 +10,8 @@ import pytest
 from undo.test_looks import git
 
 from nexus_cli.sandbox.own_git import Git, find_git
-from nexus_cli.undo.git_index import Tracked, find_tracked, read_index
+from nexus_cli.tree.index_entries import read_index
+from nexus_cli.undo.git_index import Tracked, find_tracked
 
 
 def found(root: Path, *, attributes: bool = False) -> dict[str, Tracked]:
@@ -108,6 +109,14 @@ def test_a_damaged_index_is_an_error(tmp_path: Path, cut: int) -> None:
     data = (tmp_path / ".git/index").read_bytes()
     with pytest.raises(ValueError, match="index"):
         list(read_index(data[:cut] if cut >= 0 else data[:12] + b"\xff" * 200, 20))
+
+
+def test_an_entry_that_states_another_length_than_its_name_has_is_an_error(tmp_path: Path) -> None:
+    committed(tmp_path, "abc")
+    data = bytearray((tmp_path / ".git/index").read_bytes())
+    data[73] = 2  # the lower byte of the flags of the first entry
+    with pytest.raises(ValueError, match="damaged"):
+        list(read_index(bytes(data), 20))
 
 
 def test_a_split_index_is_an_error(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from search import sample
 from worktrees.repository import git, make_project, make_worktree, put_link
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.sandbox.git_repository import NotPlain, check_repository
+from nexus_cli.sandbox.git_files import NotPlain
+from nexus_cli.sandbox.git_repository import check_repository
 from nexus_cli.worktrees import worktrees
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.inspect_worktree import inspect_worktree
@@ -221,11 +222,11 @@ def test_git_that_only_reads_runs_unasked_in_a_worktree_and_not_with_objects_of_
     record, _ = make_worktree(project, "fix")
     inner, _ = make_worktree(record.folder, "inner")
     for one in (record, inner):
-        assert check_repository(str(one.folder / "sub"), str(one.folder))
+        check_repository(str(one.folder))
     other = make_project(tmp_path / "other")
     (record.folder / ".git/objects/info/alternates").write_text(f"{other}/.git/objects\n")
     with pytest.raises(NotPlain, match="objects of another"):
-        check_repository(str(record.folder), str(record.folder))
+        check_repository(str(record.folder))
     assert "its repository is broken" in inspect_worktree(record).describe()
 
 
