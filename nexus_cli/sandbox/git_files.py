@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 from collections.abc import Iterator
 
 from nexus_cli.tree.index_entries import read_index
@@ -24,7 +23,7 @@ _CONTINUED = re.compile(rb"(?<!\\)((?:\\\\)*)\\\r?\n")
 _PIECE = re.compile(rb'\\.|["#;]|[^\\"#;]+', re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"t": b"\t", b"b": b"\b"}
 _LINK = 0o160000
-"""Mode of another repository in an index."""
+"""Kind of an entry of an index for another repository."""
 
 
 class NotPlain(Exception):
@@ -115,16 +114,15 @@ def linked_repositories(index: bytes) -> set[str]:
     """
     if index[:4] != b"DIRC" or len(index) < 12:
         raise ValueError("is not a git index")
-    if struct.pack(">I", _LINK) not in index:
-        return set()
     found: set[str] = set()
     errors = []
     for size in (20, 32):
         try:
             for path, entry in read_index(index, size, may_be_split=True):
-                if entry.mode == _LINK and not path:
+                is_link = entry.kind == _LINK  # git ignores the other bits too
+                if is_link and not path:
                     raise ValueError("its path is in another file")
-                found |= {path} if entry.mode == _LINK else set()
+                found |= {path} if is_link else set()
         except ValueError as error:
             errors.append(error)
     if len(errors) == 2:

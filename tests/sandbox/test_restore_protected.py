@@ -4,6 +4,7 @@ if it cannot, and if another session runs a command there."""
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import random
 import resource
@@ -614,6 +615,19 @@ def test_an_index_that_is_none_or_names_what_is_elsewhere_is_refused(tmp_path: P
         with pytest.raises(ValueError):
             linked_repositories(data)
     assert linked_repositories(b"DIRC\0\0\0\2\0\0\0\0" + b"\0" * 20) == set()
+
+
+@pytest.mark.parametrize("mode", [0o160000, 0o160755, 0x1E000])
+def test_a_link_of_an_index_is_found_whatever_else_its_mode_has(tmp_path: Path, mode: int) -> None:
+    """Git takes all of them for another repository, and reads its configuration."""
+    for words in (("init", "-q"), ("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    index = (tmp_path / ".git/index").read_bytes()[:-20].replace((0o160000).to_bytes(4, "big"), mode.to_bytes(4, "big"))
+    index += hashlib.sha1(index).digest()
+    (tmp_path / ".git/index").write_bytes(index)
+    listed = subprocess.run(["git", "ls-files", "-s"], cwd=tmp_path, check=True, capture_output=True).stdout
+    assert listed.startswith(f"{mode:o} 1111".encode())
+    assert linked_repositories(index) == {"sub"}
 
 
 @once_each
