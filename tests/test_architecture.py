@@ -469,7 +469,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (719, 1_037, 0),
     "cli": (47_544, 0, 5),
     "client": (2_289, 0, 2),
-    "commands": (38_419, 0, 39),
+    "commands": (38_420, 0, 39),
     "config": (33_061, 0, None),
     "context": (9_863, 0, 23),
     "conversation": (39_571, 0, 164),
@@ -484,7 +484,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "plugins": (5_772, 0, 22),
     "provider": (33_009, 0, 59),
     "reports": (84_385, 8_414, None),
-    "rpc": (17_551, 0, 16),
+    "rpc": (17_547, 0, 16),
     "rules": (29_634, 0, 17),
     "runs": (23_739, 0, 41),
     "sandbox": (39_012, 0, 26),
@@ -495,7 +495,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_529, 0, 0),
     "text": (2_233, 0, None),
     "tools": (55_349, 26_832, 48),
-    "tree undo worktrees": (66_256, 0, 56),
+    "tree undo worktrees": (66_263, 0, 56),
     "ui": (97_519, 0, 46),
     "workers": (9_486, 0, 1),
 }
@@ -510,7 +510,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (950_776, 49_360)
+SUM = (950_780, 49_360)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 15,775 nodes are owed: undo of folders, references and inner repositories was built before the walkers of

@@ -13,6 +13,7 @@ from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Ver
 from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.elide import plural
+from nexus_cli.core.json_types.server_results import AppliedWorktree
 
 if TYPE_CHECKING:
     from nexus_cli.worktrees.apply_worktree import ApplyResult
@@ -59,7 +60,7 @@ def diff_value(data: bytes, most: int = MOST) -> dict[str, Any]:
     return {"source": "git", "text": text, "cut": cut, "unread": [], "untracked": [], "untracked_count": 0}
 
 
-def apply_changes(source: Source, name: Name) -> Report[Any]:
+def apply_changes(source: Source, name: Name) -> Report[AppliedWorktree]:
     """Apply the changes of a worktree to the project, with a three-way merge of each file.
 
     Conflicts are marked in the file; a file that cannot be merged keeps the project's version. Exit status 1 if
@@ -144,7 +145,7 @@ NOUN = Noun(
     (
         Verb(build_list, "list", opens="nothing"),
         Verb(build_diff, "diff", opens="nothing", has_json=False, complete=_complete),
-        Verb(apply_changes, "apply", Authority.PERMITS, "nothing", False, places=("shell",), complete=_complete),
+        Verb(apply_changes, "apply", Authority.PERMITS, "nothing", places=("shell",), complete=_complete),
         Verb(apply_in_session, "apply", Authority.PERMITS, places=("slash",), complete=_complete),
         Verb(remove, "remove", Authority.PERMITS, "nothing", False, complete=_complete),
     ),

@@ -125,7 +125,7 @@ class ServerMethods:
         record = self._find_worktree(name, cwd, edits=True)
         data, work = places().data, partial(apply_worktree, record)
         done = await asyncio.to_thread(follow_apply, data, name, record.source, work)
-        return cast("AppliedWorktree", done.to_json(record))
+        return done.to_json(record)
 
     @rpc_method(REFUSED)
     async def worktree_remove(self, name: str, cwd: str = "", force: bool = False) -> RemovedWorktree:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, cast
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
@@ -59,6 +59,9 @@ from nexus_cli.worktrees.snapshot_store import (
 )
 from nexus_cli.worktrees.worktrees import compare_states, refuse_removal, require_folder
 
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.server_results import AppliedWorktree
+
 PLAIN = "100644"
 _MODES = {ABSENT: MISSING, PIPE: SPECIAL}
 """Modes of a path that holds no file; others are the kind of its state."""
@@ -93,8 +96,9 @@ class ApplyResult:
     nothing_new: bool = False
     """True if every change was applied before."""
 
-    def to_json(self, record: WorktreeRecord) -> dict[str, Any]:
-        return {"version": 1, "name": record.name, "folder": str(record.folder), **asdict(self)}
+    def to_json(self, record: WorktreeRecord) -> AppliedWorktree:
+        value = {"version": 1, "name": record.name, "folder": str(record.folder), **asdict(self)}
+        return cast("AppliedWorktree", value)
 
 
 @dataclass(frozen=True, slots=True)

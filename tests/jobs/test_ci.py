@@ -200,5 +200,6 @@ def check_project(place: Stage) -> None:
     assert "1.19" in (Path(worktree["folder"]) / "price.py").read_text()
     texts = [str(one.body) for one in place.server.requests]
     assert not any(SECRET in text for text in texts)
-    applied = place.run("worktree", "apply", worktree["name"])
+    applied = place.run("worktree", "apply", worktree["name"], "--json")
     assert applied.status == 0 and "1.19" in (folder / "price.py").read_text(), applied
+    assert applied.result["written"] == ["price.py"] and not applied.result["conflicts"], applied

@@ -135,7 +135,7 @@ class ConflictObject(TypedDict):
 
 
 class AppliedWorktree(VersionedReport):
-    """`worktree_apply`."""
+    """`worktree_apply`, and `nexus worktree apply --json`."""
 
     name: str
     folder: str
