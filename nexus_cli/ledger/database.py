@@ -138,6 +138,8 @@ class Database:
         """By id of a session that is open here: commits what its log has not saved yet."""
         self._version: tuple[Any, ...] | None = None
         """SQLite's data version at the last wait for a change."""
+        self.noted = 0
+        """The number of notes that were recorded by this connection."""
 
     def guard(self, sql: str, *values: Any, why: str) -> None:
         """Begin every later transaction with a statement that must change one row; otherwise it fails with the reason
@@ -252,7 +254,7 @@ class Database:
         """
         with self._lock:
             try:
-                retry_while_busy(lambda: self.connection.execute("BEGIN IMMEDIATE"), self._data_version)
+                retry_while_busy(lambda: self.connection.execute("BEGIN IMMEDIATE"), self.data_version)
                 self._check_guard()
                 yield
                 for sql, values in self._pending:
@@ -266,7 +268,7 @@ class Database:
                 self._rollback()
                 raise
 
-    def _data_version(self) -> object:
+    def data_version(self) -> object:
         """Return a number that changes whenever another connection commits, None if SQLite is too busy to say it."""
         try:
             return self.connection.execute("PRAGMA data_version").fetchone()

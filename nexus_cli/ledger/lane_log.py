@@ -342,10 +342,9 @@ class LaneLog:
     def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
         """Return the notes of one kind, or of all, oldest first. `own` leaves out those of ancestors; `first` leaves
         out those before that entry."""
-        return list(self._read_notes(kind, own=own, first=first).values())
-
-    def _read_notes(self, kind: str, *, own: bool = False, first: int = 0) -> dict[int, Memo]:
-        return self._query(lambda db: lanes.notes(db, self.lane, kind, own=own, first=first), dict[int, Memo]())
+        kinds = (kind,) if kind else ()
+        found = self._query(lambda db: lanes.notes(db, self.lane, kinds, own=own, first=first), dict[int, Memo]())
+        return list(found.values())
 
     # Files, tool starts
 

@@ -7,7 +7,7 @@ Nothing is copied.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,6 +149,7 @@ def record_note(db: Database, lane: int, memo: Memo) -> None:
     """Record a note about `lane`; inside a transaction."""
     text = replace_surrogates(json.dumps(dict(memo.value), ensure_ascii=False)).encode()
     kept = blobs.put(db, session_of(db, lane), text)
+    db.noted += 1
     insert = f"INSERT INTO memos (lane, entry, kind, at, blob) VALUES (?, ?, ?, ?, {db.blob_id})"
     db.many(insert, [(lane, memo.entry, memo.kind, memo.at, *kept)])
 
@@ -157,26 +158,24 @@ _NOTES = """SELECT m.key, m.kind, m.at, m.entry, b.hash, b.codec, b.data
     FROM memos m LEFT JOIN blobs b ON b.id = m.blob WHERE"""
 
 
-def notes(db: Database, lane: int, kind: str = "", *, own: bool = False, first: int = 0) -> dict[int, Memo]:
-    """Return the notes of `lane` of one kind, or of all kinds, oldest first, by their keys.
+def notes(
+    db: Database, lane: int, kinds: Collection[str] = (), *, own: bool = False, first: int = 0
+) -> dict[int, Memo]:
+    """Return the notes of `lane` of some kinds, or of all kinds, oldest first, by their keys.
 
     A fork also has those of its ancestors up to the fork; `own` leaves these out. `first` leaves out notes before that
     entry.
     """
     shown, values = select_shown(db, lane)
+    which = f"kind IN ({', '.join('?' * len(kinds))}) AND " if kinds else ""
     # A fork is a later lane than its ancestors.
-    where = f"? IN (kind, '') AND entry >= ? AND lane >= ? AND ({shown}) ORDER BY lane, key"
-    return _read_notes(db.all(f"{_NOTES} {where}", kind, first, lane if own else 0, *values))
-
-
-def newest_note(db: Database, lane: int) -> int:
-    """Return the key of the newest note of `lane` itself, 0 without one."""
-    return db.number("SELECT coalesce(max(key), 0) FROM memos WHERE lane = ?", lane)
+    where = f"{which}entry >= ? AND lane >= ? AND ({shown}) ORDER BY lane, key"
+    return _read_notes(db.all(f"{_NOTES} {where}", *kinds, first, lane if own else 0, *values))
 
 
 def begin_later_notes(db: Database, lane: int, key: int) -> Callable[[], dict[int, Memo]]:
-    """Begin to read the notes of `lane` itself behind the one with `key`, inside a transaction; the function that is
-    returned returns them by key."""
+    """Begin to read the notes of `lane` itself behind the one with `key`, on a server inside a transaction; the
+    function that is returned returns them by key."""
     rows = db.begin_query(f"{_NOTES} lane = ? AND key > ? ORDER BY key", lane, key)
     return lambda: _read_notes(rows())
 

@@ -257,6 +257,9 @@ class PostgresDatabase(Database):
             if not self._is_lost and self._server.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 self._server.execute("ROLLBACK")
 
+    def data_version(self) -> object:
+        return object()  # unknown
+
     def lock(self, what: str) -> None:
         self.run("SELECT pg_advisory_xact_lock(?)", _lock_key(what))
 

@@ -54,12 +54,12 @@ class SessionLog(LaneLog):
             last, state = 0, KnownState(is_new=True)
         else:
             last, state = saved.last_id(), KnownState(saved.last_drop(), saved.next_epoch())
-        values = ledger.db, session, state, require_save, warn
+        values = ledger.db, session, state, require_save, warn, saved.lane
         journal: SessionJournal
         if ledger.server and ledger.db.writes:
             from nexus_cli.ledger.server_journal import ServerJournal  # noqa: PLC0415  (most use a file)
 
-            journal = ServerJournal(*values, ledger.server, wait, saved.lane)
+            journal = ServerJournal(*values, ledger.server, wait)
         else:
             journal = FileJournal(*values)
         made = cls(journal, saved.lane, clock, last)
@@ -113,9 +113,9 @@ class SessionLog(LaneLog):
             super().note(path, digest, how)
 
     def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
-        if not kind or own or first:
+        if not kind or own or first or self.lane != self._journal.main_lane:
             return super().memos(kind, own=own, first=first)
-        return list(self._journal.notes(self, kind, lambda: self._read_notes(kind)))
+        return self._without_failure(lambda: self._journal.notes(self, kind), list[Memo]())
 
     # What the journal does
 
@@ -144,8 +144,11 @@ class SessionLog(LaneLog):
                 super().count_recall(drop_id)
 
     def _query(self, read: Callable[[Database], T], default: T) -> T:
+        return self._without_failure(lambda: read(self.db), default)
+
+    def _without_failure(self, read: Callable[[], T], default: T) -> T:
         try:
-            return super()._query(read, default)
+            return read()
         except NexusError as error:
             if self._journal.defers and isinstance(error, LedgerAwayError):
                 raise  # the step is taken again when the server answers
