@@ -243,8 +243,8 @@ class LaneLog:
     def line_hashes(self, epoch_id: int, last: int) -> tuple[list[bytes], list[tuple[int, bytes]]]:
         """Return the SHA-256 of the lines sent under an epoch: of its slots, and of the entries after it up to
         `last`."""
-        db, key = self.db, epochs.require_key(self.db, self.lane, epoch_id)
-        return epochs.head_lines(db, key), entries.line_hashes(db, self.lane, epochs.base_of(db, key) + 1, last)
+        base, head = epochs.head_lines(self.db, self.lane, epoch_id)
+        return head, entries.line_hashes(self.db, self.lane, base + 1, last)
 
     # Requests
 
@@ -297,6 +297,10 @@ class LaneLog:
     def requests(self, which: str = "all") -> list[RequestRow]:
         """Return the lane's requests, oldest first; `which` is a key of `requests.WHICH`."""
         return requests.list_requests(self.db, self.lane, which)
+
+    def session_requests(self, which: str = "all") -> list[RequestRow]:
+        """Return the requests of all lanes of the session, by lane; `which` as in `requests`."""
+        return requests.list_of_session(self.db, self._session_key(self.db), which)
 
     def last_request(self) -> RequestRow | None:
         """Return the lane's newest request, or None."""
