@@ -18,6 +18,7 @@ from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.file_journal import FileJournal
 from nexus_cli.ledger.lane_journal import KnownState, SessionJournal
 from nexus_cli.ledger.lane_log import MOST_SEEN, LaneLog
+from nexus_cli.ledger.lane_state import LaneState, read_state
 from nexus_cli.ledger.store import Ledger
 
 T = TypeVar("T")
@@ -27,6 +28,9 @@ class SessionLog(LaneLog):
     """A `LaneLog` that knows what its session has recorded; the journal of the session commits. Use `for_session`."""
 
     _journal: SessionJournal
+
+    opened = LaneState()
+    """Where the lane stood as the session was opened."""
 
     def __init__(self, journal: SessionJournal, lane: int, clock: Clock, last: int) -> None:
         """Initialize the log of a lane with the newest entry `last`; the lanes of a session share `journal`."""
@@ -50,10 +54,8 @@ class SessionLog(LaneLog):
         """Return the log of the main lane. The ledger's server is waited for at most `wait` seconds; `is_new`: nothing
         of the session was recorded, so that nothing is asked."""
         saved = LaneLog(ledger.db, session, lane, clock)
-        if is_new:
-            last, state = 0, KnownState(is_new=True)
-        else:
-            last, state = saved.last_id(), KnownState(saved.last_drop(), saved.next_epoch())
+        opened = LaneState() if is_new else read_state(ledger.db, saved.lane)
+        state = KnownState(opened.drops, opened.epochs, is_new)
         values = ledger.db, session, state, require_save, warn, saved.lane
         journal: SessionJournal
         if ledger.server and ledger.db.writes:
@@ -62,7 +64,8 @@ class SessionLog(LaneLog):
             journal = ServerJournal(*values, ledger.server, wait)
         else:
             journal = FileJournal(*values)
-        made = cls(journal, saved.lane, clock, last)
+        made = cls(journal, saved.lane, clock, opened.last)
+        made.opened = opened
         made.started = set() if is_new else None
         made._counts = {} if is_new and ledger.db.is_shared else None
         return made

@@ -391,13 +391,14 @@ class SessionFactory:
             check_request=_make_check(options.contract, log.drops, self.settings) if options.contract else None,
             load_late_info=partial(self._load_late_info, log) if info.pending else None,
             readings=Readings(notices=notices),
-            step=log.step() if self.resumed else 0,
+            step=log.opened.step,
         )
         _anchor_estimate(engine.context, log)
         return SessionState(
             engine,
             dispatcher,
             self.made.id,
+            self.made.folder,
             self.resumed,
             self.notices,
             log,
@@ -542,9 +543,9 @@ class SessionFactory:
         if epoch is None:
             context.conversation = Conversation(log, self.clock, context.measure)
         else:
-            context.conversation = Conversation.load(
-                log, self.clock, context.measure, epoch, log.cursor(), head_open=not log.line_hashes(epoch.id, 0)[0]
-            )
+            cursor = log.opened.cursor
+            lines = log.line_hashes(epoch.id, cursor)
+            context.conversation = Conversation.load(log, self.clock, context.measure, epoch, cursor, *lines)
         estimate = Estimate.of(log.calibration(model.info.served_name))
         context.use_model(model, TokenBudget.of(model.info.window, model.info.max_output), estimate, log)
         return context

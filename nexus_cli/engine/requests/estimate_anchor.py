@@ -34,11 +34,10 @@ def anchor_on(estimate: Estimate, row: RequestRow, contents: WindowContents) -> 
 
 
 def _newest_requests(log: LaneLog, epoch: Epoch) -> Iterator[RequestRow]:
-    """Yield the newest request if it is in `epoch`, then the newest reported ones."""
-    newest = log.last_request()
-    if newest is not None and newest.manifest.epoch == epoch.id:
-        yield newest
-        yield from reversed(log.requests("reported")[-DISTRUST:])
+    """Yield the newest reported requests, if the newest of all is in `epoch`."""
+    told = log.requests("reported")
+    if told and told[-1].manifest.epoch == epoch.id:
+        yield from reversed(told[-DISTRUST:])
 
 
 def _former_report(log: LaneLog, epoch: Epoch) -> Anchor | None:
