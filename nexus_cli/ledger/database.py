@@ -131,6 +131,8 @@ class Database:
     def _initialize(self) -> None:
         """Initialize what a connection to a server has, too."""
         self._lock = threading.RLock()
+        self._once = threading.local()
+        """By thread: the `answers` in `reading_once`, by statement and values."""
         self._pending: list[tuple[str, tuple[Any, ...]]] = []
         self._guard: tuple[str, tuple[Any, ...], str] | None = None
         self._constants: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
@@ -148,6 +150,27 @@ class Database:
 
     def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return all rows of a query; `NexusError("ledger", ...)` if it fails."""
+        answers: dict[tuple[Any, ...], list[tuple[Any, ...]]] | None = getattr(self._once, "answers", None)
+        if answers is None:
+            return self._ask(sql, values)
+        if (sql, *values) not in answers:
+            answers[sql, *values] = self._ask(sql, values)
+        return answers[sql, *values]
+
+    @contextmanager
+    def reading_once(self) -> Iterator[None]:
+        """Give a query that this thread repeats in the block its first answer, until something is written."""
+        self._once.answers = {}
+        try:
+            yield
+        finally:
+            self._once.answers = None
+
+    def read_ahead(self, *queries: tuple[Any, ...]) -> None:
+        """Let a server answer queries that will be asked in `reading_once` in one round trip: statement and values of
+        each. A file is asked when they are."""
+
+    def _ask(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         with self._lock:
             try:
                 return retry_while_busy(lambda: self.connection.execute(sql, values).fetchall())
@@ -156,13 +179,7 @@ class Database:
 
     def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
         """Return the first row of a query, or None; `NexusError("ledger", ...)` if it fails."""
-        with self._lock:
-            try:
-                run = self.connection.execute
-                found: tuple[Any, ...] | None = retry_while_busy(lambda: run(sql, values).fetchone())
-            except sqlite3.DatabaseError as error:
-                raise ledger_error(error, "the ledger could not be read") from error
-            return found
+        return next(iter(self.all(sql, *values)), None)
 
     def number(self, sql: str, *values: Any) -> int:
         """Return the number in the first row of a query, 0 without a row; errors as in `one`."""
@@ -237,6 +254,11 @@ class Database:
         """Lock a session for this connection, on a server. For a file, `Ledger.lock` does."""
         return True
 
+    def begin_lock(self, session: str) -> Callable[[], bool]:
+        """Begin to lock a new session in its transaction on a server, as `lock_session`; the function that is returned
+        tells the outcome."""
+        return bool
+
     def unlock_session(self, session: str) -> None:
         """Unlock a session."""
 
@@ -252,6 +274,7 @@ class Database:
 
         Raises `NexusError("ledger", ...)` if SQLite refuses; then nothing of the block was written.
         """
+        self._once.answers = None
         with self._lock:
             try:
                 retry_while_busy(lambda: self.connection.execute("BEGIN IMMEDIATE"), self.data_version)

@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
@@ -30,6 +31,23 @@ NEXT_OF_LANE = (
 """Query of the id of the next epoch of the session of the lane ?1, and what it begins with."""
 _CURRENT = "(SELECT epoch FROM lanes WHERE id = ?)"
 """SQL for the key of a lane's current epoch."""
+_QUERIES = (
+    "SELECT e.id, p.id, e.cause, e.model, e.base, e.system_tokens, e.tools_tokens, e.tool_choice, e.effort,"
+    " s.hash, s.codec, s.data, r.hash, r.codec, r.data, c.hash, c.codec, c.data"
+    " FROM epochs e LEFT JOIN epochs p ON p.key = e.parent LEFT JOIN blobs s ON s.id = e.system"
+    " LEFT JOIN blobs r ON r.id = e.rules LEFT JOIN blobs c ON c.id = e.sections WHERE e.key = {}",
+    "SELECT b.hash, b.codec, b.data FROM schemas s LEFT JOIN blobs b ON b.id = s.blob"
+    " WHERE s.epoch = {} ORDER BY s.position",
+    "SELECT s.entry, s.form, s.preamble, s.tokens, b.hash, b.codec, b.data FROM slots s"
+    " LEFT JOIN blobs b ON b.id = s.blob WHERE s.epoch = {} ORDER BY s.position",
+)
+"""Queries of an epoch, its tools and its slots, by SQL for its key."""
+_LINES = (
+    "SELECT e.base, s.line FROM epochs e LEFT JOIN slots s ON s.epoch = e.key AND s.line IS NOT NULL"
+    " WHERE e.key = {} ORDER BY s.position"
+)
+CURRENT_QUERIES = [sql.format(_CURRENT) for sql in (*_QUERIES, _LINES)]
+"""Queries of the current epoch of a lane and its stored lines."""
 
 KEY = f"""({_INHERITED} SELECT key FROM (
     SELECT key, 0 AS distance FROM epochs WHERE session = ? AND id = ?
@@ -148,20 +166,10 @@ def read(db: Database, key: int) -> Epoch:
 
 def _read(db: Database, which: str, value: int) -> Epoch | None:
     """Return the epoch whose key is the SQL `which` with its value, None if there is none."""
-    row = db.one(
-        "SELECT e.id, p.id, e.cause, e.model, e.base, e.system_tokens, e.tools_tokens, e.tool_choice, e.effort,"
-        " s.hash, s.codec, s.data, r.hash, r.codec, r.data, c.hash, c.codec, c.data"
-        " FROM epochs e LEFT JOIN epochs p ON p.key = e.parent LEFT JOIN blobs s ON s.id = e.system"
-        f" LEFT JOIN blobs r ON r.id = e.rules LEFT JOIN blobs c ON c.id = e.sections WHERE e.key = {which}",
-        value,
-    )
-    if row is None:
+    found, tools, slots = (db.all(sql.format(which), value) for sql in _QUERIES)
+    if not found:
         return None
-    tools = db.all(
-        "SELECT b.hash, b.codec, b.data FROM schemas s LEFT JOIN blobs b ON b.id = s.blob"
-        f" WHERE s.epoch = {which} ORDER BY s.position",
-        value,
-    )
+    (row,) = found
     with blobs.damage_at("line 1, the tools"):
         schemas = tuple(json.loads(blobs.unpack(*tool)) for tool in tools)
     with blobs.damage_at("line 2, the system text"):
@@ -174,7 +182,7 @@ def _read(db: Database, which: str, value: int) -> Epoch | None:
         system=system,
         tools=schemas,
         rules=blobs.unpack(*row[12:15]).decode(),
-        head=_head(db, which, value),
+        head=_head(slots),
         base=row[4],
         system_tokens=row[5],
         tools_tokens=row[6],
@@ -184,12 +192,7 @@ def _read(db: Database, which: str, value: int) -> Epoch | None:
     )
 
 
-def _head(db: Database, which: str, value: int) -> tuple[WindowItem, ...]:
-    rows = db.all(
-        "SELECT s.entry, s.form, s.preamble, s.tokens, b.hash, b.codec, b.data FROM slots s"
-        f" LEFT JOIN blobs b ON b.id = s.blob WHERE s.epoch = {which} ORDER BY s.position",
-        value,
-    )
+def _head(rows: Sequence[tuple[Any, ...]]) -> tuple[WindowItem, ...]:
     slots = []
     for line, row in enumerate(rows, 3):
         with blobs.damage_at(f"line {line}, a slot"):
@@ -221,14 +224,15 @@ def settle_head(
 def head_lines(db: Database, lane: int, epoch_id: int) -> tuple[int, list[bytes]]:
     """Return the last entry that the head of an epoch of the lane's session covers, and the line hashes of its slots,
     none before its first request; raise `NexusError("usage", ...)` if unknown."""
-    rows = db.all(
-        "SELECT e.base, s.line FROM epochs e LEFT JOIN slots s ON s.epoch = e.key AND s.line IS NOT NULL"
-        f" WHERE e.key = {KEY} ORDER BY s.position",
-        *key_values(db, lane, epoch_id),
-    )
+    rows = db.all(_LINES.format(KEY), *key_values(db, lane, epoch_id))
     if not rows:
         raise _unknown(epoch_id)
     return int(rows[0][0]), [line for _, line in rows if line is not None]
+
+
+def current_head_lines(db: Database, lane: int) -> list[bytes]:
+    """Return the line hashes of the slots of the lane's current epoch, as `head_lines`."""
+    return [line for _, line in db.all(_LINES.format(_CURRENT), lane) if line is not None]
 
 
 def _unknown(epoch_id: int) -> NexusError:

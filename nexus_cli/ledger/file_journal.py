@@ -72,7 +72,7 @@ class FileJournal(SessionJournal):
             if version != self._version:
                 self.known_notes.add(self.known_notes.begin_later(db)())
                 self._version = version
-            return self.known_notes.of_kind(db, kind)
+            return super().notes(log, kind)
 
     def close(self) -> None:
         if self.in_memory:

@@ -113,8 +113,9 @@ class SessionJournal(Journal):
         self.defers = defers
 
     def notes(self, log: RecordedLane, kind: str) -> list[Memo]:
-        """Return the notes of the main lane of one kind: those that are known, and what others have noted since."""
-        raise NotImplementedError
+        """Return the notes of the main lane of one kind; what others have noted since was read before."""
+        with self._lock:
+            return self.known_notes.of_kind(self.db, kind)
 
     def close(self) -> None:
         """Commit what was put off, and close what the journal has opened."""

@@ -126,7 +126,7 @@ def record_outcome(
 def settle_lost(db: Database, session: str) -> None:
     """Record the outcome of requests of a session whose process was ended: our estimate, without a price. The caller
     holds the session's lock."""
-    if found := db.all(f"SELECT step FROM requests WHERE {_OPEN}", session):
+    if found := db.all(*lost_query(session)):
         key = sessions.key_of(db, session)
         with db.write():
             for _ in found:
@@ -199,14 +199,27 @@ def list_of_session(db: Database, session: int, which: str = "all") -> list[Requ
     return _list_requests(db, session, WHICH[which]("SELECT id FROM lanes WHERE session = ?1", lanes.END))
 
 
-def _list_requests(db: Database, value: int, which: str) -> list[RequestRow]:
-    found = db.all(
+def reported_query(lane: int) -> tuple[Any, ...]:
+    """Return the query of the reported requests of `lane`, with its values."""
+    return _select(WHICH["reported"]("?1", lanes.END)), lane
+
+
+def lost_query(session: str) -> tuple[Any, ...]:
+    """Return the query of the requests of a session without an outcome, with its values."""
+    return f"SELECT step FROM requests WHERE {_OPEN}", session
+
+
+def _select(which: str) -> str:
+    return (
         "SELECT r.step, e.id, r.last_entry, b.hash, r.sha256, r.estimate, r.at, r.finish, r.reported, r.cached, r.sent,"
         f" b.codec, b.data, r.lane, r.{', r.'.join(USAGE)} FROM ({which}) w JOIN requests r ON r.lane = w.lane"
         " AND r.step = w.step JOIN epochs e ON e.key = r.epoch LEFT JOIN blobs b ON b.id = r.arguments"
-        " ORDER BY r.lane, r.step",
-        value,
+        " ORDER BY r.lane, r.step"
     )
+
+
+def _list_requests(db: Database, value: int, which: str) -> list[RequestRow]:
+    found = db.all(_select(which), value)
     texts = {row[3]: (row[3], *row[11:13]) for row in found}
     arguments = {digest: json.loads(blobs.unpack(*text)) for digest, text in texts.items()}
     return [

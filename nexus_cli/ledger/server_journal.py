@@ -97,7 +97,7 @@ class ServerJournal(SessionJournal):
         if is_old or not self.known_notes.is_fresh:
             self.commit_waiting(is_asked=True)
         with self._lock:
-            known = self.known_notes.of_kind(self.db, kind)
+            known = super().notes(log, kind)
             waiting = (memo for call in self.waiting if call.lane == log.lane for memo in call.memos)
             return [*known, *(memo for memo in waiting if memo.kind == kind)]
 

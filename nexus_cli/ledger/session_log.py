@@ -13,7 +13,7 @@ from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.entry import Drop, Epoch, Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.core.services import SeenFile
-from nexus_cli.ledger import lanes
+from nexus_cli.ledger import entries, epochs, lanes
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.file_journal import FileJournal
 from nexus_cli.ledger.lane_journal import KnownState, SessionJournal
@@ -99,6 +99,13 @@ class SessionLog(LaneLog):
     def _last_settled(self) -> int:
         return self._last
 
+    def sent_lines(self, epoch: Epoch) -> tuple[list[bytes], list[tuple[int, bytes]]]:
+        """Return as `line_hashes` those of the current `epoch`, whose entries `read` has from then on."""
+        found = entries.read_with_lines(self.db, self.lane, epoch.base + 1, self._last)
+        self._known.add(entry for entry, _ in found)
+        sent = [(entry.id, line) for entry, line in found if line is not None]
+        return epochs.current_head_lines(self.db, self.lane), sent
+
     # What was not recorded is not asked for
 
     def drops(self) -> list[Drop]:
@@ -119,6 +126,11 @@ class SessionLog(LaneLog):
         if not kind or own or first or self.lane != self._journal.main_lane:
             return super().memos(kind, own=own, first=first)
         return self._without_failure(lambda: self._journal.notes(self, kind), list[Memo]())
+
+    @property
+    def is_new(self) -> bool:
+        """True if this process began the session."""
+        return self._state.is_new
 
     # What the journal does
 

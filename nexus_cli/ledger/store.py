@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -20,12 +20,13 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.ledger_place import LedgerPlace, shown_place
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import OPENING_KINDS
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import calibrations, lanes, requests, sessions
+from nexus_cli.ledger import calibrations, epochs, lane_state, lanes, requests, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.facts import FactTable
 from nexus_cli.ledger.lane_log import LaneLog
@@ -216,10 +217,12 @@ class Ledger:
         front: str = "",
         spawner: str | None = None,
         worktree: str = "",
+        locks: bool = False,
     ) -> SessionInfo:
-        """Create a session with its main lane; `front`, `spawner` and `worktree` as in `SessionInfo`."""
+        """Create a session with its main lane; `front`, `spawner` and `worktree` as in `SessionInfo`. On a server this
+        process also locks it, if it `locks`."""
         with self.db.write():
-            key, session = sessions.create(
+            session = sessions.create(
                 self.db,
                 folder=folder,
                 project=project,
@@ -231,9 +234,12 @@ class Ledger:
                 spawner=spawner,
                 worktree=worktree,
             )
-            sessions.open_main(self.db, key, recipe)
-        made = self.session(session)
+            finish = sessions.open_main(self.db, session)
+            is_locked = self.db.begin_lock(session.id) if locks and self.server else bool
+        key, made = finish()
         lanes.know_new_lane(self.db, made.main_lane, key)
+        if is_locked():
+            self._locks[made.id] = _ServerLock(self.db, made.id)
         return made
 
     def fork_session(self, source: str, *, name: str = "", at: str, entry: int | None = None) -> SessionInfo:
@@ -264,6 +270,23 @@ class Ledger:
         from nexus_cli.ledger.usage_totals import session_usage  # noqa: PLC0415
 
         return session_usage(self.db, session)
+
+    @contextmanager
+    def opening(self, session: SessionInfo) -> Iterator[None]:
+        """Read what the opening of `session` asks, of a server in one round trip, and nothing twice in the block until
+        something is written."""
+        db, lane = self.db, session.main_lane
+        with db.reading_once():
+            db.read_ahead(
+                lanes.ancestry_query(db, lane),
+                lanes.session_query(lane),
+                requests.lost_query(session.id),
+                (lane_state.STATE, lane),
+                lanes.notes_query(db, lane, OPENING_KINDS),
+                *((query, lane) for query in epochs.CURRENT_QUERIES),
+                requests.reported_query(lane),
+            )
+            yield
 
     def settle_lost(self, session: str) -> None:
         """Record the outcome of requests of a session whose process was ended before the answer."""

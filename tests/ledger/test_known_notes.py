@@ -45,7 +45,7 @@ def test_the_notes_in_a_file_are_read_again_only_after_somebody_has_noted_someth
     asked, real = list[str](), ledger.db.all
 
     def counted(sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        if "FROM memos" in sql:
+        if "memos m" in sql:
             asked.append(sql)
         return real(sql, *values)
 
