@@ -292,10 +292,11 @@ class Database:
                 raise
 
     def data_version(self) -> object:
-        """Return a number that changes whenever another connection commits, None if SQLite is too busy to say it."""
+        """Return a number that changes whenever another connection commits, None if SQLite cannot say it, for example
+        because it is too busy."""
         try:
             return self.connection.execute("PRAGMA data_version").fetchone()
-        except sqlite3.OperationalError:
+        except sqlite3.DatabaseError:
             return None
 
     def _check_guard(self) -> None:

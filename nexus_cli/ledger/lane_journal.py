@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.services import SeenFile
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.known_notes import KnownNotes
 
@@ -80,8 +81,14 @@ class KnownState:
     """Id of the next epoch."""
     is_new: bool = False
     """True if this process began the session, and nobody else knows it."""
+    seen: list[SeenFile] | None = None
+    """The files that the session saw last; None if they have to be read."""
+    notes: int = 0
+    """How often a file was noted."""
+    reading: threading.Lock = field(default_factory=threading.Lock)
+    """Held while the files are read."""
     lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held while a number is taken."""
+    """Held while one of the values above changes."""
 
 
 @dataclass(eq=False)

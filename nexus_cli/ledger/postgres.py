@@ -163,10 +163,10 @@ class PostgresDatabase(Database):
 
     def read_ahead(self, *queries: tuple[Any, ...]) -> None:
         if psycopg.Pipeline.is_supported():
-            with self._lock, suppress(psycopg.Error), self._server.pipeline():  # else each is asked by itself
-                cursors = [self._execute(sql, tuple(values)) for sql, *values in queries]
-                rows = [cursor.fetchall() for cursor in cursors]
-                self._once.answers.update(zip(queries, rows, strict=True))
+            with self._lock, suppress(psycopg.Error):  # else each is asked by itself
+                with self._server.pipeline():
+                    cursors = [self._execute(sql, tuple(values)) for sql, *values in queries]
+                self._once.answers.update({query: one.fetchall() for query, one in zip(queries, cursors, strict=True)})
 
     def begin_query(self, sql: str, *values: Any) -> Callable[[], list[tuple[Any, ...]]]:
         return self._execute(sql, values).fetchall

@@ -115,12 +115,21 @@ class SessionLog(LaneLog):
         return None if self._state.is_new and path not in self.noted else super().digest(path)
 
     def seen_files(self, most: int = MOST_SEEN) -> list[SeenFile]:
-        return [] if self._state.is_new and not self.noted else super().seen_files(most)
+        state = self._state
+        with state.reading:
+            notes, found = state.notes, state.seen
+            if found is None:
+                found = [] if state.is_new and not self.noted else super().seen_files()
+                with state.lock:
+                    state.seen = found if state.notes == notes else None
+            return found[:most]
 
     def note(self, path: str, digest: str, how: str) -> None:
         """See `LaneLog`. With `require_save` a failure is raised by the next commit that matters."""
         with suppress(NexusError):
             super().note(path, digest, how)
+        with self._state.lock:
+            self._state.notes, self._state.seen = self._state.notes + 1, None
 
     def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
         if not kind or own or first or self.lane != self._journal.main_lane:

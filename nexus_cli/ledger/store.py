@@ -286,6 +286,7 @@ class Ledger:
                 *((query, lane) for query in epochs.CURRENT_QUERIES),
                 requests.reported_query(lane),
             )
+            lanes.session_of(db, lane)
             yield
 
     def settle_lost(self, session: str) -> None:
