@@ -25,6 +25,7 @@ _COLUMNS = (
     "'m' || key, slot, text, at, state, actor, session, entry, quote, project,"
     " session <> '' AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = facts.session), accepted, replaces"
 )
+_ORDER = "state = 'proposed' DESC, key DESC"
 _COLUMNS_SHARED = _COLUMNS.replace(
     "actor", f"CASE WHEN made_by = current_user THEN actor ELSE made_by || '{COLLEAGUE}' END"
 )
@@ -96,8 +97,12 @@ class FactTable:
     ) -> list[Fact]:
         """Return proposals, then kept facts, each newest first; those of all projects if `project` is None."""
         where, values = _condition(project, slots, state)
-        order = "state = 'proposed' DESC, key DESC"
-        return self._select(f"{where} ORDER BY {order} LIMIT ?", *values, limit)
+        return self._select(f"{where} ORDER BY {_ORDER} LIMIT ?", *values, limit)
+
+    def kept_query(self, project: str) -> tuple[Any, ...]:
+        """Return the query of `kept`, with its values."""
+        where, values = _condition(project, (), FactState.KEPT)
+        return self._query(f"{where} ORDER BY {_ORDER} LIMIT ?", *values, ALL)
 
     def kept(self, project: str) -> list[Fact]:
         """Return the kept facts of the project and the global ones, newest first; the ledger is asked once a second."""
@@ -266,9 +271,11 @@ class FactTable:
                 _key(fact.id),
             )
 
+    def _query(self, where: str, *values: Any) -> tuple[Any, ...]:
+        return f"SELECT {_COLUMNS_SHARED if self._db.is_shared else _COLUMNS} FROM facts WHERE {where}", *values
+
     def _select(self, where: str, *values: Any) -> list[Fact]:
-        columns = _COLUMNS_SHARED if self._db.is_shared else _COLUMNS
-        rows = self._db.all(f"SELECT {columns} FROM facts WHERE {where}", *values)
+        rows = self._db.all(*self._query(where, *values))
         return [
             Fact(
                 id_,

@@ -33,6 +33,11 @@ LONGEST_PATH = 2_000
 """Bytes of the longest path that a server can find by its index."""
 MOST_SEEN = 10_000
 """Most files that a session is asked for."""
+SEEN = (
+    "SELECT path, how, digest, at, entry FROM files WHERE session = (SELECT session FROM lanes WHERE id = ?)"
+    " ORDER BY at DESC, path LIMIT ?"
+)
+"""Query of the files that the session of a lane saw last."""
 CACHED_CHARACTERS = 8_000_000
 """Characters of sent entries that the cache may take."""
 
@@ -385,8 +390,7 @@ class LaneLog:
 
     def seen_files(self, most: int = MOST_SEEN) -> list[SeenFile]:
         """Return the files that the session saw last, newest first."""
-        find = "SELECT path, how, digest, at, entry FROM files WHERE session = ? ORDER BY at DESC, path LIMIT ?"
-        return [SeenFile(_path_text(row[0]), *row[1:]) for row in self.db.all(find, self._session_key(self.db), most)]
+        return [SeenFile(_path_text(row[0]), *row[1:]) for row in self.db.all(SEEN, self.lane, most)]
 
     def record_start(self, call_id: str, name: str) -> None:
         """Record that a tool is about to run; `NexusError("ledger", ...)` if it was started before: it must not run

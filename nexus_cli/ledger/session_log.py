@@ -55,7 +55,7 @@ class SessionLog(LaneLog):
         of the session was recorded, so that nothing is asked."""
         saved = LaneLog(ledger.db, session, lane, clock)
         opened = LaneState() if is_new else read_state(ledger.db, saved.lane)
-        state = KnownState(opened.drops, opened.epochs, is_new)
+        state = KnownState(opened.drops, opened.epochs, is_new, [] if is_new else saved.seen_files())
         values = ledger.db, session, state, require_save, warn, saved.lane
         journal: SessionJournal
         if ledger.server and ledger.db.writes:
@@ -119,7 +119,7 @@ class SessionLog(LaneLog):
         with state.reading:
             notes, found = state.notes, state.seen
             if found is None:
-                found = [] if state.is_new and not self.noted else super().seen_files()
+                found = super().seen_files()
                 with state.lock:
                     state.seen = found if state.notes == notes else None
             return found[:most]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.ledger_place import LedgerPlace, shown_place
 from nexus_cli.config.worktree_record import project_identity
+from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import OPENING_KINDS
 from nexus_cli.core.memory import Episode, Fact
@@ -29,7 +30,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import calibrations, epochs, lane_state, lanes, requests, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.facts import FactTable
-from nexus_cli.ledger.lane_log import LaneLog
+from nexus_cli.ledger.lane_log import MOST_SEEN, SEEN, LaneLog
 from nexus_cli.ledger.lock_owners import (
     SUFFIX,
     UNKNOWN_OWNER,
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from nexus_cli.ledger.runs import RunTable
     from nexus_cli.ledger.search import SearchResult
     from nexus_cli.ledger.spaces import SpaceTable
+
+
+_MEMBER = "SELECT 1 FROM entities e JOIN members m ON m.entity = e.key WHERE e.folded = ?"
 
 
 class _ServerLock:
@@ -167,8 +171,7 @@ class Ledger:
 
     def is_member(self, folded: str) -> bool:
         """True if the entity of this folded name is a member of a space. Cheap: every start of a session asks."""
-        row = self.db.one("SELECT 1 FROM entities e JOIN members m ON m.entity = e.key WHERE e.folded = ?", folded)
-        return row is not None
+        return self.db.one(_MEMBER, folded) is not None
 
     def close(self) -> None:
         """Write pending statements, release all locks, close. May be called twice."""
@@ -272,12 +275,22 @@ class Ledger:
         return session_usage(self.db, session)
 
     @contextmanager
+    def beginning(self, session: SessionInfo, model: str) -> Iterator[None]:
+        """Read what the opening of the new `session` with a model asks, as `opening`."""
+        with self.db.reading_once():
+            member, kept = (_MEMBER, AGENT_NAME), self.facts.kept_query(session.project)
+            self.db.read_ahead(member, kept, calibrations.find_query(model))
+            yield
+
+    @contextmanager
     def opening(self, session: SessionInfo) -> Iterator[None]:
         """Read what the opening of `session` asks, of a server in one round trip, and nothing twice in the block until
         something is written."""
         db, lane = self.db, session.main_lane
         with db.reading_once():
             db.read_ahead(
+                (_MEMBER, AGENT_NAME),
+                (SEEN, lane, MOST_SEEN),
                 lanes.ancestry_query(db, lane),
                 lanes.session_query(lane),
                 requests.lost_query(session.id),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -236,7 +236,8 @@ def _open(
         ledger, ledger, options, settings, clock, notices, recipe, info, made, log, asked, services, control
     )
     try:
-        session = factory.session(approver)
+        with nullcontext() if found else ledger.beginning(made, info.served_name):
+            session = factory.session(approver)
         if options.add_dirs and kept != (folders := list(map(str, options.add_dirs))):
             session.engine.conversation.memo(ADDED_FOLDERS, {"folders": folders})
         _check_bounds(session, info, settings)

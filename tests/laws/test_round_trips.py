@@ -16,13 +16,13 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.database import Database
 from nexus_cli.session.session_facts import add_fact
 
-MOST, FIRST, RESUMED = 4, 9, 14
+MOST, FIRST, RESUMED = 4, 9, 13
 """Round trips of a step with one call or of a later turn, and to the first request of a new and of a resumed session.
 
 Counted is what a session waits for over an open connection, from the first statement to what is committed before the
 request. Connecting is not: the handshakes of TCP, encryption and password, which the server and its address decide.
 """
-SELECTS = 18
+SELECTS = 17
 """Queries of a resumed session to its first request over a file."""
 
 
