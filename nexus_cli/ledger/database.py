@@ -158,17 +158,17 @@ class Database:
         return answers[sql, *values]
 
     @contextmanager
-    def reading_once(self) -> Iterator[None]:
-        """Give a query that this thread repeats in the block its first answer, until something is written."""
-        self._once.answers = {}
+    def reading_once(self, *ahead: tuple[Any, ...]) -> Iterator[None]:
+        """Give a query that this thread repeats in the block its first answer, until something is written. A server is
+        asked the queries `ahead`, statement and values of each, in one round trip."""
+        self._once.answers = self._ask_ahead(ahead)
         try:
             yield
         finally:
             self._once.answers = None
 
-    def read_ahead(self, *queries: tuple[Any, ...]) -> None:
-        """Let a server answer queries that will be asked in `reading_once` in one round trip: statement and values of
-        each. A file is asked when they are."""
+    def _ask_ahead(self, queries: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
+        return {}
 
     def _ask(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         with self._lock:
@@ -254,10 +254,8 @@ class Database:
         """Lock a session for this connection, on a server. For a file, `Ledger.lock` does."""
         return True
 
-    def begin_lock(self, session: str) -> Callable[[], bool]:
-        """Begin to lock a new session in its transaction on a server, as `lock_session`; the function that is returned
-        tells the outcome."""
-        return bool
+    def lock_new_session(self, session: str) -> None:
+        """Lock a session that nobody else knows in its transaction on a server, as `lock_session`."""
 
     def unlock_session(self, session: str) -> None:
         """Unlock a session."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -81,14 +81,10 @@ class KnownState:
     """Id of the next epoch."""
     is_new: bool = False
     """True if this process began the session, and nobody else knows it."""
-    seen: list[SeenFile] | None = None
-    """The files that the session saw last; None if they have to be read."""
-    notes: int = 0
-    """How often a file was noted."""
-    reading: threading.Lock = field(default_factory=threading.Lock)
-    """Held while the files are read."""
+    seen: Sequence[SeenFile] = ()
+    """The files that the session had seen as it was opened."""
     lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held while one of the values above changes."""
+    """Held while a number is taken."""
 
 
 @dataclass(eq=False)

@@ -321,10 +321,6 @@ class LaneLog:
         """Return a new drop id, unique in the session."""
         return self._journal.commit(self, lambda db: drops.next_id(db, sessions.key_of(db, self.session_id)))
 
-    def last_drop(self) -> int:
-        """Return the number in the session's newest drop id, 0 before the first."""
-        return drops.last(self.db, self._session_key(self.db))
-
     def record_drop(self, drop: Drop) -> None:
         self._journal.record(self, "record_drop", (drop,), lambda db: drops.record(db, self.lane, drop))
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import epochs
+from nexus_cli.ledger import epochs, lanes
 from nexus_cli.ledger.database import Database
 
 STATE = f"""{epochs.LINE_OF_LANE}
@@ -34,5 +33,5 @@ def read_state(db: Database, lane: int) -> LaneState:
     """Return where `lane` stands; raise `NexusError("ledger", ...)` if its session was deleted."""
     row = db.one(STATE, lane)
     if row is None:
-        raise NexusError("ledger", "the session cannot continue", "it was deleted meanwhile", "Start a new session")
+        raise lanes.missing_session()
     return LaneState(*row)

@@ -46,8 +46,13 @@ def ancestry(db: Database, lane: int) -> Sequence[Segment]:
     """Return the segments that `lane` shows, its own first; `NexusError("ledger", ...)` if there is no such lane."""
     rows = db.constants(*ancestry_query(db, lane))
     if not rows:
-        raise NexusError("ledger", "the session cannot continue", "it was deleted meanwhile", "Start a new session")
+        raise missing_session()
     return [Segment(*row) for row in rows]
+
+
+def missing_session() -> NexusError:
+    """Return the error for a session that was deleted."""
+    return NexusError("ledger", "the session cannot continue", "it was deleted meanwhile", "Start a new session")
 
 
 def ancestry_query(db: Database, lane: int) -> tuple[Any, ...]:
@@ -70,7 +75,7 @@ def session_of(db: Database, lane: int) -> int:
     """Return the key of the session that owns `lane`; `NexusError("ledger", ...)` if it was deleted."""
     rows = db.constants(*session_query(lane))
     if not rows:
-        raise NexusError("ledger", "the session cannot continue", "it was deleted meanwhile", "Start a new session")
+        raise missing_session()
     return int(rows[0][0])
 
 

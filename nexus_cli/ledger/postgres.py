@@ -161,12 +161,12 @@ class PostgresDatabase(Database):
         with self._lock:
             return self._read(sql, values).fetchall()
 
-    def read_ahead(self, *queries: tuple[Any, ...]) -> None:
-        if psycopg.Pipeline.is_supported():
-            with self._lock, suppress(psycopg.Error):  # else each is asked by itself
-                with self._server.pipeline():
-                    cursors = [self._execute(sql, tuple(values)) for sql, *values in queries]
-                self._once.answers.update({query: one.fetchall() for query, one in zip(queries, cursors, strict=True)})
+    def _ask_ahead(self, queries: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
+        with self._lock, suppress(psycopg.Error):  # else each is asked by itself
+            with self._server.pipeline():
+                cursors = [self._execute(sql, tuple(values)) for sql, *values in queries]
+            return {query: cursor.fetchall() for query, cursor in zip(queries, cursors, strict=True)}
+        return {}
 
     def begin_query(self, sql: str, *values: Any) -> Callable[[], list[tuple[Any, ...]]]:
         return self._execute(sql, values).fetchall
@@ -285,16 +285,10 @@ class PostgresDatabase(Database):
                     return True
             return False
 
-    def begin_lock(self, session: str) -> Callable[[], bool]:
+    def lock_new_session(self, session: str) -> None:
         key = _lock_key(f"session {session}")
-        rows = self.begin_query(_LOCK, key)
-
-        def is_locked() -> bool:
-            if found := bool(rows()[0][0]):
-                self._held[key] = session
-            return found
-
-        return is_locked
+        self.run(_LOCK, key)
+        self._held[key] = session
 
     def locked_sessions(self, sessions: Sequence[str]) -> list[str]:
         rows = self.all(

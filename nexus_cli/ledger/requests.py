@@ -24,7 +24,6 @@ USAGE = tuple(
     "input output cache_read cache_write reasoning cost cost_input cost_cached cost_written cost_output saved".split()
 )
 """Columns of a usage: see `read_usage`."""
-_LAST_STEP = "SELECT max(step) FROM requests WHERE lane = ?"
 _OPEN = "finish IS NULL AND lane IN (SELECT l.id FROM lanes l JOIN sessions s ON s.key = l.session WHERE s.id = ?)"
 """The condition for requests of a session without an outcome."""
 
@@ -144,8 +143,7 @@ def finish_of(db: Database, lane: int, entry: int) -> str:
 
 def last_step(db: Database, lane: int) -> int:
     """Return the number of requests that `lane` has sent."""
-    row = db.one(_LAST_STEP, lane)
-    return int(row[0]) if row and row[0] is not None else 0
+    return db.number("SELECT coalesce(max(step), 0) FROM requests WHERE lane = ?", lane)
 
 
 MOST_REPORTED, MOST_RECENT = 8, 2_000

@@ -54,8 +54,11 @@ class SessionLog(LaneLog):
         """Return the log of the main lane. The ledger's server is waited for at most `wait` seconds; `is_new`: nothing
         of the session was recorded, so that nothing is asked."""
         saved = LaneLog(ledger.db, session, lane, clock)
-        opened = LaneState() if is_new else read_state(ledger.db, saved.lane)
-        state = KnownState(opened.drops, opened.epochs, is_new, [] if is_new else saved.seen_files())
+        opened, seen = LaneState(), list[SeenFile]()
+        if not is_new:
+            lanes.session_of(ledger.db, saved.lane)  # known from now on
+            opened, seen = read_state(ledger.db, saved.lane), saved.seen_files()
+        state = KnownState(opened.drops, opened.epochs, is_new, seen)
         values = ledger.db, session, state, require_save, warn, saved.lane
         journal: SessionJournal
         if ledger.server and ledger.db.writes:
@@ -115,21 +118,12 @@ class SessionLog(LaneLog):
         return None if self._state.is_new and path not in self.noted else super().digest(path)
 
     def seen_files(self, most: int = MOST_SEEN) -> list[SeenFile]:
-        state = self._state
-        with state.reading:
-            notes, found = state.notes, state.seen
-            if found is None:
-                found = super().seen_files()
-                with state.lock:
-                    state.seen = found if state.notes == notes else None
-            return found[:most]
+        return super().seen_files(most) if self.noted else [*self._state.seen[:most]]
 
     def note(self, path: str, digest: str, how: str) -> None:
         """See `LaneLog`. With `require_save` a failure is raised by the next commit that matters."""
         with suppress(NexusError):
             super().note(path, digest, how)
-        with self._state.lock:
-            self._state.notes, self._state.seen = self._state.notes + 1, None
 
     def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
         if not kind or own or first or self.lane != self._journal.main_lane:

@@ -9,7 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -122,20 +122,14 @@ def create(
     return SessionInfo(*text, 0, 0, parent, "", 0.0, front, 0, 0.0, spawner, worktree)
 
 
-def open_main(db: Database, session: SessionInfo) -> Callable[[], tuple[int, SessionInfo]]:
-    """Create the main lane of a new session, inside a transaction; the function that is returned returns the key of the
-    session, and the session with its lane."""
+def open_main(db: Database, session: SessionInfo) -> Callable[[], list[tuple[Any, ...]]]:
+    """Create the main lane of a new session, inside a transaction; the function that is returned returns a row with the
+    keys of session and lane."""
     insert = "INSERT INTO lanes (session, agent, recipe) SELECT key, ?, ? FROM sessions WHERE id = ?"
     db.many(insert, [(MAIN, session.recipe, session.id)])
     newest = "(SELECT max(id) FROM lanes WHERE session = sessions.key)"
     db.run(f"UPDATE sessions SET main = {newest} WHERE id = ?", session.id)
-    rows = db.begin_query("SELECT key, main FROM sessions WHERE id = ?", session.id)
-
-    def made() -> tuple[int, SessionInfo]:
-        ((key, main),) = rows()
-        return int(key), replace(session, main_lane=int(main))
-
-    return made
+    return db.begin_query("SELECT key, main FROM sessions WHERE id = ?", session.id)
 
 
 FIND_KEY = "SELECT key FROM sessions WHERE id = ?"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -237,13 +237,14 @@ class Ledger:
                 spawner=spawner,
                 worktree=worktree,
             )
-            finish = sessions.open_main(self.db, session)
-            is_locked = self.db.begin_lock(session.id) if locks and self.server else bool
-        key, made = finish()
-        lanes.know_new_lane(self.db, made.main_lane, key)
-        if is_locked():
-            self._locks[made.id] = _ServerLock(self.db, made.id)
-        return made
+            rows = sessions.open_main(self.db, session)
+            if locks and self.server:
+                self.db.lock_new_session(session.id)
+        ((key, lane),) = rows()
+        lanes.know_new_lane(self.db, lane, key)
+        if locks and self.server:
+            self._locks[session.id] = _ServerLock(self.db, session.id)
+        return replace(session, main_lane=lane)
 
     def fork_session(self, source: str, *, name: str = "", at: str, entry: int | None = None) -> SessionInfo:
         """Create a session that continues after `entry` of `source` (default: its newest), sharing its rows and epoch.
@@ -274,33 +275,26 @@ class Ledger:
 
         return session_usage(self.db, session)
 
-    @contextmanager
-    def beginning(self, session: SessionInfo, model: str) -> Iterator[None]:
+    def beginning(self, session: SessionInfo, model: str) -> AbstractContextManager[None]:
         """Read what the opening of the new `session` with a model asks, as `opening`."""
-        with self.db.reading_once():
-            member, kept = (_MEMBER, AGENT_NAME), self.facts.kept_query(session.project)
-            self.db.read_ahead(member, kept, calibrations.find_query(model))
-            yield
+        kept = self.facts.kept_query(session.project)
+        return self.db.reading_once((_MEMBER, AGENT_NAME), kept, calibrations.find_query(model))
 
-    @contextmanager
-    def opening(self, session: SessionInfo) -> Iterator[None]:
+    def opening(self, session: SessionInfo) -> AbstractContextManager[None]:
         """Read what the opening of `session` asks, of a server in one round trip, and nothing twice in the block until
         something is written."""
         db, lane = self.db, session.main_lane
-        with db.reading_once():
-            db.read_ahead(
-                (_MEMBER, AGENT_NAME),
-                (SEEN, lane, MOST_SEEN),
-                lanes.ancestry_query(db, lane),
-                lanes.session_query(lane),
-                requests.lost_query(session.id),
-                (lane_state.STATE, lane),
-                lanes.notes_query(db, lane, OPENING_KINDS),
-                *((query, lane) for query in epochs.CURRENT_QUERIES),
-                requests.reported_query(lane),
-            )
-            lanes.session_of(db, lane)
-            yield
+        return db.reading_once(
+            (_MEMBER, AGENT_NAME),
+            (SEEN, lane, MOST_SEEN),
+            lanes.ancestry_query(db, lane),
+            lanes.session_query(lane),
+            requests.lost_query(session.id),
+            (lane_state.STATE, lane),
+            lanes.notes_query(db, lane, OPENING_KINDS),
+            *((query, lane) for query in epochs.CURRENT_QUERIES),
+            requests.reported_query(lane),
+        )
 
     def settle_lost(self, session: str) -> None:
         """Record the outcome of requests of a session whose process was ended before the answer."""

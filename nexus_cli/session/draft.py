@@ -30,7 +30,7 @@ from nexus_cli.engine.requests.engine import SWITCH
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.readings import NextEpoch
-from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
+from nexus_cli.ledger import Ledger, SessionInfo, SessionLog
 from nexus_cli.sections.collect import ChangedSections
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.section_drops import SectionDrops
@@ -147,7 +147,7 @@ def _without_texts(drops: Sequence[Drop]) -> tuple[Drop, ...]:
 class _Unwritten(MemoryLog):
     """Continues the log of a session in memory, without changing it."""
 
-    def __init__(self, log: LaneLog) -> None:
+    def __init__(self, log: SessionLog) -> None:
         super().__init__(log.last_id(), log.last_drop(), log.next_epoch())
         self._log = log
 
