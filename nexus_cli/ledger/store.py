@@ -509,7 +509,7 @@ class Ledger:
         return [one for one in names if read_owner(folder / f"{one}{SUFFIX}") is not None]
 
     def unlock(self, name: str) -> None:
-        """Unlock a run and delete its lock file."""
+        """Unlock a run, or a session that could not be opened, and delete its lock file."""
         if (lock := self._locks.pop(name, None)) is not None:
             lock.release(remove=True)
 

@@ -180,7 +180,7 @@ def _hold(ledger: Ledger, found: SessionInfo | None) -> Iterator[None]:
             yield
     except BaseException:
         if not held:
-            ledger.release(found.id)
+            ledger.unlock(found.id)
         raise
 
 
