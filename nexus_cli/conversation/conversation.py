@@ -97,6 +97,7 @@ class Conversation:
         """True once the epoch is recorded."""
         self._head_sent = False
         self._head_open = False
+        self._stored_lines: tuple[Sequence[bytes], Mapping[int, bytes]] = (), {}
         self._changed_preambles: set[int] = set()
         self._sent_messages = 0
         self.sent = SentRequests()
@@ -111,12 +112,21 @@ class Conversation:
 
     @classmethod
     def load(
-        cls, log: Log, clock: Clock, measure: Measure, epoch: Epoch, cursor: int, *, head_open: bool = False
+        cls,
+        log: Log,
+        clock: Clock,
+        measure: Measure,
+        epoch: Epoch,
+        cursor: int,
+        head: Sequence[bytes],
+        sent: Iterable[tuple[int, bytes]] = (),
     ) -> Conversation:
-        """Restore a conversation from its log; only the window is read. `head_open`: no request has settled the head
-        yet."""
+        """Restore a conversation from its log; only the window is read. `head` and `sent` are the stored hashes of the
+        lines that were sent: of the head's items (none: no request has settled the head yet), and of the entries after
+        it."""
         made = cls(log, clock, measure)
-        made._head_open = head_open
+        made._head_open = not head
+        made._stored_lines = head, dict(sent)
         made.epoch, made.cursor, made.is_recorded = epoch, cursor, True
         made.tail = [item_of(entry) for entry in made.read(epoch.base + 1, made.last)]
         made._head_sent = cursor > 0 and cursor >= epoch.base
@@ -283,10 +293,10 @@ class Conversation:
             if item.entry in self._changed_preambles and item.form in SHOWN:
                 yield FixedValues(item.entry, item.preamble, item.tokens, line)
 
-    def renders_to(self, head: Sequence[bytes], sent: Mapping[int, bytes]) -> bool:
-        """True if the sent items render to the same lines: the stored hashes of the head's items (none: not sent yet)
-        and of the entries after it."""
+    def renders_as_sent(self) -> bool:
+        """True if the sent items of a restored conversation render to the lines that were sent."""
         _, lines, entries = self._render_sent()
+        head, sent = self._stored_lines
         return (not head or list(head) == lines) and all(sent.get(entry, line) == line for entry, line in entries)
 
     def _render_sent(self) -> tuple[Wire, list[bytes], list[tuple[int, bytes]]]:
@@ -315,6 +325,7 @@ class Conversation:
         self.tail, self._wire = [], None
         self._head_sent, self._sent_messages = False, 0
         self._head_open, self._changed_preambles = True, set()
+        self._stored_lines = (), {}
         self._count()
         self.anchor = None
 

@@ -103,3 +103,26 @@ WORK = "work"
 command, see `command_values`)."""
 WORKER = "worker"
 """Memo with the state of a worker, written before it starts, when it gets its session, and when it ends."""
+
+OPENING_KINDS = (
+    ADDED_FOLDERS,
+    ATTACHMENTS,
+    COMPACTION,
+    FAILED_EDIT,
+    GOAL,
+    JOB,
+    LEFT_OUT_SECTION,
+    LIMITS_IN_FORCE,
+    PIN,
+    PLAN,
+    REFUSED_WINDOW,
+    SERVER_CUT,
+    TRIGGER,
+    UNDONE_COMPACTION,
+    UNDONE_FILES,
+    UNTIL,
+    WAIT,
+    WORKER,
+)
+"""The kinds that the opening of a session or every turn asks for: they are read together. None has a note for each
+call, of which a long session has very many."""

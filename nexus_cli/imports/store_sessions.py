@@ -159,10 +159,11 @@ def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[i
         session = known.session
         if not session:
             at = foreign.entries[0].at
-            key, session = sessions.create(
+            made = sessions.create(
                 ledger.db, folder=folder, project=project, model=model, recipe="chat", name="", at=at, front=CHAT
             )
-            sessions.open_main(ledger.db, key, "chat")
+            sessions.open_main(ledger.db, made)
+            session = made.id
         log = TransactionLog(ledger.db, session)
         if not known.session:
             log.begin_epoch(

@@ -13,17 +13,22 @@ def calibration(db: Database, model: str) -> Calibration:
 
     A model at its own address (`NAME at HOST`) starts with the calibration of its name, without the window.
     """
-    name = model.partition(" at ")[0]
-    find = 'SELECT factor, reports, worst, "window", kinds, model FROM calibrations WHERE model IN (?, ?)'
-    rows = {row[5]: row for row in db.all(find, model, name)}
+    query = find_query(model)
+    rows = {row[5]: row for row in db.all(*query)}
     if not rows:
         return Calibration()
-    factor, reports, worst, window, learned, found = rows.get(model) or rows[name]
+    factor, reports, worst, window, learned, found = rows.get(model) or rows[query[-1]]
     window = window if found == model else 0
     known = json.loads(learned)
     if not isinstance(known, dict):  # an older release stored the factors of other kinds, and no single misses
         return Calibration(factor, reports, (worst,), window)
     return Calibration(factor, reports, tuple(known.get("misses", ())), window, tuple(known.get("ratios", ())))
+
+
+def find_query(model: str) -> tuple[str, str, str]:
+    """Return the query of `calibration`, with its values."""
+    find = 'SELECT factor, reports, worst, "window", kinds, model FROM calibrations WHERE model IN (?, ?)'
+    return find, model, model.partition(" at ")[0]
 
 
 def calibrate(db: Database, model: str, value: Calibration) -> None:

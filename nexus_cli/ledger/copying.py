@@ -68,7 +68,11 @@ def _refuse_wrong_target(db: Database) -> None:
         raise NexusError(
             "usage", what, "only the administrator of the server can copy a ledger to it", "Ask the administrator"
         )
-    full = [table for table in _TABLES if table not in ("calibrations", "counts") and db.one(f"SELECT 1 FROM {table}")]
+    full = [
+        table
+        for table in _TABLES
+        if table not in ("calibrations", "counts") and db.one(f"SELECT 1 FROM {table} LIMIT 1")
+    ]
     if full:
         raise NexusError("usage", what, f"the target is not empty: it has {', '.join(full)}", "Name an empty ledger")
 

@@ -131,6 +131,8 @@ class Database:
     def _initialize(self) -> None:
         """Initialize what a connection to a server has, too."""
         self._lock = threading.RLock()
+        self._once = threading.local()
+        """By thread: the `answers` in `reading_once`, by statement and values."""
         self._pending: list[tuple[str, tuple[Any, ...]]] = []
         self._guard: tuple[str, tuple[Any, ...], str] | None = None
         self._constants: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
@@ -138,6 +140,8 @@ class Database:
         """By id of a session that is open here: commits what its log has not saved yet."""
         self._version: tuple[Any, ...] | None = None
         """SQLite's data version at the last wait for a change."""
+        self.noted = 0
+        """The number of notes that were recorded by this connection."""
 
     def guard(self, sql: str, *values: Any, why: str) -> None:
         """Begin every later transaction with a statement that must change one row; otherwise it fails with the reason
@@ -146,6 +150,27 @@ class Database:
 
     def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return all rows of a query; `NexusError("ledger", ...)` if it fails."""
+        answers: dict[tuple[Any, ...], list[tuple[Any, ...]]] | None = getattr(self._once, "answers", None)
+        if answers is None:
+            return self._ask(sql, values)
+        if (sql, *values) not in answers:
+            answers[sql, *values] = self._ask(sql, values)
+        return answers[sql, *values]
+
+    @contextmanager
+    def reading_once(self, *ahead: tuple[Any, ...]) -> Iterator[None]:
+        """Give a query that this thread repeats in the block its first answer, until something is written. A server is
+        asked the queries `ahead`, statement and values of each, in one round trip."""
+        self._once.answers = self._ask_ahead(ahead)
+        try:
+            yield
+        finally:
+            self._once.answers = None
+
+    def _ask_ahead(self, queries: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
+        return {}
+
+    def _ask(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         with self._lock:
             try:
                 return retry_while_busy(lambda: self.connection.execute(sql, values).fetchall())
@@ -154,13 +179,7 @@ class Database:
 
     def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
         """Return the first row of a query, or None; `NexusError("ledger", ...)` if it fails."""
-        with self._lock:
-            try:
-                run = self.connection.execute
-                found: tuple[Any, ...] | None = retry_while_busy(lambda: run(sql, values).fetchone())
-            except sqlite3.DatabaseError as error:
-                raise ledger_error(error, "the ledger could not be read") from error
-            return found
+        return next(iter(self.all(sql, *values)), None)
 
     def number(self, sql: str, *values: Any) -> int:
         """Return the number in the first row of a query, 0 without a row; errors as in `one`."""
@@ -235,6 +254,9 @@ class Database:
         """Lock a session for this connection, on a server. For a file, `Ledger.lock` does."""
         return True
 
+    def lock_new_session(self, session: str) -> None:
+        """Lock a session that nobody else knows in its transaction on a server, as `lock_session`."""
+
     def unlock_session(self, session: str) -> None:
         """Unlock a session."""
 
@@ -250,9 +272,10 @@ class Database:
 
         Raises `NexusError("ledger", ...)` if SQLite refuses; then nothing of the block was written.
         """
+        self._once.answers = None
         with self._lock:
             try:
-                retry_while_busy(lambda: self.connection.execute("BEGIN IMMEDIATE"), self._data_version)
+                retry_while_busy(lambda: self.connection.execute("BEGIN IMMEDIATE"), self.data_version)
                 self._check_guard()
                 yield
                 for sql, values in self._pending:
@@ -266,11 +289,12 @@ class Database:
                 self._rollback()
                 raise
 
-    def _data_version(self) -> object:
-        """Return a number that changes whenever another connection commits, None if SQLite is too busy to say it."""
+    def data_version(self) -> object:
+        """Return a number that changes whenever another connection commits, None if SQLite cannot say it, for example
+        because it is too busy."""
         try:
             return self.connection.execute("PRAGMA data_version").fetchone()
-        except sqlite3.OperationalError:
+        except sqlite3.DatabaseError:
             return None
 
     def _check_guard(self) -> None:

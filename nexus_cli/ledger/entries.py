@@ -48,14 +48,19 @@ def append(db: Database, lane: int, entry: Entry) -> None:
 
 def read(db: Database, lane: int, first: int, last: int) -> list[Entry]:
     """Return the entries `first` to `last` of `lane`; time and memory depend on the length of the range alone."""
+    return [entry for entry, _ in read_with_lines(db, lane, first, last)]
+
+
+def read_with_lines(db: Database, lane: int, first: int, last: int) -> list[tuple[Entry, bytes | None]]:
+    """Return as `read`, with the line hash of each entry that was sent."""
     chain = lanes.ancestry(db, lane)
     settled = _overrides(db, chain, first, last)
     found = []
-    columns = "e.id, e.at, e.actor, e.kind, e.preamble, e.tokens, b.hash, b.codec, b.data"
+    columns = "e.id, e.at, e.actor, e.kind, e.preamble, e.tokens, e.line, b.hash, b.codec, b.data"
     for row in _rows(db, chain, first, last, columns):
-        preamble, tokens, _ = settled.get(row[0], (row[4], row[5], None))
-        message = from_record(json.loads(blobs.unpack(*row[6:9])))
-        found.append(Entry(row[0], row[1], row[2], Kind(row[3]), message, preamble, tokens))
+        preamble, tokens, line = settled.get(row[0], row[4:7])
+        message = from_record(json.loads(blobs.unpack(*row[7:])))
+        found.append((Entry(row[0], row[1], row[2], Kind(row[3]), message, preamble, tokens), line))
     return found
 
 

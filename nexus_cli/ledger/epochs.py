@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
@@ -19,10 +20,34 @@ from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import blobs, drops, lanes
 from nexus_cli.ledger.database import Database
 
-_INHERITED = """WITH RECURSIVE line (key) AS (
-    SELECT origin FROM lanes WHERE origin IS NOT NULL AND session = ?
+_LINE = """WITH RECURSIVE line (key) AS (
+    SELECT origin FROM lanes WHERE origin IS NOT NULL AND session = {}
     UNION SELECT e.parent FROM line JOIN epochs e ON e.key = line.key WHERE e.parent IS NOT NULL)"""
-
+_INHERITED, _OF_LANE = _LINE.format("?"), "(SELECT session FROM lanes WHERE id = ?1)"
+LINE_OF_LANE = _LINE.format(_OF_LANE)
+NEXT_OF_LANE = (
+    f"SELECT coalesce(max(id) + 1, 0) FROM epochs WHERE session = {_OF_LANE} OR key IN (SELECT key FROM line)"
+)
+"""Query of the id of the next epoch of the session of the lane ?1, and what it begins with."""
+_CURRENT = "(SELECT epoch FROM lanes WHERE id = ?)"
+"""SQL for the key of a lane's current epoch."""
+_QUERIES = (
+    "SELECT e.id, p.id, e.cause, e.model, e.base, e.system_tokens, e.tools_tokens, e.tool_choice, e.effort,"
+    " s.hash, s.codec, s.data, r.hash, r.codec, r.data, c.hash, c.codec, c.data"
+    " FROM epochs e LEFT JOIN epochs p ON p.key = e.parent LEFT JOIN blobs s ON s.id = e.system"
+    " LEFT JOIN blobs r ON r.id = e.rules LEFT JOIN blobs c ON c.id = e.sections WHERE e.key = {}",
+    "SELECT b.hash, b.codec, b.data FROM schemas s LEFT JOIN blobs b ON b.id = s.blob"
+    " WHERE s.epoch = {} ORDER BY s.position",
+    "SELECT s.entry, s.form, s.preamble, s.tokens, b.hash, b.codec, b.data FROM slots s"
+    " LEFT JOIN blobs b ON b.id = s.blob WHERE s.epoch = {} ORDER BY s.position",
+)
+"""Queries of an epoch, its tools and its slots, by SQL for its key."""
+_LINES = (
+    "SELECT e.base, s.line FROM epochs e LEFT JOIN slots s ON s.epoch = e.key AND s.line IS NOT NULL"
+    " WHERE e.key = {} ORDER BY s.position"
+)
+CURRENT_QUERIES = [sql.format(_CURRENT) for sql in (*_QUERIES, _LINES)]
+"""Queries of the current epoch of a lane and its stored lines."""
 
 KEY = f"""({_INHERITED} SELECT key FROM (
     SELECT key, 0 AS distance FROM epochs WHERE session = ? AND id = ?
@@ -104,23 +129,18 @@ def require_key(db: Database, lane: int, epoch_id: int) -> int:
     """Return the key as `key_of` does; raise `NexusError("usage", ...)` if unknown."""
     key = key_of(db, lane, epoch_id)
     if key is None:
-        raise NexusError("usage", f"there is no epoch {epoch_id}", "this session has not begun it")
+        raise _unknown(epoch_id)
     return key
 
 
 def next_id(db: Database, lane: int) -> int:
     """Return the id of the session's next epoch."""
-    session = lanes.session_of(db, lane)
-    row = db.one(
-        f"{_INHERITED} SELECT max(id) FROM epochs WHERE session = ? OR key IN (SELECT key FROM line)", session, session
-    )
-    return 0 if row is None or row[0] is None else int(row[0]) + 1
+    return db.number(f"{LINE_OF_LANE} {NEXT_OF_LANE}", lane)
 
 
 def current(db: Database, lane: int) -> Epoch | None:
     """Return the current epoch of `lane`, None before its first."""
-    row = db.one("SELECT epoch FROM lanes WHERE id = ?", lane)
-    return read(db, int(row[0])) if row and row[0] is not None else None
+    return _read(db, _CURRENT, lane)
 
 
 def list_epochs(db: Database, lane: int) -> list[EpochRow]:
@@ -139,19 +159,17 @@ def list_epochs(db: Database, lane: int) -> list[EpochRow]:
 def read(db: Database, key: int) -> Epoch:
     """Return an epoch with its texts; raise `NexusError("ledger", ...)` naming the damaged line if a text is
     damaged."""
-    row = db.one(
-        "SELECT e.id, p.id, e.cause, e.model, e.base, e.system_tokens, e.tools_tokens, e.tool_choice, e.effort,"
-        " s.hash, s.codec, s.data, r.hash, r.codec, r.data, c.hash, c.codec, c.data"
-        " FROM epochs e LEFT JOIN epochs p ON p.key = e.parent LEFT JOIN blobs s ON s.id = e.system"
-        " LEFT JOIN blobs r ON r.id = e.rules LEFT JOIN blobs c ON c.id = e.sections WHERE e.key = ?",
-        key,
-    )
-    assert row is not None, "keys come from lanes and requests, whose epochs are kept"
-    tools = db.all(
-        "SELECT b.hash, b.codec, b.data FROM schemas s LEFT JOIN blobs b ON b.id = s.blob"
-        " WHERE s.epoch = ? ORDER BY s.position",
-        key,
-    )
+    epoch = _read(db, "?", key)
+    assert epoch is not None, "keys come from lanes and requests, whose epochs are kept"
+    return epoch
+
+
+def _read(db: Database, which: str, value: int) -> Epoch | None:
+    """Return the epoch whose key is the SQL `which` with its value, None if there is none."""
+    found, tools, slots = (db.all(sql.format(which), value) for sql in _QUERIES)
+    if not found:
+        return None
+    (row,) = found
     with blobs.damage_at("line 1, the tools"):
         schemas = tuple(json.loads(blobs.unpack(*tool)) for tool in tools)
     with blobs.damage_at("line 2, the system text"):
@@ -164,7 +182,7 @@ def read(db: Database, key: int) -> Epoch:
         system=system,
         tools=schemas,
         rules=blobs.unpack(*row[12:15]).decode(),
-        head=_head(db, key),
+        head=_head(slots),
         base=row[4],
         system_tokens=row[5],
         tools_tokens=row[6],
@@ -174,12 +192,7 @@ def read(db: Database, key: int) -> Epoch:
     )
 
 
-def _head(db: Database, key: int) -> tuple[WindowItem, ...]:
-    rows = db.all(
-        "SELECT s.entry, s.form, s.preamble, s.tokens, b.hash, b.codec, b.data FROM slots s"
-        " LEFT JOIN blobs b ON b.id = s.blob WHERE s.epoch = ? ORDER BY s.position",
-        key,
-    )
+def _head(rows: Sequence[tuple[Any, ...]]) -> tuple[WindowItem, ...]:
     slots = []
     for line, row in enumerate(rows, 3):
         with blobs.damage_at(f"line {line}, a slot"):
@@ -208,13 +221,19 @@ def settle_head(
     )
 
 
-def head_lines(db: Database, key: int) -> list[bytes]:
-    """Return the line hashes of an epoch's slots; empty before its first request."""
-    return [
-        row[0] for row in db.all("SELECT line FROM slots WHERE epoch = ? AND line IS NOT NULL ORDER BY position", key)
-    ]
+def head_lines(db: Database, lane: int, epoch_id: int) -> tuple[int, list[bytes]]:
+    """Return the last entry that the head of an epoch of the lane's session covers, and the line hashes of its slots,
+    none before its first request; raise `NexusError("usage", ...)` if unknown."""
+    rows = db.all(_LINES.format(KEY), *key_values(db, lane, epoch_id))
+    if not rows:
+        raise _unknown(epoch_id)
+    return int(rows[0][0]), [line for _, line in rows if line is not None]
 
 
-def base_of(db: Database, key: int) -> int:
-    """Return the last entry that an epoch's head covers."""
-    return db.number("SELECT base FROM epochs WHERE key = ?", key)
+def current_head_lines(db: Database, lane: int) -> list[bytes]:
+    """Return the line hashes of the slots of the lane's current epoch, as `head_lines`."""
+    return [line for _, line in db.all(_LINES.format(_CURRENT), lane) if line is not None]
+
+
+def _unknown(epoch_id: int) -> NexusError:
+    return NexusError("usage", f"there is no epoch {epoch_id}", "this session has not begun it")

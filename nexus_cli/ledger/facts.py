@@ -7,8 +7,10 @@ fact; `relevance` ranks their texts.
 from __future__ import annotations
 
 import re
+import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
@@ -23,6 +25,7 @@ _COLUMNS = (
     "'m' || key, slot, text, at, state, actor, session, entry, quote, project,"
     " session <> '' AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = facts.session), accepted, replaces"
 )
+_ORDER = "state = 'proposed' DESC, key DESC"
 _COLUMNS_SHARED = _COLUMNS.replace(
     "actor", f"CASE WHEN made_by = current_user THEN actor ELSE made_by || '{COLLEAGUE}' END"
 )
@@ -35,8 +38,9 @@ class FactTable:
         self._db = db
         self._lent_sessions: frozenset[str] = frozenset()
         """Sessions of borrowed facts: they exist in the ledger of origin, not in this one."""
-        self._kept: dict[str, tuple[float, bool]] = {}
-        """By project, when it was asked for kept facts, and whether there were any."""
+        self._kept: dict[str, tuple[float, list[Fact]]] = {}
+        """By project, when it was asked for kept facts, and what they were."""
+        self._asking = threading.Lock()
 
     def add(
         self,
@@ -56,8 +60,7 @@ class FactTable:
         `project` counts only in the project slot. Raise `ValueError` if the text is empty or too long.
         """
         text, project = fact_text(text), replace_surrogates(project) if slot is MemorySlot.PROJECT else ""
-        self._kept.clear()
-        with self._db.write():
+        with self._writing():
             self._db.lock("facts")
             there = self._find_same(slot, project, text)
             if there is None:
@@ -94,16 +97,21 @@ class FactTable:
     ) -> list[Fact]:
         """Return proposals, then kept facts, each newest first; those of all projects if `project` is None."""
         where, values = _condition(project, slots, state)
-        order = "state = 'proposed' DESC, key DESC"
-        return self._select(f"{where} ORDER BY {order} LIMIT ?", *values, limit)
+        return self._select(f"{where} ORDER BY {_ORDER} LIMIT ?", *values, limit)
 
-    def has_kept(self, project: str) -> bool:
-        """True if there are kept facts of the project or global ones; the ledger is asked once a second."""
-        asked, known = self._kept.get(project, (0.0, False))
-        if time.monotonic() - asked > 1.0:
-            known = bool(self.list_facts(project, (), FactState.KEPT, 1))
-            self._kept[project] = time.monotonic(), known
-        return known
+    def kept_query(self, project: str) -> tuple[Any, ...]:
+        """Return the query of `kept`, with its values."""
+        where, values = _condition(project, (), FactState.KEPT)
+        return self._query(f"{where} ORDER BY {_ORDER} LIMIT ?", *values, ALL)
+
+    def kept(self, project: str) -> list[Fact]:
+        """Return the kept facts of the project and the global ones, newest first; the ledger is asked once a second."""
+        with self._asking:  # several sections ask at the same time
+            asked, known = self._kept.get(project, (0.0, list[Fact]()))
+            if time.monotonic() - asked > 1.0:
+                known = self.list_facts(project, (), FactState.KEPT)
+                self._kept[project] = time.monotonic(), known
+            return known
 
     def search(
         self, text: str, project: str | None = None, slots: Collection[MemorySlot] = (), limit: int = 20
@@ -111,17 +119,18 @@ class FactTable:
         """Return the kept facts that hold any word of `text`, the best match first."""
         from nexus_cli.ledger.relevance import rank_matches  # noqa: PLC0415  (few sessions search)
 
-        keys, texts = self._load_texts(project, slots)
-        return self._load_facts([keys[index] for index in rank_matches(texts, text, limit)])
+        facts = self.list_facts(project, slots, FactState.KEPT)
+        return [facts[index] for index in rank_matches([fact.text for fact in facts], text, limit)]
 
     def find_relevant(self, message: str, project: str, slot: MemorySlot, limit: int = 50) -> list[Fact]:
         """Return the kept facts of one slot that are relevant to a message, the most relevant first."""
-        keys, texts = self._load_texts(project, (slot,))
-        if not texts:
+        facts = [fact for fact in self.kept(project) if fact.slot is slot]
+        if not facts:
             return []
         from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (a new project has no facts)
 
-        return self._load_facts([keys[index] for index in rank_relevant(texts, message, allow_common=True)[:limit]])
+        best = rank_relevant([fact.text for fact in facts], message, allow_common=True)
+        return [facts[index] for index in best[:limit]]
 
     def accept(self, fact_id: str, at: str) -> Fact | None:
         """Keep a proposal and forget the facts that it replaces. Of a kept paraphrase, which counted as its quote,
@@ -130,8 +139,7 @@ class FactTable:
         if fact is None or (fact.state is FactState.KEPT and not fact.is_paraphrase):
             return fact
         old = [there for there in map(self.find, fact.replaces) if there is not None and there.id != fact.id]
-        self._kept.clear()
-        with self._db.write():
+        with self._writing():
             self._db.run(
                 "UPDATE facts SET state = 'kept', changed = ?, accepted = ?, replaces = '' WHERE key = ?",
                 at,
@@ -150,7 +158,7 @@ class FactTable:
         """
         fact = self.find(fact_id)
         if fact is not None:
-            with self._db.write():
+            with self._writing():
                 self._erase([fact], at)
             self._db.shrink()
         return fact
@@ -172,7 +180,7 @@ class FactTable:
         there = next((fact for fact in same if fact.state is FactState.PROPOSED), None)
         rest = [fact for fact in {fact.id: fact for fact in (*old, *same)}.values() if fact != there]
         names = {name for fact in (*old, *same) for name in fact.replaces}
-        with self._db.write():
+        with self._writing():
             if there is None:
                 key = self._insert(slot, project, text, FactState.PROPOSED, at, "nexus", "", 0, "")
             else:
@@ -188,8 +196,7 @@ class FactTable:
     def borrow(self, facts: Sequence[Fact]) -> None:
         """Copy facts of another ledger into this one with their ids, which must be free."""
         self._lent_sessions |= {fact.session for fact in facts if not fact.deleted}
-        self._kept.clear()
-        with self._db.write():
+        with self._writing():
             for fact in facts:
                 self._db.run(
                     "INSERT INTO facts (key, slot, project, text, state, at, changed, actor, session, entry, quote,"
@@ -220,8 +227,17 @@ class FactTable:
     def clear_quotes(self, session: str) -> None:
         """Remove the quotes from the facts of a deleted session; the facts stay."""
         if self._db.one("SELECT 1 FROM facts WHERE session = ? AND quote <> ''", session):
-            with self._db.write():
+            with self._writing():
                 self._db.run("UPDATE facts SET quote = '' WHERE session = ?", session)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Open a transaction, after which no fact is known."""
+        try:
+            with self._db.write():
+                yield
+        finally:
+            self._kept.clear()
 
     def _insert(self, slot: MemorySlot, project: str, text: str, state: FactState, at: str, *origin: Any) -> int:
         actor, session, entry, quote = origin
@@ -255,20 +271,11 @@ class FactTable:
                 _key(fact.id),
             )
 
-    def _load_texts(self, project: str | None, slots: Collection[MemorySlot]) -> tuple[list[int], list[str]]:
-        """Return keys and texts of the kept facts, newest first."""
-        where, values = _condition(project, slots, FactState.KEPT)
-        rows = self._db.all(f"SELECT key, text FROM facts WHERE {where} ORDER BY key DESC", *values)
-        return [row[0] for row in rows], [row[1] for row in rows]
-
-    def _load_facts(self, keys: Sequence[int]) -> list[Fact]:
-        """Return the facts with these keys, in this order."""
-        found = {fact.id: fact for fact in self._select(f"key IN ({','.join('?' * len(keys))})", *keys)} if keys else {}
-        return [found[f"m{key}"] for key in keys if f"m{key}" in found]
+    def _query(self, where: str, *values: Any) -> tuple[Any, ...]:
+        return f"SELECT {_COLUMNS_SHARED if self._db.is_shared else _COLUMNS} FROM facts WHERE {where}", *values
 
     def _select(self, where: str, *values: Any) -> list[Fact]:
-        columns = _COLUMNS_SHARED if self._db.is_shared else _COLUMNS
-        rows = self._db.all(f"SELECT {columns} FROM facts WHERE {where}", *values)
+        rows = self._db.all(*self._query(where, *values))
         return [
             Fact(
                 id_,

@@ -7,14 +7,15 @@ read everything is recorded in memory, without a warning.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import sessions
 from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.known_notes import KnownNotes
 from nexus_cli.ledger.lane_journal import RecordedLane, SessionJournal
 from nexus_cli.ledger.open_database import connect_memory
 
@@ -30,12 +31,13 @@ class FileJournal(SessionJournal):
 
     _cut: set[int] = field(default_factory=set)
     """The lanes that end in memory at their own last entry."""
-    _lock: threading.RLock = field(default_factory=threading.RLock)
-    """Held while something is committed or a lane is cut: nothing is committed between a failure and the copy, and what
-    is committed in memory is not cut off."""
+    _version: object = None
+    """The version of the ledger whose notes are known."""
 
     in_memory = False
     """True once `db` is in memory."""
+    # The lock is held while something is committed or a lane is cut: nothing is committed between a failure and the
+    # copy, and what is committed in memory is not cut off.
 
     @property
     def is_saving(self) -> bool:
@@ -62,6 +64,15 @@ class FileJournal(SessionJournal):
             elif not self.in_memory:
                 self._copy_to_memory()
             return super().commit(log, write)
+
+    def notes(self, log: RecordedLane, kind: str) -> list[Memo]:
+        with self._lock:
+            db = self.database_of(log)
+            version = db.data_version(), db.noted
+            if version != self._version:
+                self.known_notes.add(self.known_notes.begin_later(db)())
+                self._version = version
+            return super().notes(log, kind)
 
     def close(self) -> None:
         if self.in_memory:
@@ -101,3 +112,4 @@ class FileJournal(SessionJournal):
         with memory.write():
             memory.set_last_number("lanes", LOCAL)
         self.db, self.in_memory = memory, True
+        self.known_notes = KnownNotes(self.main_lane, is_new=False)

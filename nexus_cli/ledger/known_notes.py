@@ -1,10 +1,11 @@
-"""The committed notes of a session's main lane on a server: each kind is read once, later notes with each commit."""
+"""The committed notes of a session's main lane in memory: each kind is read once, later notes as they may be there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from nexus_cli.core.entry import Memo
+from nexus_cli.core.memo_kinds import OPENING_KINDS
 from nexus_cli.ledger import lanes
 from nexus_cli.ledger.database import Database
 
@@ -16,31 +17,39 @@ may commit after a later one."""
 class KnownNotes:
     """The committed notes of one lane, by kind, as far as they were asked for."""
 
-    def __init__(self, db: Database, lane: int, *, is_new: bool) -> None:
+    def __init__(self, lane: int, *, is_new: bool) -> None:
         """Initialize; nothing is asked if the lane `is_new`, which has no notes."""
         self._lane = lane
-        self.is_fresh = False
-        """True if the notes of other processes were read in this turn."""
-        self._newest = 0 if is_new else lanes.newest_note(db, lane)
+        self.is_fresh = True
+        """True if the notes of other processes were read in this turn, or there is none that they could add to."""
+        self._newest = 0
         self._is_new = is_new
         self._notes: dict[str, dict[int, Memo]] = {}
         """By kind: of a new lane all of them, else those that were asked for."""
 
-    def of_kind(self, kind: str, read: Callable[[], dict[int, Memo]]) -> Iterable[Memo]:
-        """Return the notes of a kind, also later ones; `read` reads those that were not read yet."""
-        if kind not in self._notes:
-            self._notes.setdefault(kind, {} if self._is_new else read())
-        return self._notes[kind].values()
+    def of_kind(self, db: Database, kind: str) -> list[Memo]:
+        """Return the notes of a kind, also later ones; read those that were not read yet."""
+        if kind not in self._notes and not self._is_new:
+            kinds = OPENING_KINDS if kind in OPENING_KINDS else (kind,)
+            found = lanes.notes(db, self._lane, kinds)
+            self._notes.update({one: {} for one in kinds})
+            self._add(found)
+        return [*self._notes.get(kind, {}).values()]
 
     def begin_later(self, db: Database) -> Callable[[], dict[int, Memo]]:
-        """Begin to read the notes that other processes may have made; inside a transaction."""
+        """Begin to read the notes that others may have made; on a server inside a transaction."""
+        if not self._notes and not self._is_new:
+            return dict
         overlap = _OVERLAP if self.is_fresh else _OVERLAP_OF_TURN
-        return lanes.begin_later_notes(db, self._lane, max(0, self._newest - overlap))
+        return lanes.begin_later_notes(db, self._lane, max(0, self._newest - overlap * db.is_shared))
 
     def add(self, found: Mapping[int, Memo]) -> None:
         """Add notes that were committed, by key."""
+        self._add(found)
+        self.is_fresh = True
+
+    def _add(self, found: Mapping[int, Memo]) -> None:
         for key, memo in found.items():
             if self._is_new or memo.kind in self._notes:
                 self._notes.setdefault(memo.kind, {})[key] = memo
         self._newest = max(self._newest, *found, 0)
-        self.is_fresh = True

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.services import SeenFile
 from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.known_notes import KnownNotes
 
 T = TypeVar("T")
 
@@ -79,6 +81,8 @@ class KnownState:
     """Id of the next epoch."""
     is_new: bool = False
     """True if this process began the session, and nobody else knows it."""
+    seen: Sequence[SeenFile] = ()
+    """The files that the session had seen as it was opened."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while a number is taken."""
 
@@ -92,9 +96,15 @@ class SessionJournal(Journal):
     require_save: bool
     """True if a failed commit is to be raised."""
     warn: Callable[[str], None]
+    main_lane: int
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
+    """Held while what is known or waits to be committed changes."""
 
     defers = False
     """True while a turn or an act runs, which calls `save` where something has to be committed."""
+
+    def __post_init__(self) -> None:
+        self.known_notes = KnownNotes(self.main_lane, is_new=self.known.is_new)
 
     @property
     def is_saving(self) -> bool:
@@ -105,9 +115,10 @@ class SessionJournal(Journal):
         """Begin or end a turn or an act."""
         self.defers = defers
 
-    def notes(self, log: RecordedLane, kind: str, read: Callable[[], dict[int, Memo]]) -> Iterable[Memo]:
-        """Return the notes of one kind; `read` asks the database for them."""
-        return read().values()
+    def notes(self, log: RecordedLane, kind: str) -> list[Memo]:
+        """Return the notes of the main lane of one kind; what others have noted since was read before."""
+        with self._lock:
+            return self.known_notes.of_kind(self.db, kind)
 
     def close(self) -> None:
         """Commit what was put off, and close what the journal has opened."""

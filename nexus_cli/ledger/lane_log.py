@@ -33,6 +33,11 @@ LONGEST_PATH = 2_000
 """Bytes of the longest path that a server can find by its index."""
 MOST_SEEN = 10_000
 """Most files that a session is asked for."""
+SEEN = (
+    "SELECT path, how, digest, at, entry FROM files WHERE session = (SELECT session FROM lanes WHERE id = ?)"
+    " ORDER BY at DESC, path LIMIT ?"
+)
+"""Query of the files that the session of a lane saw last."""
 CACHED_CHARACTERS = 8_000_000
 """Characters of sent entries that the cache may take."""
 
@@ -243,8 +248,8 @@ class LaneLog:
     def line_hashes(self, epoch_id: int, last: int) -> tuple[list[bytes], list[tuple[int, bytes]]]:
         """Return the SHA-256 of the lines sent under an epoch: of its slots, and of the entries after it up to
         `last`."""
-        db, key = self.db, epochs.require_key(self.db, self.lane, epoch_id)
-        return epochs.head_lines(db, key), entries.line_hashes(db, self.lane, epochs.base_of(db, key) + 1, last)
+        base, head = epochs.head_lines(self.db, self.lane, epoch_id)
+        return head, entries.line_hashes(self.db, self.lane, base + 1, last)
 
     # Requests
 
@@ -298,6 +303,10 @@ class LaneLog:
         """Return the lane's requests, oldest first; `which` is a key of `requests.WHICH`."""
         return requests.list_requests(self.db, self.lane, which)
 
+    def session_requests(self, which: str = "all") -> list[RequestRow]:
+        """Return the requests of all lanes of the session, by lane; `which` as in `requests`."""
+        return requests.list_of_session(self.db, self._session_key(self.db), which)
+
     def last_request(self) -> RequestRow | None:
         """Return the lane's newest request, or None."""
         return next(iter(self.requests("newest")), None)
@@ -311,10 +320,6 @@ class LaneLog:
     def next_drop(self) -> str:
         """Return a new drop id, unique in the session."""
         return self._journal.commit(self, lambda db: drops.next_id(db, sessions.key_of(db, self.session_id)))
-
-    def last_drop(self) -> int:
-        """Return the number in the session's newest drop id, 0 before the first."""
-        return drops.last(self.db, self._session_key(self.db))
 
     def record_drop(self, drop: Drop) -> None:
         self._journal.record(self, "record_drop", (drop,), lambda db: drops.record(db, self.lane, drop))
@@ -342,10 +347,9 @@ class LaneLog:
     def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
         """Return the notes of one kind, or of all, oldest first. `own` leaves out those of ancestors; `first` leaves
         out those before that entry."""
-        return list(self._read_notes(kind, own=own, first=first).values())
-
-    def _read_notes(self, kind: str, *, own: bool = False, first: int = 0) -> dict[int, Memo]:
-        return self._query(lambda db: lanes.notes(db, self.lane, kind, own=own, first=first), dict[int, Memo]())
+        kinds = (kind,) if kind else ()
+        found = self._query(lambda db: lanes.notes(db, self.lane, kinds, own=own, first=first), dict[int, Memo]())
+        return list(found.values())
 
     # Files, tool starts
 
@@ -382,8 +386,7 @@ class LaneLog:
 
     def seen_files(self, most: int = MOST_SEEN) -> list[SeenFile]:
         """Return the files that the session saw last, newest first."""
-        find = "SELECT path, how, digest, at, entry FROM files WHERE session = ? ORDER BY at DESC, path LIMIT ?"
-        return [SeenFile(_path_text(row[0]), *row[1:]) for row in self.db.all(find, self._session_key(self.db), most)]
+        return [SeenFile(_path_text(row[0]), *row[1:]) for row in self.db.all(SEEN, self.lane, most)]
 
     def record_start(self, call_id: str, name: str) -> None:
         """Record that a tool is about to run; `NexusError("ledger", ...)` if it was started before: it must not run

@@ -7,7 +7,7 @@ Nothing is copied.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +25,8 @@ _UP = """WITH RECURSIVE up (depth, lane, session, parent, parent_entry, last, se
     SELECT 0, id, session, parent, parent_entry, ?, sent FROM lanes WHERE id = ?
     UNION ALL
     SELECT depth + 1, l.id, l.session, l.parent, l.parent_entry, {least}(up.last, up.parent_entry), l.sent
-    FROM up JOIN lanes l ON l.id = up.parent)
-SELECT lane, session, parent_entry + 1, last, sent FROM up ORDER BY depth"""
+    FROM up JOIN lanes l ON l.id = up.parent)"""
+_ANCESTRY = f"{_UP} SELECT lane, session, parent_entry + 1, last, sent FROM up ORDER BY depth"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,30 +44,38 @@ class Segment:
 
 def ancestry(db: Database, lane: int) -> Sequence[Segment]:
     """Return the segments that `lane` shows, its own first; `NexusError("ledger", ...)` if there is no such lane."""
-    rows = db.constants(_UP.format(least=db.least), END, lane)
+    rows = db.constants(*ancestry_query(db, lane))
     if not rows:
-        raise NexusError("ledger", "the session cannot continue", "it was deleted meanwhile", "Start a new session")
+        raise missing_session()
     return [Segment(*row) for row in rows]
+
+
+def missing_session() -> NexusError:
+    """Return the error for a session that was deleted."""
+    return NexusError("ledger", "the session cannot continue", "it was deleted meanwhile", "Start a new session")
+
+
+def ancestry_query(db: Database, lane: int) -> tuple[Any, ...]:
+    """Return the query of `ancestry`, with its values."""
+    return _ANCESTRY.format(least=db.least), END, lane
+
+
+def session_query(lane: int) -> tuple[Any, ...]:
+    """Return the query of `session_of`, with its values."""
+    return _SESSION_OF, lane
 
 
 def know_new_lane(db: Database, lane: int, session: int) -> None:
     """Let nothing be asked about a lane that was just made, without a parent."""
-    db.know([(lane, session, 1, END, 0)], _UP.format(least=db.least), END, lane)
-    db.know([(session,)], _SESSION_OF, lane)
-
-
-def select_shown(db: Database, lane: int) -> tuple[str, list[int]]:
-    """Return a condition, with its values, that `lane` shows a row with the columns `lane` and `entry`."""
-    chain = ancestry(db, lane)
-    values = [value for segment in chain for value in (segment.lane, segment.last)]
-    return " OR ".join(["(lane = ? AND entry <= ?)"] * len(chain)), values
+    db.know([(lane, session, 1, END, 0)], *ancestry_query(db, lane))
+    db.know([(session,)], *session_query(lane))
 
 
 def session_of(db: Database, lane: int) -> int:
     """Return the key of the session that owns `lane`; `NexusError("ledger", ...)` if it was deleted."""
-    rows = db.constants(_SESSION_OF, lane)
+    rows = db.constants(*session_query(lane))
     if not rows:
-        raise NexusError("ledger", "the session cannot continue", "it was deleted meanwhile", "Start a new session")
+        raise missing_session()
     return int(rows[0][0])
 
 
@@ -122,8 +130,8 @@ def cursor(db: Database, lane: int) -> int:
 
 def started_calls(db: Database, lane: int) -> set[str]:
     """Return the ids of the calls that were started, in `lane` or in an ancestor before the fork."""
-    shown, values = select_shown(db, lane)
-    return {str(row[0]) for row in db.all(f"SELECT call FROM started WHERE {shown}", *values)}
+    shown = "SELECT call FROM up JOIN started s ON s.lane = up.lane AND s.entry <= up.last"
+    return {str(row[0]) for row in db.all(f"{_UP.format(least=db.least)} {shown}", END, lane)}
 
 
 def epoch_at(db: Database, lane: int, entry: int) -> int | None:
@@ -149,35 +157,41 @@ def record_note(db: Database, lane: int, memo: Memo) -> None:
     """Record a note about `lane`; inside a transaction."""
     text = replace_surrogates(json.dumps(dict(memo.value), ensure_ascii=False)).encode()
     kept = blobs.put(db, session_of(db, lane), text)
+    db.noted += 1
     insert = f"INSERT INTO memos (lane, entry, kind, at, blob) VALUES (?, ?, ?, ?, {db.blob_id})"
     db.many(insert, [(lane, memo.entry, memo.kind, memo.at, *kept)])
 
 
 _NOTES = """SELECT m.key, m.kind, m.at, m.entry, b.hash, b.codec, b.data
-    FROM memos m LEFT JOIN blobs b ON b.id = m.blob WHERE"""
+    FROM {} LEFT JOIN blobs b ON b.id = m.blob WHERE"""
 
 
-def notes(db: Database, lane: int, kind: str = "", *, own: bool = False, first: int = 0) -> dict[int, Memo]:
-    """Return the notes of `lane` of one kind, or of all kinds, oldest first, by their keys.
+def notes(
+    db: Database, lane: int, kinds: Collection[str] = (), *, own: bool = False, first: int = 0
+) -> dict[int, Memo]:
+    """Return the notes of `lane` of some kinds, or of all kinds, oldest first, by their keys.
 
     A fork also has those of its ancestors up to the fork; `own` leaves these out. `first` leaves out notes before that
     entry.
     """
-    shown, values = select_shown(db, lane)
-    # A fork is a later lane than its ancestors.
-    where = f"? IN (kind, '') AND entry >= ? AND lane >= ? AND ({shown}) ORDER BY lane, key"
-    return _read_notes(db.all(f"{_NOTES} {where}", kind, first, lane if own else 0, *values))
+    return _read_notes(db.all(*notes_query(db, lane, kinds, own=own, first=first)))
 
 
-def newest_note(db: Database, lane: int) -> int:
-    """Return the key of the newest note of `lane` itself, 0 without one."""
-    return db.number("SELECT coalesce(max(key), 0) FROM memos WHERE lane = ?", lane)
+def notes_query(
+    db: Database, lane: int, kinds: Collection[str] = (), *, own: bool = False, first: int = 0
+) -> tuple[Any, ...]:
+    """Return the query of `notes`, with its values."""
+    which = f"m.kind IN ({', '.join('?' * len(kinds))}) AND " if kinds else ""
+    shown = "up JOIN memos m ON m.lane = up.lane AND m.entry <= up.last"
+    where = f"{which}m.entry >= ? AND up.depth <= ? ORDER BY up.depth DESC, m.key"
+    query = f"{_UP.format(least=db.least)} {_NOTES.format(shown)} {where}"
+    return query, END, lane, *kinds, first, 0 if own else END
 
 
 def begin_later_notes(db: Database, lane: int, key: int) -> Callable[[], dict[int, Memo]]:
-    """Begin to read the notes of `lane` itself behind the one with `key`, inside a transaction; the function that is
-    returned returns them by key."""
-    rows = db.begin_query(f"{_NOTES} lane = ? AND key > ? ORDER BY key", lane, key)
+    """Begin to read the notes of `lane` itself behind the one with `key`, on a server inside a transaction; the
+    function that is returned returns them by key."""
+    rows = db.begin_query(f"{_NOTES.format('memos m')} lane = ? AND key > ? ORDER BY key", lane, key)
     return lambda: _read_notes(rows())
 
 

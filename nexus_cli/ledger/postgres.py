@@ -53,6 +53,7 @@ def _lock_key(what: str) -> int:
 
 
 _LEDGER = _lock_key("ledger")
+_LOCK = "SELECT pg_try_advisory_lock(?)"
 
 
 class PostgresDatabase(Database):
@@ -156,13 +157,16 @@ class PostgresDatabase(Database):
         except psycopg.Error as error:
             raise server_error(error, what, self._url) from error
 
-    def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    def _ask(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         with self._lock:
             return self._read(sql, values).fetchall()
 
-    def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
-        with self._lock:
-            return self._read(sql, values).fetchone()
+    def _ask_ahead(self, queries: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
+        with self._lock, suppress(psycopg.Error):  # else each is asked by itself
+            with self._server.pipeline():
+                cursors = [self._execute(sql, tuple(values)) for sql, *values in queries]
+            return {query: cursor.fetchall() for query, cursor in zip(queries, cursors, strict=True)}
+        return {}
 
     def begin_query(self, sql: str, *values: Any) -> Callable[[], list[tuple[Any, ...]]]:
         return self._execute(sql, values).fetchall
@@ -188,6 +192,7 @@ class PostgresDatabase(Database):
     def write(self, *, alone: bool = False) -> Iterator[None]:
         """See `Database`. If the connection is lost in the commit, an error says that its outcome is unknown."""
         what, is_ending = "the ledger could not be written", False
+        self._once.answers = None
         with self._lock:
             self._require_open()
             try:
@@ -257,6 +262,9 @@ class PostgresDatabase(Database):
             if not self._is_lost and self._server.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 self._server.execute("ROLLBACK")
 
+    def data_version(self) -> object:
+        return object()  # unknown
+
     def lock(self, what: str) -> None:
         self.run("SELECT pg_advisory_xact_lock(?)", _lock_key(what))
 
@@ -272,11 +280,15 @@ class PostgresDatabase(Database):
         with self._lock:
             for pause in _HOLD_PAUSES:
                 time.sleep(pause)
-                row = self.one("SELECT pg_try_advisory_lock(?)", key)
-                if row and row[0]:
+                if self._ask(_LOCK, (key,))[0][0]:
                     self._held[key] = session
                     return True
             return False
+
+    def lock_new_session(self, session: str) -> None:
+        key = _lock_key(f"session {session}")
+        self.run(_LOCK, key)
+        self._held[key] = session
 
     def locked_sessions(self, sessions: Sequence[str]) -> list[str]:
         rows = self.all(
@@ -290,7 +302,7 @@ class PostgresDatabase(Database):
         key = _lock_key(f"session {session}")
         with self._lock, suppress(NexusError):
             if self._held.pop(key, None) is not None and self._ended is None:
-                self.one("SELECT pg_advisory_unlock(?)", key)
+                self._ask("SELECT pg_advisory_unlock(?)", (key,))
 
     def _try_lock(self, key: int) -> bool:
         row = self._server.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()

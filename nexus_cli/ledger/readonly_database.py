@@ -70,16 +70,10 @@ class ReadOnlyDatabase(Database):
     def _what(self) -> str:
         return f"the ledger {self._path} cannot be read"
 
-    def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    def _ask(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         """See `Database`; also `NexusError("ledger", ...)` if another program has written meanwhile."""
         try:
-            return super().all(sql, *values)
-        finally:
-            self._require_unchanged()
-
-    def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
-        try:
-            return super().one(sql, *values)
+            return super()._ask(sql, values)
         finally:
             self._require_unchanged()
 

@@ -24,7 +24,8 @@ USAGE = tuple(
     "input output cache_read cache_write reasoning cost cost_input cost_cached cost_written cost_output saved".split()
 )
 """Columns of a usage: see `read_usage`."""
-_LAST_STEP = "SELECT max(step) FROM requests WHERE lane = ?"
+_OPEN = "finish IS NULL AND lane IN (SELECT l.id FROM lanes l JOIN sessions s ON s.key = l.session WHERE s.id = ?)"
+"""The condition for requests of a session without an outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +125,13 @@ def record_outcome(
 def settle_lost(db: Database, session: str) -> None:
     """Record the outcome of requests of a session whose process was ended: our estimate, without a price. The caller
     holds the session's lock."""
-    key = db.one("SELECT key FROM sessions WHERE id = ?", session)
-    lost = "finish IS NULL AND lane IN (SELECT id FROM lanes WHERE session = ?)"
-    if key and (found := db.all(f"SELECT step FROM requests WHERE {lost}", *key)):
+    if found := db.all(*lost_query(session)):
+        key = sessions.key_of(db, session)
         with db.write():
             for _ in found:
-                sessions.add_cost(db, int(key[0]), Usage(cost_usd=None))
+                sessions.add_cost(db, key, Usage(cost_usd=None))
             sums = "input = estimate, output = 0, cache_read = 0, cache_write = 0, reasoning = 0"
-            db.run(f"UPDATE requests SET finish = '{LOST}', reported = 0, {sums} WHERE {lost}", *key)
+            db.run(f"UPDATE requests SET finish = '{LOST}', reported = 0, {sums} WHERE {_OPEN}", session)
 
 
 def finish_of(db: Database, lane: int, entry: int) -> str:
@@ -143,19 +143,23 @@ def finish_of(db: Database, lane: int, entry: int) -> str:
 
 def last_step(db: Database, lane: int) -> int:
     """Return the number of requests that `lane` has sent."""
-    row = db.one(_LAST_STEP, lane)
-    return int(row[0]) if row and row[0] is not None else 0
+    return db.number("SELECT coalesce(max(step), 0) FROM requests WHERE lane = ?", lane)
 
 
-_OF_EPOCHS = (
-    "SELECT step FROM (SELECT step, row_number() OVER (PARTITION BY epoch ORDER BY {}) AS place FROM requests"
-    " WHERE lane = ?1 AND last_entry <= {} {}) AS ranked WHERE place = 1"
+MOST_REPORTED, MOST_RECENT = 8, 2_000
+_RECENT = (
+    f"FROM lanes l JOIN requests q ON q.lane = l.id AND q.step > -{MOST_RECENT} +"
+    " (SELECT step FROM requests WHERE lane = l.id AND last_entry <= {last} ORDER BY step DESC LIMIT 1)"
+    " WHERE l.id IN ({own}) AND q.last_entry <= {last}"
 )
-MOST_REPORTED = 8
+_OF_EPOCHS = (
+    "SELECT lane, step FROM (SELECT q.lane, q.step, row_number() OVER (PARTITION BY q.lane, q.epoch ORDER BY {}) AS"
+    f" place {_RECENT} {{}}) AS ranked WHERE place = 1"
+)
 _TOLD = "AND reported = 1 AND input > 0"
 
 
-def _notable(last: int) -> str:
+def _notable(own: str, last: int) -> str:
     wanted = (
         ("step DESC", ""),
         ("at DESC", ""),
@@ -163,41 +167,66 @@ def _notable(last: int) -> str:
         ("input", _TOLD),
         ("step DESC", f"{_TOLD} AND cache_read + cache_write > 0"),
     )
-    return f"r.step IN ({' UNION '.join(_OF_EPOCHS.format(what, last, which) for what, which in wanted)})"
+    rows = (_OF_EPOCHS.format(what, which, own=own, last=last) for what, which in wanted)
+    return " UNION ".join(rows)
 
 
-WHICH: Mapping[str, Callable[[int], str]] = {
-    "all": lambda last: "1 = 1",
-    "newest": lambda last: "r.step = (SELECT max(step) FROM requests WHERE lane = ?1)",
-    "reported": lambda last: (
-        "r.step IN (SELECT step FROM requests WHERE lane = ?1 AND reported = 1 AND epoch = (SELECT epoch FROM requests"
-        f" WHERE lane = ?1 ORDER BY step DESC LIMIT 1) ORDER BY step DESC LIMIT {MOST_REPORTED})"
+WHICH: Mapping[str, Callable[[str, int], str]] = {
+    "all": lambda own, last: f"SELECT lane, step FROM requests WHERE lane IN ({own})",
+    "newest": lambda own, last: f"SELECT lane, step FROM requests WHERE lane IN ({own}) ORDER BY step DESC LIMIT 1",
+    "reported": lambda own, last: (
+        f"SELECT q.lane, q.step {_RECENT.format(own=own, last=last)} AND q.reported = 1 AND q.epoch ="
+        f" (SELECT epoch FROM requests WHERE lane IN ({own}) ORDER BY step DESC LIMIT 1)"
+        f" ORDER BY q.step DESC LIMIT {MOST_REPORTED}"
     ),
     "notable": _notable,
 }
-"""Requests `r` of the lane ?1, up to the entry `last`. The reported ones are the newest `MOST_REPORTED` of the current
-epoch with reported usage. The notable requests of each epoch are the newest by step and by
-time, the newest and the smallest with reported usage, and the newest with reported cache use."""
+"""Lane and step of the requests of the lanes of the SQL `own`, up to the entry `last`; of the newest and the reported
+ones of a single lane. The last two look at the newest `MOST_RECENT` requests of each lane alone. The reported ones are
+the newest `MOST_REPORTED` of the current epoch with reported usage. The notable requests of each epoch are the newest
+by step and by time, the newest and the smallest with reported usage, and the newest with reported cache use."""
 
 
 def list_requests(db: Database, lane: int, which: str = "all", last: int = lanes.END) -> list[RequestRow]:
     """Return the requests of `lane` that `which` selects (see `WHICH`), oldest first."""
-    found = db.all(
+    return _list_requests(db, lane, WHICH[which]("?1", last))
+
+
+def list_of_session(db: Database, session: int, which: str = "all") -> list[RequestRow]:
+    """Return the requests of all lanes of a session that `which` selects, by lane, oldest first."""
+    return _list_requests(db, session, WHICH[which]("SELECT id FROM lanes WHERE session = ?1", lanes.END))
+
+
+def reported_query(lane: int) -> tuple[Any, ...]:
+    """Return the query of the reported requests of `lane`, with its values."""
+    return _select(WHICH["reported"]("?1", lanes.END)), lane
+
+
+def lost_query(session: str) -> tuple[Any, ...]:
+    """Return the query of the requests of a session without an outcome, with its values."""
+    return f"SELECT step FROM requests WHERE {_OPEN}", session
+
+
+def _select(which: str) -> str:
+    return (
         "SELECT r.step, e.id, r.last_entry, b.hash, r.sha256, r.estimate, r.at, r.finish, r.reported, r.cached, r.sent,"
-        f" b.codec, b.data, r.{', r.'.join(USAGE)} FROM requests r JOIN epochs e ON e.key = r.epoch"
-        " LEFT JOIN blobs b ON b.id = r.arguments"
-        f" WHERE r.lane = ?1 AND {WHICH[which](last)} ORDER BY r.step",
-        lane,
+        f" b.codec, b.data, r.lane, r.{', r.'.join(USAGE)} FROM ({which}) w JOIN requests r ON r.lane = w.lane"
+        " AND r.step = w.step JOIN epochs e ON e.key = r.epoch LEFT JOIN blobs b ON b.id = r.arguments"
+        " ORDER BY r.lane, r.step"
     )
+
+
+def _list_requests(db: Database, value: int, which: str) -> list[RequestRow]:
+    found = db.all(_select(which), value)
     texts = {row[3]: (row[3], *row[11:13]) for row in found}
     arguments = {digest: json.loads(blobs.unpack(*text)) for digest, text in texts.items()}
     return [
         RequestRow(
             Manifest(row[0], row[1], row[2], dict(arguments[row[3]]), row[4].hex(), row[5], row[6], row[9]),
-            None if row[7] is None else read_usage(row[13:]),
+            None if row[7] is None else read_usage(row[14:]),
             row[7],
             bool(row[8]),
-            lane,
+            row[13],
             row[10],
         )
         for row in found

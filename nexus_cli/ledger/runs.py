@@ -277,12 +277,12 @@ class RunTable:
     def make_session(self, run: Run, *, folder: str, project: str, model: str, recipe: str, at: str) -> str:
         """Create the session of a run in the same transaction as its record, and return its id."""
         with self._db.write():
-            key, session = sessions.create(
+            made = sessions.create(
                 self._db, folder=folder, project=project, model=model, recipe=recipe, name="", at=at, front=sessions.RUN
             )
-            sessions.open_main(self._db, key, recipe)
-            self._attach(run, session)
-        return session
+            sessions.open_main(self._db, made)
+            self._attach(run, made.id)
+        return made.id
 
     def _attach(self, run: Run, session: str) -> None:
         self._db.run("UPDATE runs SET session = ? WHERE key = ? AND fence = ?", session, run.key, run.fence)

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.known_notes import KnownNotes
 from nexus_cli.ledger.lane_journal import RecordedLane, SessionJournal, Write
 from nexus_cli.ledger.unsaved_calls import UnsavedCall, UnsavedCalls, was_recorded
 
@@ -24,6 +23,8 @@ T = TypeVar("T")
 
 RETRY_SECONDS = 1.0
 """Seconds between two attempts to reach a server that is away."""
+_FRESH_SECONDS = 1.0
+"""Seconds for which the notes that were read are taken for all there are, outside of a turn."""
 _LONG_WAIT, _SHORT_WAIT = 40.0, 3.0
 """Seconds to wait for an answer of the server: longer than its own limit of a statement; and until the person is told,
 or a turn ends without the answer."""
@@ -39,10 +40,8 @@ class ServerJournal(SessionJournal):
     """The address of the server."""
     wait: float
     """Seconds for which the server is waited for."""
-    main_lane: int
     waiting: list[UnsavedCall] = field(default_factory=list)
     """What the server has not committed yet, in order."""
-    _lock: threading.RLock = field(default_factory=threading.RLock)
     _saving: threading.RLock = field(default_factory=threading.RLock)
     """Held while what waits is committed."""
 
@@ -52,8 +51,9 @@ class ServerJournal(SessionJournal):
     """True once the person was told that the server is away, until it answers."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._file = UnsavedCalls(self.url, self.session, self.warn)
-        self.known_notes = KnownNotes(self.db, self.main_lane, is_new=self.known.is_new)
+        self._asked = time.monotonic()
         self.db.unsaved[self.session] = self.commit_waiting
 
     @property
@@ -92,13 +92,12 @@ class ServerJournal(SessionJournal):
         super().defer(log, defers)
         self.known_notes.is_fresh = not log.last_id()
 
-    def notes(self, log: RecordedLane, kind: str, read: Callable[[], dict[int, Memo]]) -> Iterable[Memo]:
-        if not self.defers or log.lane != self.main_lane:
-            return super().notes(log, kind, read)
-        if not self.known_notes.is_fresh:
+    def notes(self, log: RecordedLane, kind: str) -> list[Memo]:
+        is_old = not self.defers and time.monotonic() - self._asked > _FRESH_SECONDS
+        if is_old or not self.known_notes.is_fresh:
             self.commit_waiting(is_asked=True)
-        known = self.known_notes.of_kind(kind, read)
         with self._lock:
+            known = super().notes(log, kind)
             waiting = (memo for call in self.waiting if call.lane == log.lane for memo in call.memos)
             return [*known, *(memo for memo in waiting if memo.kind == kind)]
 
@@ -130,9 +129,10 @@ class ServerJournal(SessionJournal):
                 for call in batch:
                     if not (was_tried and was_recorded(self.db, self.session, call.lane, call.name, call.values)):
                         call.write(self.db)
-                found = self.known_notes.begin_later(self.db) if self.defers else dict
+                found = self.known_notes.begin_later(self.db)
             with self._lock:
                 self._was_tried = self._is_away = False
+                self._asked = time.monotonic()
                 self.known_notes.add(found())
                 self.waiting[:] = [call for call in self.waiting if call not in batch]
                 if not self.waiting:

@@ -13,11 +13,12 @@ from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.entry import Drop, Epoch, Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.core.services import SeenFile
-from nexus_cli.ledger import lanes
+from nexus_cli.ledger import entries, epochs, lanes
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.file_journal import FileJournal
 from nexus_cli.ledger.lane_journal import KnownState, SessionJournal
 from nexus_cli.ledger.lane_log import MOST_SEEN, LaneLog
+from nexus_cli.ledger.lane_state import LaneState, read_state
 from nexus_cli.ledger.store import Ledger
 
 T = TypeVar("T")
@@ -27,6 +28,9 @@ class SessionLog(LaneLog):
     """A `LaneLog` that knows what its session has recorded; the journal of the session commits. Use `for_session`."""
 
     _journal: SessionJournal
+
+    opened = LaneState()
+    """Where the lane stood as the session was opened."""
 
     def __init__(self, journal: SessionJournal, lane: int, clock: Clock, last: int) -> None:
         """Initialize the log of a lane with the newest entry `last`; the lanes of a session share `journal`."""
@@ -50,19 +54,21 @@ class SessionLog(LaneLog):
         """Return the log of the main lane. The ledger's server is waited for at most `wait` seconds; `is_new`: nothing
         of the session was recorded, so that nothing is asked."""
         saved = LaneLog(ledger.db, session, lane, clock)
-        if is_new:
-            last, state = 0, KnownState(is_new=True)
-        else:
-            last, state = saved.last_id(), KnownState(saved.last_drop(), saved.next_epoch())
-        values = ledger.db, session, state, require_save, warn
+        opened, seen = LaneState(), list[SeenFile]()
+        if not is_new:
+            lanes.session_of(ledger.db, saved.lane)  # known from now on
+            opened, seen = read_state(ledger.db, saved.lane), saved.seen_files()
+        state = KnownState(opened.drops, opened.epochs, is_new, seen)
+        values = ledger.db, session, state, require_save, warn, saved.lane
         journal: SessionJournal
         if ledger.server and ledger.db.writes:
             from nexus_cli.ledger.server_journal import ServerJournal  # noqa: PLC0415  (most use a file)
 
-            journal = ServerJournal(*values, ledger.server, wait, saved.lane)
+            journal = ServerJournal(*values, ledger.server, wait)
         else:
             journal = FileJournal(*values)
-        made = cls(journal, saved.lane, clock, last)
+        made = cls(journal, saved.lane, clock, opened.last)
+        made.opened = opened
         made.started = set() if is_new else None
         made._counts = {} if is_new and ledger.db.is_shared else None
         return made
@@ -96,6 +102,13 @@ class SessionLog(LaneLog):
     def _last_settled(self) -> int:
         return self._last
 
+    def sent_lines(self, epoch: Epoch) -> tuple[list[bytes], list[tuple[int, bytes]]]:
+        """Return as `line_hashes` those of the current `epoch`, whose entries `read` has from then on."""
+        found = entries.read_with_lines(self.db, self.lane, epoch.base + 1, self._last)
+        self._known.add(entry for entry, _ in found)
+        sent = [(entry.id, line) for entry, line in found if line is not None]
+        return epochs.current_head_lines(self.db, self.lane), sent
+
     # What was not recorded is not asked for
 
     def drops(self) -> list[Drop]:
@@ -105,7 +118,7 @@ class SessionLog(LaneLog):
         return None if self._state.is_new and path not in self.noted else super().digest(path)
 
     def seen_files(self, most: int = MOST_SEEN) -> list[SeenFile]:
-        return [] if self._state.is_new and not self.noted else super().seen_files(most)
+        return super().seen_files(most) if self.noted else [*self._state.seen[:most]]
 
     def note(self, path: str, digest: str, how: str) -> None:
         """See `LaneLog`. With `require_save` a failure is raised by the next commit that matters."""
@@ -113,9 +126,14 @@ class SessionLog(LaneLog):
             super().note(path, digest, how)
 
     def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
-        if not kind or own or first:
+        if not kind or own or first or self.lane != self._journal.main_lane:
             return super().memos(kind, own=own, first=first)
-        return list(self._journal.notes(self, kind, lambda: self._read_notes(kind)))
+        return self._without_failure(lambda: self._journal.notes(self, kind), list[Memo]())
+
+    @property
+    def is_new(self) -> bool:
+        """True if this process began the session."""
+        return self._state.is_new
 
     # What the journal does
 
@@ -144,8 +162,11 @@ class SessionLog(LaneLog):
                 super().count_recall(drop_id)
 
     def _query(self, read: Callable[[Database], T], default: T) -> T:
+        return self._without_failure(lambda: read(self.db), default)
+
+    def _without_failure(self, read: Callable[[], T], default: T) -> T:
         try:
-            return super()._query(read, default)
+            return read()
         except NexusError as error:
             if self._journal.defers and isinstance(error, LedgerAwayError):
                 raise  # the step is taken again when the server answers

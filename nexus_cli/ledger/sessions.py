@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -107,35 +107,29 @@ def create(
     parent: str | None = None,
     spawner: str | None = None,
     worktree: str = "",
-) -> tuple[int, str]:
-    """Create a session without lanes, inside a transaction, and return its key and id.
+) -> SessionInfo:
+    """Create a session without lanes, inside a transaction, and return it.
 
     Raises `NexusError("usage", ...)` if the name is taken.
     """
-    session = ulid(at)
-    key = db.run(
+    folder, project, title = replace_surrogates(folder), replace_surrogates(project), check_name(db, name)
+    text = (ulid(at), title, folder, project, model, recipe, at, at)
+    db.many(  # `run` would wait for its key
         "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, front, parent, spawner,"
         f" worktree, used) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {db.next_use})",
-        session,
-        check_name(db, name),
-        replace_surrogates(folder),
-        replace_surrogates(project),
-        model,
-        recipe,
-        at,
-        at,
-        front,
-        parent,
-        spawner,
-        worktree,
+        [(*text, front, parent, spawner, worktree)],
     )
-    return key, session
+    return SessionInfo(*text, 0, 0, parent, "", 0.0, front, 0, 0.0, spawner, worktree)
 
 
-def open_main(db: Database, key: int, recipe: str) -> None:
-    """Create the main lane of a new session, inside a transaction."""
-    db.many("INSERT INTO lanes (session, agent, recipe) VALUES (?, ?, ?)", [(key, MAIN, recipe)])
-    db.run("UPDATE sessions SET main = (SELECT max(id) FROM lanes WHERE session = ?) WHERE key = ?", key, key)
+def open_main(db: Database, session: SessionInfo) -> Callable[[], list[tuple[Any, ...]]]:
+    """Create the main lane of a new session, inside a transaction; the function that is returned returns a row with the
+    keys of session and lane."""
+    insert = "INSERT INTO lanes (session, agent, recipe) SELECT key, ?, ? FROM sessions WHERE id = ?"
+    db.many(insert, [(MAIN, session.recipe, session.id)])
+    newest = "(SELECT max(id) FROM lanes WHERE session = sessions.key)"
+    db.run(f"UPDATE sessions SET main = {newest} WHERE id = ?", session.id)
+    return db.begin_query("SELECT key, main FROM sessions WHERE id = ?", session.id)
 
 
 FIND_KEY = "SELECT key FROM sessions WHERE id = ?"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -19,16 +19,18 @@ from typing import TYPE_CHECKING
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.ledger_place import LedgerPlace, shown_place
 from nexus_cli.config.worktree_record import project_identity
+from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import OPENING_KINDS
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import calibrations, lanes, requests, sessions
+from nexus_cli.ledger import calibrations, epochs, lane_state, lanes, requests, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.facts import FactTable
-from nexus_cli.ledger.lane_log import LaneLog
+from nexus_cli.ledger.lane_log import MOST_SEEN, SEEN, LaneLog
 from nexus_cli.ledger.lock_owners import (
     SUFFIX,
     UNKNOWN_OWNER,
@@ -47,6 +49,9 @@ if TYPE_CHECKING:
     from nexus_cli.ledger.runs import RunTable
     from nexus_cli.ledger.search import SearchResult
     from nexus_cli.ledger.spaces import SpaceTable
+
+
+_MEMBER = "SELECT 1 FROM entities e JOIN members m ON m.entity = e.key WHERE e.folded = ?"
 
 
 class _ServerLock:
@@ -166,8 +171,7 @@ class Ledger:
 
     def is_member(self, folded: str) -> bool:
         """True if the entity of this folded name is a member of a space. Cheap: every start of a session asks."""
-        row = self.db.one("SELECT 1 FROM entities e JOIN members m ON m.entity = e.key WHERE e.folded = ?", folded)
-        return row is not None
+        return self.db.one(_MEMBER, folded) is not None
 
     def close(self) -> None:
         """Write pending statements, release all locks, close. May be called twice."""
@@ -216,10 +220,12 @@ class Ledger:
         front: str = "",
         spawner: str | None = None,
         worktree: str = "",
+        locks: bool = False,
     ) -> SessionInfo:
-        """Create a session with its main lane; `front`, `spawner` and `worktree` as in `SessionInfo`."""
+        """Create a session with its main lane; `front`, `spawner` and `worktree` as in `SessionInfo`. On a server this
+        process also locks it, if it `locks`."""
         with self.db.write():
-            key, session = sessions.create(
+            session = sessions.create(
                 self.db,
                 folder=folder,
                 project=project,
@@ -231,10 +237,14 @@ class Ledger:
                 spawner=spawner,
                 worktree=worktree,
             )
-            sessions.open_main(self.db, key, recipe)
-        made = self.session(session)
-        lanes.know_new_lane(self.db, made.main_lane, key)
-        return made
+            rows = sessions.open_main(self.db, session)
+            if locks and self.server:
+                self.db.lock_new_session(session.id)
+        ((key, lane),) = rows()
+        lanes.know_new_lane(self.db, lane, key)
+        if locks and self.server:
+            self._locks[session.id] = _ServerLock(self.db, session.id)
+        return replace(session, main_lane=lane)
 
     def fork_session(self, source: str, *, name: str = "", at: str, entry: int | None = None) -> SessionInfo:
         """Create a session that continues after `entry` of `source` (default: its newest), sharing its rows and epoch.
@@ -264,6 +274,27 @@ class Ledger:
         from nexus_cli.ledger.usage_totals import session_usage  # noqa: PLC0415
 
         return session_usage(self.db, session)
+
+    def beginning(self, session: SessionInfo, model: str) -> AbstractContextManager[None]:
+        """Read what the opening of the new `session` with a model asks, as `opening`."""
+        kept = self.facts.kept_query(session.project)
+        return self.db.reading_once((_MEMBER, AGENT_NAME), kept, calibrations.find_query(model))
+
+    def opening(self, session: SessionInfo) -> AbstractContextManager[None]:
+        """Read what the opening of `session` asks, of a server in one round trip, and nothing twice in the block until
+        something is written."""
+        db, lane = self.db, session.main_lane
+        return db.reading_once(
+            (_MEMBER, AGENT_NAME),
+            (SEEN, lane, MOST_SEEN),
+            lanes.ancestry_query(db, lane),
+            lanes.session_query(lane),
+            requests.lost_query(session.id),
+            (lane_state.STATE, lane),
+            lanes.notes_query(db, lane, OPENING_KINDS),
+            *((query, lane) for query in epochs.CURRENT_QUERIES),
+            requests.reported_query(lane),
+        )
 
     def settle_lost(self, session: str) -> None:
         """Record the outcome of requests of a session whose process was ended before the answer."""
@@ -478,7 +509,7 @@ class Ledger:
         return [one for one in names if read_owner(folder / f"{one}{SUFFIX}") is not None]
 
     def unlock(self, name: str) -> None:
-        """Unlock a run and delete its lock file."""
+        """Unlock a run, or a session that could not be opened, and delete its lock file."""
         if (lock := self._locks.pop(name, None)) is not None:
             lock.release(remove=True)
 

@@ -25,15 +25,16 @@ from nexus_cli.core.approval import Answer, Defer, Question
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Drop, Memo
 from nexus_cli.core.request import Delta, ModelInfo, Request
+from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import SWITCH
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.readings import NextEpoch
-from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
+from nexus_cli.ledger import Ledger, SessionInfo, SessionLog
 from nexus_cli.sections.collect import ChangedSections
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.section_drops import SectionDrops
-from nexus_cli.session.factory import SessionFactory
+from nexus_cli.session.factory import SessionFactory, open_log
 from nexus_cli.session.open_session import readonly_ledger
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import recipe_of
@@ -97,9 +98,11 @@ def look_at(
     services: ServiceMakers,
 ) -> SessionState:
     """Return the state with which a session of `ledger` would be opened. Locks and changes nothing."""
-    unasked, resumed = _Unasked(), ledger.log(made.id).current_epoch() is not None
+    unasked, control, notices = _Unasked(), Control(), list[str]()
+    is_new = ledger.log(made.id).current_epoch() is None
+    log = open_log(ledger, made, options, settings, control, notices, is_new=is_new)
     factory = SessionFactory(
-        ledger, known, options, settings, local_now, [], recipe, info, made, resumed, unasked, services
+        ledger, known, options, settings, local_now, notices, recipe, info, made, log, unasked, services, control
     )
     return factory.session(unasked if options.interactive else None).state
 
@@ -144,7 +147,7 @@ def _without_texts(drops: Sequence[Drop]) -> tuple[Drop, ...]:
 class _Unwritten(MemoryLog):
     """Continues the log of a session in memory, without changing it."""
 
-    def __init__(self, log: LaneLog) -> None:
+    def __init__(self, log: SessionLog) -> None:
         super().__init__(log.last_id(), log.last_drop(), log.next_epoch())
         self._log = log
 

@@ -7,8 +7,8 @@ with their services, contributors. Sends nothing and imports no model library.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -96,7 +96,10 @@ def open_session(
     notices = [] if earlier is not None else list(settings.notices)
 
     def opened(ledger: Ledger, provider: Provider | None = provider) -> Session:
-        return _open(ledger, options, settings, approver, provider, clock, notices, services)
+        notices.extend(settle_projects([project_root(options.cwd), *options.add_dirs]))
+        found = find_session(ledger, options)
+        with _hold(ledger, found):
+            return _open(ledger, found, options, settings, approver, provider, clock, notices, services)
 
     if earlier is not None and earlier.ledger is not None:
         return _succeed(earlier, earlier.ledger, lambda ledger: opened(ledger, provider or earlier.provider))
@@ -162,8 +165,28 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
     return made
 
 
+@contextmanager
+def _hold(ledger: Ledger, found: SessionInfo | None) -> Iterator[None]:
+    """Lock the session that is resumed, if there is one, and read what its opening asks; an error releases it."""
+    if found is None:
+        yield
+        return
+    held = ledger.is_locked(found.id)
+    lock_session(ledger, found)
+    try:
+        with ledger.opening(found):
+            if ledger.writes and not held:
+                ledger.settle_lost(found.id)
+            yield
+    except BaseException:
+        if not held:
+            ledger.unlock(found.id)
+        raise
+
+
 def _open(
     ledger: Ledger,
+    found: SessionInfo | None,
     options: Options,
     settings: Settings,
     approver: Approver | None,
@@ -172,9 +195,10 @@ def _open(
     notices: list[str],
     services: ServiceMakers,
 ) -> Session:
-    notices.extend(settle_projects([project_root(options.cwd), *options.add_dirs]))
-    found = find_session(ledger, options)
-    kept = _kept_folders(ledger, found) if found else []
+    """Open a new session, or the session `found`, which is locked."""
+    control = Control()
+    log = open_log(ledger, found, options, settings, control, notices, is_new=False) if found else None
+    kept = _kept_folders(log) if log else []
     if kept:
         options = _with_folders(options, kept, notices)
     recipe, told = recipe_of(found, options)
@@ -184,7 +208,7 @@ def _open(
         raise NexusError("usage", "no model", "neither an option nor the session names one", "Use --model NAME")
     if provider is None or isinstance(provider, RetryingProvider):
         check_model(name)
-    info = _load_first_info(ledger, name, settings, recipe, options, found, notices)
+    info = _load_first_info(ledger, name, settings, recipe, options, log, notices)
     if not info.tools and not options.no_tools:
         options = replace(options, no_tools=True)
         notices.append(f"{info.name} does not support tools: it can only answer with text")
@@ -202,22 +226,23 @@ def _open(
         front=options.front,
         spawner=options.spawner,
         worktree=options.worktree,
+        locks=True,
     )
+    if found is None:
+        lock_session(ledger, made)
     asked = provider or make_provider(settings, saves=options.save)
+    log = log or open_log(ledger, made, options, settings, control, notices, is_new=True)
     factory = SessionFactory(
-        ledger, ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, services
+        ledger, ledger, options, settings, clock, notices, recipe, info, made, log, asked, services, control
     )
-    held = ledger.is_locked(made.id)
-    lock_session(ledger, made)
     try:
-        if found and ledger.writes and not held:
-            ledger.settle_lost(made.id)
-        session = factory.session(approver)
+        with nullcontext() if found else ledger.beginning(made, info.served_name):
+            session = factory.session(approver)
         if options.add_dirs and kept != (folders := list(map(str, options.add_dirs))):
             session.engine.conversation.memo(ADDED_FOLDERS, {"folders": folders})
         _check_bounds(session, info, settings)
     except BaseException:
-        if not held:
+        if found is None:
             ledger.release(made.id)
         raise
     front = options.front if found and found.front == RUN != options.front else None
@@ -226,28 +251,56 @@ def _open(
     return session
 
 
+def open_log(
+    ledger: Ledger,
+    session: SessionInfo,
+    options: Options,
+    settings: Settings,
+    control: Control,
+    notices: list[str],
+    *,
+    is_new: bool,
+) -> SessionLog:
+    """Open the log of a session. A warning is shown at once during a turn, else it is one of the `notices`."""
+
+    def warn(line: str) -> None:
+        if control.running:
+            control.emit_notice(line)
+        else:
+            notices.append(line)
+
+    return SessionLog.for_session(
+        ledger,
+        session.id,
+        session.main_lane,
+        require_save=options.require_save,
+        warn=warn,
+        wait=settings.ledger.wait,
+        is_new=is_new,
+    )
+
+
 def _load_first_info(
     ledger: Ledger,
     name: str,
     settings: Settings,
     recipe: Recipe,
     options: Options,
-    found: SessionInfo | None,
+    log: SessionLog | None,
     notices: list[str],
 ) -> ModelInfo:
     """Return the info of the model as the session opens. A limit of dollars or a contract waits for its server."""
-    limits, _ = compose_limits(limit_layers(settings, recipe, options, found is not None))
+    limits, _ = compose_limits(limit_layers(settings, recipe, options, log is not None))
     waits = limits.max_cost is not None or options.contract is not None
-    log = ledger.log(found.id) if found else None
     info = load_model_info(ledger, name, settings, log, waits=waits, saves=options.save)
     if notice := describe_assumed_window(info, saves=options.save):
         notices.append(notice)
     return info
 
 
-def _kept_folders(ledger: Ledger, found: SessionInfo) -> list[str]:
+def _kept_folders(log: SessionLog) -> list[str]:
     """Return the folders that were added to a resumed session."""
-    memos = ledger.log(found.id).memos(ADDED_FOLDERS)
+    memos = log.memos(ADDED_FOLDERS)
     return [str(one) for one in memos[-1].value["folders"]] if memos else []
 
 
@@ -325,10 +378,15 @@ class SessionFactory:
     recipe: Recipe
     info: ModelInfo
     made: SessionInfo
-    resumed: bool
+    log: SessionLog
     provider: Provider
     services: ServiceMakers
     control: Control = field(default_factory=Control)
+
+    @property
+    def resumed(self) -> bool:
+        """True if the session was begun by an earlier opening."""
+        return not self.log.is_new
 
     def session(self, approver: Approver | None) -> Session:
         """Build the session. Records, sends and locks nothing."""
@@ -344,7 +402,7 @@ class SessionFactory:
         options, info = self.options, self.info
         effort = sent_effort(info.name, options.effort)
         limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options, self.resumed))
-        log, root = self._log(), self._root()
+        log, root = self.log, self._root()
         model = Model(info, effort, options.cache_key or root.id, self.settings.provider.stall_seconds)
         counter = StoredCounter(TiktokenCounter(info.encoding), log)
         context = self._context(log, counter, model)
@@ -391,13 +449,14 @@ class SessionFactory:
             check_request=_make_check(options.contract, log.drops, self.settings) if options.contract else None,
             load_late_info=partial(self._load_late_info, log) if info.pending else None,
             readings=Readings(notices=notices),
-            step=log.step() if self.resumed else 0,
+            step=log.opened.step,
         )
         _anchor_estimate(engine.context, log)
         return SessionState(
             engine,
             dispatcher,
             self.made.id,
+            self.made.folder,
             self.resumed,
             self.notices,
             log,
@@ -443,17 +502,6 @@ class SessionFactory:
         if self.info.window < SMALL_WINDOW and (line := describe_left_out(self.info.window, offer.schemas)):
             self.notices.append(line)
         return offer
-
-    def _log(self) -> SessionLog:
-        return SessionLog.for_session(
-            self.ledger,
-            self.made.id,
-            self.made.main_lane,
-            require_save=self.options.require_save,
-            warn=self._warn,
-            wait=self.settings.ledger.wait,
-            is_new=not self.resumed,
-        )
 
     def _make_dispatcher(
         self,
@@ -527,13 +575,6 @@ class SessionFactory:
             bool(self.made.spawner),
         )
 
-    def _warn(self, line: str) -> None:
-        """Emit a line at once during a turn, else add it to the notices of the session."""
-        if self.control.running:
-            self.control.emit_notice(line)
-        else:
-            self.notices.append(line)
-
     def _context(self, log: SessionLog, counter: TokenCounter, model: Model) -> ContextManager:
         cut = self.settings.truncation
         config = ContextConfig(truncation_strategy=cut.strategy)
@@ -543,7 +584,7 @@ class SessionFactory:
             context.conversation = Conversation(log, self.clock, context.measure)
         else:
             context.conversation = Conversation.load(
-                log, self.clock, context.measure, epoch, log.cursor(), head_open=not log.line_hashes(epoch.id, 0)[0]
+                log, self.clock, context.measure, epoch, log.opened.cursor, *log.sent_lines(epoch)
             )
         estimate = Estimate.of(log.calibration(model.info.served_name))
         context.use_model(model, TokenBudget.of(model.info.window, model.info.max_output), estimate, log)

@@ -132,10 +132,9 @@ class SessionFacts(Facts):
         return [replace(fact, text=neutralize(fact.text), quote=neutralize(fact.quote)) for fact in found]
 
     def _find(self, text: str, slots: Collection[MemorySlot], limit: int) -> Sequence[Fact]:
-        if not self.ledger.facts.has_kept(self.project):
-            return ()
-        if not text.strip():
-            return self.ledger.facts.list_facts(self.project, slots, FactState.KEPT, limit)
+        kept = self.ledger.facts.kept(self.project)
+        if not kept or not text.strip():
+            return [fact for fact in kept if not slots or fact.slot in slots][:limit]
         if _FACT_ID.fullmatch(text.strip()):
             fact = self._find_visible(text)
             return [fact] if fact and fact.state is FactState.KEPT and (not slots or fact.slot in slots) else []
@@ -147,11 +146,9 @@ class SessionFacts(Facts):
             return ()
         facts = self.ledger.facts
         try:
-            if not facts.has_kept(self.project):
-                return ()
             found = facts.find_relevant(typed_text(about) or about[:LONGEST_TOPIC], self.project, slot, limit)
             if slot is MemorySlot.USER:
-                every = facts.list_facts(self.project, (slot,), FactState.KEPT)
+                every = (fact for fact in facts.kept(self.project) if fact.slot is slot)
                 found += [fact for fact in every if _ANSWERS.search(fact.statement)]
         except NexusError:
             return ()

@@ -40,6 +40,8 @@ class SessionState:
     engine: Engine
     dispatcher: Dispatcher
     session_id: str = ""
+    folder: str = ""
+    """The folder in which the session began."""
     resumed: bool = False
     notices: list[str] = field(default_factory=list)
     """Notices for the person from outside a turn."""

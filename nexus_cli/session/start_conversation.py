@@ -102,28 +102,25 @@ async def _begin(state: SessionState, words: str) -> None:
 
 
 async def _resume(state: SessionState) -> None:
-    engine, log, options = state.engine, state.record, state.options
-    if log is None or options is None:
+    engine, options = state.engine, state.options
+    if options is None:
         return
     conversation = engine.conversation
     if not engine.model.effort and options.effort != DEFAULT_EFFORT:
         engine.context.model = replace(engine.model, effort=conversation.epoch.effort)
     engine.prompt.resume(engine.conversation)
-    last = log.last_request()
     state.load_cache_history()
-    engine.conversation.sent.last_usage = last.usage if last else None
-    head, entries = log.line_hashes(conversation.epoch.id, conversation.cursor)
     if (conversation.epoch.model, conversation.epoch.effort) != (engine.model.info.name, engine.model.effort):
         engine.readings.epoch_cause = "model"
         if (before := conversation.epoch.model) != (now := engine.model.info.name):
             engine.tell_model(f"the model is now {now}: earlier replies are those of {before}")
-    elif not conversation.renders_to(head, dict(entries)):
+    elif not conversation.renders_as_sent():
         engine.readings.epoch_cause = "reload"
         line = "another version of nexus wrote this session; its next request misses the cache"
         engine.emit(Notice(line, warning=False))
     await replan_sections(engine)
-    if log.session.folder != str(options.cwd):
-        engine.tell_model(f"the working folder is now {options.cwd}, no longer {log.session.folder}")
+    if state.folder != str(options.cwd):
+        engine.tell_model(f"the working folder is now {options.cwd}, no longer {state.folder}")
     known = {"max_cost"} if RunFacts in state.services else set[str]()  # the cap of a run shrinks with its cost
     known.update(BUDGET if options.spawner else ())  # a worker is told its new budget
     engine.tell_model(describe_changed_limits(conversation.memos(LIMITS_IN_FORCE), state.dispatcher.bounds, known))

@@ -196,7 +196,7 @@ def test_a_project_is_shared_with_a_role_and_no_more(
     nowhere = nexus("ledger", "share", str(tmp_path / "nowhere"), "ana")
     assert nowhere.returncode == 2 and b"no such folder" in nowhere.stderr
     ben = Ledger.open(url.replace("nexus@", "ben@"))
-    values = {"folder": "/x", "project": str(tmp_path / "one"), "model": "m", "recipe": "chat", "at": "2026-01-01"}
+    values: Any = {"folder": "/x", "project": str(tmp_path / "one"), "model": "m", "recipe": "chat", "at": "2026-01-01"}
     of_ben = ben.create_session(**values, name="of ben").id
     assert nexus("ledger", "share", str(tmp_path / "one"), "ana").returncode == 0
     assert {info.name for info in ben.sessions()} == {"fork of one", "of ben"}, "it is shared both ways"
@@ -222,7 +222,7 @@ def test_the_administrator_shares_with_a_group_and_its_people_share_too(
     postgres.make_roles()
     postgres.sql("DROP ROLE IF EXISTS builders", "CREATE ROLE builders", "GRANT builders TO ben")
     Ledger.open(url).close()
-    values = {"folder": "/x", "project": str(tmp_path), "model": "m", "recipe": "chat", "at": "2026-01-01"}
+    values: Any = {"folder": "/x", "project": str(tmp_path), "model": "m", "recipe": "chat", "at": "2026-01-01"}
     people = {role: Ledger.open(url.replace("nexus@", f"{role}@")) for role in ("ana", "ben", "carol")}
     for role, ledger in people.items():
         if role != "carol":

@@ -110,7 +110,7 @@ def test_a_lane_that_is_loaded_goes_on_with_the_same_lines(steps: list[tuple[str
             lane.append(Kind.TOOL, Message(T, "seen", tool_call_id=f"c{number}"), "tool:look")
         if number == cut and lane.items:
             lane.freeze_request()
-    again = Conversation.load(lane.log, local_now, measure, lane.epoch, lane.cursor)
+    again = Conversation.load(lane.log, local_now, measure, lane.epoch, lane.cursor, [b""])
     assert again.items == lane.items
     assert again.counted == lane.counted
     assert again.run == lane.run
@@ -152,7 +152,7 @@ def test_what_is_added_to_a_head_is_settled_by_its_first_request() -> None:
     assert not lane.attach_preamble("too late")
     lane.detach_preamble()
     assert lane.items[0].preamble == "new\nnewer" and not lane.freeze_request().changed_head
-    again = Conversation.load(lane.log, local_now, measure, recorded, 0, head_open=True)
+    again = Conversation.load(lane.log, local_now, measure, recorded, 0, [])
     assert (
         again.attach_preamble("later")
         and not again.fork(lane.log).attach_preamble("in a fork")

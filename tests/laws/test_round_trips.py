@@ -11,10 +11,19 @@ import pytest
 from laws.world import outcome, say, world
 from search import sample
 
+from nexus_cli.core.memory import MemorySlot
 from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.database import Database
+from nexus_cli.session.session_facts import add_fact
 
-MOST, FIRST = 4, 12
-"""Round trips of a step with one call, and of a new session to its first request."""
+MOST, FIRST, RESUMED = 4, 9, 13
+"""Round trips of a step with one call or of a later turn, and to the first request of a new and of a resumed session.
+
+Counted is what a session waits for over an open connection, from the first statement to what is committed before the
+request. Connecting is not: the handshakes of TCP, encryption and password, which the server and its address decide.
+"""
+SELECTS = 17
+"""Queries of a resumed session to its first request over a file."""
 
 
 class Trips:
@@ -74,7 +83,7 @@ def test_a_step_waits_at_most_four_times_for_the_server(
 
     def answer(body: Any) -> dict[str, Any]:
         if (number := next(numbers)) == 1:
-            assert 10 < trips.count <= FIRST, trips.count
+            assert 6 < trips.count <= FIRST, trips.count
         else:
             seen.append(trips.count)
         name, arguments = kinds[number % 2]
@@ -100,3 +109,76 @@ def test_a_step_waits_at_most_four_times_for_the_server(
         asyncio.run(live())
     steps = [after - before for before, after in pairwise(seen)][2:]  # the first ones read what stays
     assert len(steps) > 4 and min(steps) > 2 and max(steps) <= MOST, steps
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("has_facts", sample([False, True], 2), ids=["without facts", "with facts"])
+def test_a_session_waits_a_few_times_for_the_server_until_its_first_request(
+    has_facts: bool, place: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new session, the same one in a later turn, and opened again."""
+    seen = list[int]()
+
+    def answer(body: Any) -> dict[str, Any]:
+        seen.append(trips.count)
+        return {"text": "done"}
+
+    with world(place, answer, ledger_url=url) as around:
+        ledger = Ledger.open(url)
+        for text in ("the tests run with pytest", "indent with tabs", "answer in one line")[: 3 * has_facts]:
+            add_fact(ledger, MemorySlot.PROJECT, text, ledger.project_of(around.folder), "2026-01-13T08:30:00.000Z")
+        ledger.close()
+        trips = Trips(monkeypatch)
+
+        async def live() -> None:
+            session, before = around.open(), list[int]()
+            for number in range(4):
+                if number == 2:
+                    await session.aclose()
+                    before.append(trips.count)
+                    session = around.open(session.id)
+                elif number:
+                    before.append(trips.count)
+                assert outcome(await say(session, "run the tests with tabs, in one line")).ok
+            await session.aclose()
+            new, later, resumed, last = (sent - start for sent, start in zip(seen, [0, *before], strict=True))
+            assert new <= FIRST and resumed <= RESUMED and later <= MOST + 1 and last <= MOST + 1, (new, later, resumed)
+
+        asyncio.run(live())
+
+
+def test_a_session_asks_a_file_a_few_times_until_its_first_request(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resumed session, and a step of it: its notes are known."""
+    asked, seen, real = list[str](), list[int](), Database._ask
+
+    def ask(db: Database, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        asked.append(sql)
+        return real(db, sql, values)
+
+    def answer(body: Any) -> dict[str, Any]:
+        seen.append(len(asked))
+        last = body["messages"][-1]
+        return (
+            {"text": "done"}
+            if last["role"] == "tool"
+            else {"calls": [{"name": "bash", "arguments": {"command": "true"}}]}
+        )
+
+    with world(place, answer) as around:
+
+        async def live() -> None:
+            session = around.open()
+            assert outcome(await say(session, "go")).ok
+            await session.aclose()
+            monkeypatch.setattr(Database, "_ask", ask)
+            seen.clear()
+            session = around.open(session.id)
+            for _ in range(2):
+                assert outcome(await say(session, "go on")).ok
+            await session.aclose()
+
+        asyncio.run(live())
+    resumed, step, later, _ = (after - before for before, after in pairwise([0, *seen]))
+    assert 10 < resumed <= SELECTS and step <= 3 and later <= 4, (resumed, step, later, asked)

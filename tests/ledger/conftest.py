@@ -11,6 +11,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from ledger.postgres import Server
@@ -65,7 +66,7 @@ def drop(identity: str, text: str | None = None, entries: tuple[int, int] | None
 
 
 def new(ledger: Ledger, folder: str = "/p", **more: str) -> object:
-    values = {"folder": folder, "project": folder, "model": "openai/m", "recipe": "chat", "at": AT} | more
+    values: Any = {"folder": folder, "project": folder, "model": "openai/m", "recipe": "chat", "at": AT, **more}
     return ledger.create_session(**values)
 
 

@@ -1,13 +1,16 @@
-"""The notes of a session on a server: only the kinds that were asked for are held in memory."""
+"""The notes of a session in memory: the kinds that were asked for, and later ones once somebody has noted some."""
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import pytest
 from ledger.conftest import AT, new, on
 
 from nexus_cli.core.entry import Memo
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import Ledger, SessionLog
 from nexus_cli.ledger.known_notes import KnownNotes
 
 
@@ -18,14 +21,45 @@ def note(kind: str, number: int) -> Memo:
 def test_a_resumed_session_holds_the_later_notes_of_the_kinds_that_were_asked_for() -> None:
     ledger = Ledger.open(None)
     info: Any = new(ledger)
-    lane = on(ledger, info.main_lane).lane
-    known = KnownNotes(ledger.db, lane, is_new=False)
-    pins, later = {1: note("pin", 1)}, {2: note("work", 2), 3: note("pin", 3)}
-    assert [*known.of_kind("pin", lambda: dict(pins))] == [pins[1]]
+    log, lane = ledger.log(info.id), on(ledger, info.main_lane).lane
+    known = KnownNotes(lane, is_new=False)
+    pin, later = note("pin", 1), {2: note("work", 2), 3: note("pin", 3)}
+    log.record_memo(pin)
+    assert known.begin_later(ledger.db)() == {}, "nothing was asked for"
+    assert known.of_kind(ledger.db, "pin") == [pin]
     known.add(later)
-    assert [*known.of_kind("pin", dict)] == [pins[1], later[3]]
-    assert [*known.of_kind("work", dict)] == [], "they are read when they are asked for"
-    fresh = KnownNotes(ledger.db, lane, is_new=True)
+    assert known.of_kind(ledger.db, "pin") == [pin, later[3]]
+    assert known.of_kind(ledger.db, "work") == [], "they are read when they are asked for"
+    fresh = KnownNotes(lane, is_new=True)
     fresh.add(later)
-    assert [*fresh.of_kind("work", dict)] == [later[2]], "nobody else has made any"
+    assert fresh.of_kind(ledger.db, "work") == [later[2]], "nobody else has made any"
+    ledger.close()
+
+
+def test_the_notes_in_a_file_are_read_again_only_after_somebody_has_noted_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    info: Any = new(ledger)
+    log = SessionLog.for_session(ledger, info.id, require_save=False, warn=lambda line: None)
+    asked, real = list[str](), ledger.db.all
+
+    def counted(sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        if "memos m" in sql:
+            asked.append(sql)
+        return real(sql, *values)
+
+    monkeypatch.setattr(ledger.db, "all", counted)
+    log.record_memo(note("pin", 1))
+    for kind in ("pin", "limits", "plan", "pin"):
+        assert [memo.value["number"] for memo in log.memos(kind)] == [1] * (kind == "pin")
+    assert len(asked) == 1, "the kinds of an opening are read together"
+    ledger.rename_session(info.id, "no note")
+    assert len(log.memos("pin")) == len(asked) == 1
+    log.record_memo(note("pin", 2))
+    assert len(log.memos("pin")) == len(log.memos("pin")) == len(asked) == 2
+    with closing(Ledger.open(tmp_path / "ledger.db")) as other:
+        other.log(info.id).record_memo(note("pin", 3))
+    assert len(log.memos("pin")) == len(log.memos("pin")) == len(asked) == 3
+    log.close()
     ledger.close()

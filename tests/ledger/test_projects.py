@@ -68,7 +68,13 @@ def team(postgres: Server) -> Iterator[SimpleNamespace]:
 
 def begin(ledger: Ledger, folder: Path, words: str) -> str:
     """A session in a folder that begins with `words`; its id."""
-    values = {"folder": str(folder), "project": ledger.project_of(folder), "model": "m", "recipe": "chat", "at": AT}
+    values: Any = {
+        "folder": str(folder),
+        "project": ledger.project_of(folder),
+        "model": "m",
+        "recipe": "chat",
+        "at": AT,
+    }
     made = ledger.create_session(**values)
     ledger.log(made.id).append(user(1, words))
     return made.id

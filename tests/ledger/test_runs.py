@@ -287,8 +287,8 @@ def test_the_dollars_of_a_message_include_the_workers_of_a_run_that_has_not_ende
     run = queue(ledger, cause="msg-7 ent-1")
     session = ledger.runs.make_session(claim(ledger, run), folder="/p", project="/p", model="m", recipe="r", at=AT)
     with ledger.db.write():
-        worker, _ = sessions.create(
+        worker = sessions.create(
             ledger.db, folder="/p", project="/p", model="m", recipe="r", name="", at=AT, spawner=session, front="run"
         )
-        sessions.add_cost(ledger.db, worker, Usage(1, cost_usd=5.0))
+        sessions.add_cost(ledger.db, sessions.key_of(ledger.db, worker.id), Usage(1, cost_usd=5.0))
     assert ledger.runs.count_caused(7) == (1, 5.0)

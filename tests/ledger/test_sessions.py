@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.lane_state import LaneState, read_state
 from nexus_cli.ledger.sessions import add_cost, key_of, ulid
 
 
@@ -20,6 +22,39 @@ def test_ids_sort_by_time_and_use_crockfords_letters() -> None:
     assert made == sorted(made) and len({ulid(moments[1]) for _ in range(100)}) == 100
     assert all(len(one) == 26 and set(one) <= set("0123456789ABCDEFGHJKMNPQRSTVWXYZ") for one in made)
     assert made[0].startswith("0000000000") and len(ulid("no time")) == 26
+
+
+def test_a_new_session_is_known_as_it_is_recorded(ledger: Ledger) -> None:
+    values: Any = {"folder": "/p\ud800", "project": "/p", "model": "m", "recipe": "chat", "at": "2026-01-01T00:00:00Z"}
+    for more in ({}, {"name": " a\nname ", "front": "ask", "worktree": "w"}, {"locks": True}):
+        made = ledger.create_session(**values, **more)
+        assert ledger.session(made.id) == made and made.main_lane
+        assert ledger.is_locked(made.id) == bool(more.get("locks") and ledger.server)
+        if ledger.server:
+            other = ledger.connect_again()
+            assert other.lock(made.id) != ledger.is_locked(made.id)
+            other.close()
+
+
+def test_an_opening_reads_nothing_twice_until_something_is_written(
+    ledger: Ledger, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = make.new(ledger)
+    ledger.log(info.id).append(make.user(1))
+    asked, real = list[str](), ledger.db._ask
+
+    def ask(sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        asked.append(sql)
+        return real(sql, values)
+
+    monkeypatch.setattr(ledger.db, "_ask", ask)
+    with ledger.opening(info):
+        assert read_state(ledger.db, info.main_lane) == read_state(ledger.db, info.main_lane) == LaneState(1)
+        assert len(asked) == (not ledger.server), "a server was asked ahead"
+        ledger.log(info.id).append(make.user(2))
+        assert read_state(ledger.db, info.main_lane).last == 2
+    ledger.log(info.id).append(make.user(3))
+    assert read_state(ledger.db, info.main_lane).last == 3
 
 
 def test_a_listing_shows_what_happened_without_reading_a_text(

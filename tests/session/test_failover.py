@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ledger.conftest import fail_writes
@@ -36,7 +37,7 @@ class Person:
     def log(self, *, require_save: bool = False) -> SessionLog:
         ledger = Ledger.open(self._path)
         self._ledgers.append(ledger)
-        values = {"folder": "/p", "project": "/p", "model": "m", "recipe": "chat", "at": AT}
+        values: Any = {"folder": "/p", "project": "/p", "model": "m", "recipe": "chat", "at": AT}
         self.session = self.session or ledger.create_session(**values).id
         return SessionLog.for_session(ledger, self.session, require_save=require_save, warn=self.said.append)
 

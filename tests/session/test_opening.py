@@ -14,7 +14,7 @@ from session.played import Played
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.core.entry import Kind
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import InUseError, NexusError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.engine.compaction.summary_source import summarizer_model
 from nexus_cli.ledger import Ledger
@@ -33,6 +33,23 @@ def test_a_model_that_cannot_be_asked_leaves_no_session_behind(model: str, tmp_p
         assert not ledger.sessions()
     finally:
         ledger.close()
+
+
+def test_a_session_that_cannot_be_resumed_stays_as_it_is_and_free_for_others(tmp_path: Path) -> None:
+    made, mine, other = (Ledger.open(places().data / "ledger.db") for _ in range(3))
+    info = made.create_session(
+        folder="/p", project="/p", model="openai/m", recipe="chat", at="2026-01-13T14:30:00.000Z"
+    )
+    options = Options(tmp_path, "unheard-of/model", resume=info.id)
+    try:
+        with pytest.raises(NexusError):
+            open_session(options, Settings(), approver=None, ledger=mine)
+        assert other.session(info.id) == info and other.lock(info.id)
+        with pytest.raises(InUseError):
+            open_session(options, Settings(), approver=None, ledger=mine)
+    finally:
+        for ledger in (made, mine, other):
+            ledger.close()
 
 
 @contextmanager

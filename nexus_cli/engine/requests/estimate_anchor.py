@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from nexus_cli.conversation.compaction.backoff import anchor_before
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.estimate import DISTRUST, Anchor, Estimate
@@ -16,7 +14,9 @@ from nexus_cli.ledger import LaneLog, RequestRow
 def anchor_on_newest(estimate: Estimate, log: LaneLog, contents: WindowContents) -> Estimate:
     """Anchor `estimate` on the newest plausible report of a request in the epoch of the window. After an undo without
     one, anchor it on the last report before the compaction."""
-    for row in _newest_requests(log, contents.epoch):
+    told = log.requests("reported")
+    is_current = bool(told) and told[-1].manifest.epoch == contents.epoch.id
+    for row in reversed(told[-DISTRUST:] if is_current else ()):
         estimate = anchor_on(estimate, row, contents)
         if estimate.anchor is not None:
             return estimate
@@ -31,14 +31,6 @@ def anchor_on(estimate: Estimate, row: RequestRow, contents: WindowContents) -> 
     sent = sum(item.tokens for item in contents.items if item.entry <= row.manifest.last)
     counted = contents.epoch.header_tokens + sent
     return estimate.anchored(Anchor(row.manifest.last, row.usage.input, counted), contents)
-
-
-def _newest_requests(log: LaneLog, epoch: Epoch) -> Iterator[RequestRow]:
-    """Yield the newest request if it is in `epoch`, then the newest reported ones."""
-    newest = log.last_request()
-    if newest is not None and newest.manifest.epoch == epoch.id:
-        yield newest
-        yield from reversed(log.requests("reported")[-DISTRUST:])
 
 
 def _former_report(log: LaneLog, epoch: Epoch) -> Anchor | None:

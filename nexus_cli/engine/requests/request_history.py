@@ -46,11 +46,11 @@ class RequestHistory:
     """True if the provider has reported cache use for any of them."""
 
 
-def read_requests(ledger: Ledger, session: str, which: str = "all") -> RequestHistory:
-    """Read the requests of a session (`which`: a filter of the ledger). Raises `NexusError("usage", ...)` if there is
-    no such session."""
-    logs = ledger.logs(session)
-    own, others = {log.lane: log.requests(which) for log in logs}, logs[0].inherited_requests(which)
+def read_requests(main: LaneLog, which: str = "all") -> RequestHistory:
+    """Read the requests of the session with the main lane of a log (`which`: a filter of the ledger)."""
+    own, others = dict[int, list[RequestRow]]({main.lane: []}), main.inherited_requests(which)
+    for row in main.session_requests(which):
+        own.setdefault(row.lane, []).append(row)
     rows = [*others.before, *others.beside, *(row for several in own.values() for row in several)]
     used: dict[int, list[str]] = {}
     for row in rows:
@@ -168,7 +168,7 @@ class ConversationRequests:
 
 def read_conversations(ledger: Ledger, session: str, settings: Settings) -> list[ConversationRequests]:
     """Return the main conversation of a session, then its other conversations that sent requests."""
-    told = read_requests(ledger, session)
+    told = read_requests(ledger.log(session))
     main = [*told.source, *next(iter(told.lanes.values()))]
     made: list[ConversationRequests] = []
     for conversation, rows in told.lanes.items():
@@ -209,12 +209,13 @@ def load_history(context: ContextManager, ledger: Ledger, log: LaneLog, settings
     """Load what a conversation has sent: its newest request, and that of each recent epoch, perhaps still cached."""
     history = SentRequests()
     try:
-        before = read_requests(ledger, log.session_id, "notable")
+        before = read_requests(log, "notable")
     except NexusError:
         return history  # old requests that cannot be read must not prevent new ones
     history.uses.update({epoch: datetime.fromisoformat(times[-1]) for epoch, times in before.used.items()})
     newest: dict[int, RequestRow] = {}
     rows = (*before.source, *before.lanes[log.lane])
+    history.last_usage = next((row.usage for row in reversed(before.lanes[log.lane])), None)
     for row in filter(reported_tokens, rows):
         newest.pop(row.manifest.epoch, None)
         newest[row.manifest.epoch] = row

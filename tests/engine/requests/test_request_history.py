@@ -14,7 +14,7 @@ from search import sample
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.request_history import read_requests, reported_tokens
 from nexus_cli.ledger import Ledger
-from nexus_cli.ledger.requests import MOST_REPORTED, RequestRow
+from nexus_cli.ledger.requests import MOST_RECENT, MOST_REPORTED, RequestRow
 
 LONG, SHORT = 8, 3
 """Requests, and forks, at most."""
@@ -23,7 +23,7 @@ LONG, SHORT = 8, 3
 def known(ledger: Ledger, session: str, which: str) -> dict[str, Any]:
     """What `resume` makes of the requests: of each epoch the newest and the smallest, when it was used, and whether the
     provider told of a cache."""
-    found = read_requests(ledger, session, which)
+    found = read_requests(ledger.log(session), which)
     rows = [row for row in (*found.source, *found.lanes[ledger.session(session).main_lane]) if reported_tokens(row)]
     newest: dict[int, RequestRow] = {}
     smallest: dict[int, int] = {}
@@ -81,3 +81,26 @@ def test_the_notable_requests_say_what_all_of_them_would(back: bool) -> None:
             of_epoch = [row for row in every if row.reported and row.manifest.epoch == every[-1].manifest.epoch]
             assert ledger.log(session).requests("reported") == of_epoch[-MOST_REPORTED:], f"seed {seed}"
         ledger.close()
+
+
+def test_a_resume_reads_the_newest_requests_of_a_very_long_lane_alone() -> None:
+    ledger = Ledger.open(None)
+    info: Any = new(ledger)
+    log = ledger.log(info.id)
+    log.append(user(1))
+    log.begin_epoch(epoch(0, None, (), 0), [])
+    log.record_request(manifest(1, 1, 0), [], [])
+    log.record_reply(None, 1, Usage(50, 1), "stop", True)
+    columns = ("lane", "epoch", "last_entry", "arguments", "sha256", "estimate", "at", "finish", "reported")
+    copied = f"{', '.join(columns)}, output, cache_read, cache_write, reasoning, cost, cached, sent"
+    with ledger.db.write():
+        ledger.db.run(
+            "WITH RECURSIVE steps (n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM steps WHERE n <= ?)"
+            f" INSERT INTO requests (step, input, {copied}) SELECT n, 50 + n, {copied} FROM requests, steps",
+            MOST_RECENT,
+        )
+    rows = log.requests("notable")
+    assert [row.manifest.step for row in rows] == [2, MOST_RECENT + 1], "the smallest and the newest of them"
+    assert log.session_requests("notable") == rows and len(log.requests()) == MOST_RECENT + 1
+    assert len(log.requests("reported")) == MOST_REPORTED
+    ledger.close()

@@ -1,0 +1,37 @@
+"""Where a lane stands: the numbers from which a session that is opened again continues, in one query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nexus_cli.ledger import epochs, lanes
+from nexus_cli.ledger.database import Database
+
+STATE = f"""{epochs.LINE_OF_LANE}
+SELECT coalesce((SELECT max(id) FROM entries WHERE lane = l.id), l.parent_entry), l.cursor,
+    coalesce((SELECT max(step) FROM requests WHERE lane = l.id), 0), s.drops, ({epochs.NEXT_OF_LANE})
+FROM lanes l JOIN sessions s ON s.key = l.session WHERE l.id = ?1"""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """The newest numbers of a lane and its session."""
+
+    last: int = 0
+    """Id of the newest entry."""
+    cursor: int = 0
+    """Id of the last entry that was sent to the lane's model."""
+    step: int = 0
+    """Number of the newest request."""
+    drops: int = 0
+    """Number in the newest drop id of the session."""
+    epochs: int = 0
+    """Id of the session's next epoch."""
+
+
+def read_state(db: Database, lane: int) -> LaneState:
+    """Return where `lane` stands; raise `NexusError("ledger", ...)` if its session was deleted."""
+    row = db.one(STATE, lane)
+    if row is None:
+        raise lanes.missing_session()
+    return LaneState(*row)
