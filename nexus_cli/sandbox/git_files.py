@@ -22,8 +22,9 @@ _KEYS = frozenset(
 _CONTINUED = re.compile(rb"(?<!\\)((?:\\\\)*)\\\r?\n")
 _PIECE = re.compile(rb'\\.|["#;]|[^\\"#;]+', re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"t": b"\t", b"b": b"\b"}
-_LINK = 0o160000
-"""Kind of an entry of an index for another repository."""
+_LINK, _FOLDER = 0o160000, 0o040000
+"""Kinds of entries of an index: another repository, a folder that is not checked out."""
+_LENGTHS = {"sha1": 20, "sha256": 32}
 
 
 class NotPlain(Exception):
@@ -106,25 +107,34 @@ def runs_programs(todo: bytes) -> bool:
     return any(line.split(None, 1)[:1] in ([b"exec"], [b"x"]) for line in todo.split(b"\n"))
 
 
-def linked_repositories(index: bytes) -> set[str]:
-    """Return the paths of the repositories (submodules or not) that an index links to.
+def object_length(configuration: bytes) -> int:
+    """Return the number of bytes of an object name in a repository with this configuration. Raises `ValueError` for a
+    form in which git may read another number."""
+    if b"objectformat" not in configuration.lower():
+        return 20
+    if re.search(rb"\[extensions[^]]", configuration, re.IGNORECASE):
+        raise ValueError("has a subsection of extensions")
+    try:
+        settings = {(section, key): value for section, key, value in read_settings(configuration.decode("latin-1"))}
+    except NotPlain as error:
+        raise ValueError(str(error)) from error
+    length = _LENGTHS.get(settings.get(("extensions", "objectformat"), "sha1"))
+    if length is None:
+        raise ValueError("names an object format that is not known")
+    return length
 
-    The index does not say whether its object names are SHA-1 or SHA-256: the links of both readings are returned. They
-    may lead anywhere. Raises `ValueError` if it is no index, or does not name all of them.
+
+def linked_repositories(index: bytes, length: int) -> set[str]:
+    """Return the paths of the repositories (submodules or not) that an index links to. They may lead anywhere.
+
+    `length` is the number of bytes of an object name. Raises `ValueError` if it is no index, or does not name all of
+    them: an entry may stand for a folder as a whole (a sparse index), or for a path in another file.
     """
-    if index[:4] != b"DIRC" or len(index) < 12:
-        raise ValueError("is not a git index")
     found: set[str] = set()
-    errors = []
-    for size in (20, 32):
-        try:
-            for path, entry in read_index(index, size, may_be_split=True):
-                is_link = entry.kind == _LINK  # git ignores the other bits too
-                if is_link and not path:
-                    raise ValueError("its path is in another file")
-                found |= {path} if is_link else set()
-        except ValueError as error:
-            errors.append(error)
-    if len(errors) == 2:
-        raise ValueError("is a git index that cannot be parsed")
+    for path, entry in read_index(index, length, may_be_split=True):
+        if entry.kind == _FOLDER:
+            raise ValueError("has an entry for a whole folder")
+        if entry.kind == _LINK and not path:
+            raise ValueError("has an entry whose path is in another file")
+        found |= {path} if entry.kind == _LINK else set()  # git ignores the other bits of the mode too
     return found

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nexus_cli.config.worktree_record import find_worktree, read_git_file
 from nexus_cli.core.real_files import list_folder, open_folder, open_listable, read_regular
-from nexus_cli.sandbox.git_files import NotPlain, linked_repositories, read_settings
+from nexus_cli.sandbox.git_files import NotPlain, linked_repositories, object_length, read_settings
 from nexus_cli.sandbox.profile import find_worktree_folder
 
 MOST_CONFIGURATION = 1 << 20
@@ -84,7 +84,7 @@ def _check_git_folder(git: str, common: str, work: str, depth: int) -> None:
             raise NotPlain("the repository reads objects of another one")
     if git == common and os.path.lexists(os.path.join(git, "commondir")):
         raise NotPlain("the repository lies elsewhere")
-    for linked in _linked_folders(git):
+    for linked in _linked_folders(git, common):
         nested = os.path.join(work, linked)
         if not os.path.lexists(os.path.join(nested, ".git")):
             continue
@@ -141,16 +141,18 @@ def _is_hash(text: str) -> bool:
     return len(text) in (40, 64) and all(sign in "0123456789abcdef" for sign in text)
 
 
-def _linked_folders(git: str) -> Iterator[str]:
+def _linked_folders(git: str, common: str) -> Iterator[str]:
     """Yield the paths in the index that are links to other repositories."""
     shared = [name for name in list_folder(git) if name.startswith("sharedindex.")]
-    for name in ("index", *shared):
-        try:
-            yield from linked_repositories(_read(os.path.join(git, name), MOST_INDEX, "index"))
-        except FileNotFoundError:
-            continue
-        except ValueError as error:
-            raise NotPlain("the index may link to other repositories") from error
+    length = object_length(b"")
+    try:
+        with suppress(FileNotFoundError):
+            length = object_length(_read(os.path.join(common, "config"), MOST_CONFIGURATION, "configuration"))
+        for name in ("index", *shared):
+            with suppress(FileNotFoundError):
+                yield from linked_repositories(_read(os.path.join(git, name), MOST_INDEX, "index"), length)
+    except ValueError as error:
+        raise NotPlain("the index may link to other repositories") from error
 
 
 def _read_line(path: str) -> str:

@@ -122,14 +122,19 @@ def find_git(tree: RealTree, folder: str) -> str:
     return git if tree.is_folder(git) and tree.holds(git) else ""
 
 
+def find_common(tree: RealTree, git: str) -> str:
+    """Return the folder with the configuration of a git folder: itself, or for a worktree that of its repository."""
+    shared = os.fsdecode(tree.read(f"{git}/commondir", MOST_CONFIGURATION) or b"").strip()
+    return os.path.normpath(os.path.join(git, shared)) if shared else git
+
+
 def named_by_git(tree: RealTree, folder: str, git: str) -> Iterator[tuple[str, bool]]:
     """Yield the paths below `folder` that a repository's configuration names as its hooks or as included configuration.
 
     The paths need not exist. As in `protected_roots`, the folders on the way come first, with True. A worktree has the
     configuration of its repository, and may have its own.
     """
-    shared = os.fsdecode(tree.read(f"{git}/commondir", MOST_CONFIGURATION) or b"").strip()
-    common = os.path.normpath(os.path.join(git, shared)) if shared else git
+    common = find_common(tree, git)
     places = [git, *([common] if common != git and tree.holds(common) else [])]
     texts = (tree.read(f"{one}/{name}", MOST_CONFIGURATION) for one in places for name in ("config", "config.worktree"))
     for name in (os.path.expanduser(name) for text in texts for name in named_files(text or b"")):

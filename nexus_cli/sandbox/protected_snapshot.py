@@ -20,10 +20,12 @@ from typing import Any
 
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.core.version_memo import file_version
-from nexus_cli.sandbox.git_files import linked_repositories
+from nexus_cli.sandbox.git_files import linked_repositories, object_length
 from nexus_cli.sandbox.guarded_places import (
+    MOST_CONFIGURATION,
     RACY,
     GuardedFolder,
+    find_common,
     find_folders,
     find_git,
     look_again,
@@ -300,10 +302,19 @@ def read_links(
     if known is not None and git in known.links and known.indexes.get(git) == mark:
         return mark, known.links[git]
     try:
-        read = [linked_repositories(tree.read(f"{git}/{name}", MOST_INDEX) or b"") for name in found]
+        length = object_length(_read_configuration(tree, find_common(tree, git), known))
+        read = [linked_repositories(tree.read(f"{git}/{name}", MOST_INDEX) or b"", length) for name in found]
     except ValueError:
         return mark, None
     return mark, tuple(sorted(path for path in set().union(*read) if {"", ".", ".."}.isdisjoint(path.split("/"))))
+
+
+def _read_configuration(tree: RealTree, common: str, known: ProtectedSnapshot | None) -> bytes:
+    """Return the configuration of a git folder; as it is known, if it is: a command may have changed it meanwhile."""
+    path = f"{common}/config"
+    if known is not None and path in known.nodes:
+        return known.nodes[path].content or b""
+    return (tree.read(path, MOST_CONFIGURATION) if tree.holds(common) else None) or b""
 
 
 def _save(tree: RealTree, path: str, passage: bool, known: SavedNode | None, most: int) -> SavedNode | None:

@@ -25,7 +25,7 @@ from nexus_cli.sandbox import command_guard
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.command_guard import CommandGuard, settle_project
 from nexus_cli.sandbox.confinement import Confinement
-from nexus_cli.sandbox.git_files import is_plain, linked_repositories, named_files
+from nexus_cli.sandbox.git_files import is_plain, linked_repositories, named_files, object_length
 from nexus_cli.sandbox.profile import make_profile
 
 once_each = pytest.mark.parametrize("ground", sample(ONE_EACH, 2, 1), ids=lambda ground: ground.name, indirect=True)
@@ -613,8 +613,41 @@ def test_what_a_configuration_of_git_says_is_read_in_one_pass() -> None:
 def test_an_index_that_is_none_or_names_what_is_elsewhere_is_refused(tmp_path: Path) -> None:
     for data in (b"", b"DIRC", b"x" * 99, b"DIRC\0\0\0\2\0\0\0\1" + b"\0\0\xe0\0" * 9):
         with pytest.raises(ValueError):
-            linked_repositories(data)
-    assert linked_repositories(b"DIRC\0\0\0\2\0\0\0\0" + b"\0" * 20) == set()
+            linked_repositories(data, 20)
+    assert linked_repositories(b"DIRC\0\0\0\2\0\0\0\0" + b"\0" * 20, 20) == set()
+    folder = b"\0" * 24 + (0o040000).to_bytes(4, "big") + b"\0" * 32 + b"\0\2d/" + b"\0" * 8
+    with pytest.raises(ValueError, match="a whole folder"):  # git expands it where the folder is there
+        linked_repositories(b"DIRC\0\0\0\2\0\0\0\1" + folder + b"\0" * 20, 20)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "length"),
+    [
+        (b"[core]\n\tbare = false\n", 20),
+        (b"[extensions]\n\tobjectformat = sha1\n", 20),
+        (b"[core]\n\trepositoryformatversion = 1\n[Extensions]\n\tobjectFormat = sha256\n", 32),
+        (b"[extensions]\nobjectformat = sha256\nobjectformat = sha1\n", 20),
+        (b'[extensions]\nobjectformat = sha"256"\n', 0),
+        (b'[extensions "x"]\nobjectformat = sha256\n', 0),
+        (b"[extensions.x]\nobjectformat = sha256\n", 0),
+        (b"[extensions]\n; objectformat = sha256 \\\n x", 20),
+    ],
+)
+def test_the_object_format_is_read_as_git_reads_it_or_not_at_all(configuration: bytes, length: int) -> None:
+    if not length:
+        with pytest.raises(ValueError):
+            object_length(configuration)
+    else:
+        assert object_length(configuration) == length
+
+
+def test_an_index_is_read_with_the_length_of_its_repository_alone(tmp_path: Path) -> None:
+    """An index whose own reading fails could be one that is sound with names of another length, as a stranger makes."""
+    for words in (("init", "-q"), ("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    assert linked_repositories((tmp_path / ".git/index").read_bytes(), 20) == {"sub"}
+    with pytest.raises(ValueError):
+        linked_repositories((tmp_path / ".git/index").read_bytes(), 32)
 
 
 @pytest.mark.parametrize("mode", [0o160000, 0o160755, 0x1E000])
@@ -627,7 +660,7 @@ def test_a_link_of_an_index_is_found_whatever_else_its_mode_has(tmp_path: Path, 
     (tmp_path / ".git/index").write_bytes(index)
     listed = subprocess.run(["git", "ls-files", "-s"], cwd=tmp_path, check=True, capture_output=True).stdout
     assert listed.startswith(f"{mode:o} 1111".encode())
-    assert linked_repositories(index) == {"sub"}
+    assert linked_repositories(index, 20) == {"sub"}
 
 
 @once_each
