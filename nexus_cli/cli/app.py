@@ -193,11 +193,12 @@ class LazyGroup(TyperGroup):
                 formatter.write_dl(list(commands.items()))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and not args[0].startswith("-") and not find_command(args[0]):
+        is_typed = ctx.resilient_parsing  # a line that a shell completes
+        if args and not args[0].startswith("-") and not is_typed and not find_command(args[0]):
             raise _unknown_command(args[0], self.list_commands(ctx))
         further = args[1] if len(args) > 1 else "--"
         is_bare = further.startswith("-") and further not in ("-h", "--help")
-        bare = bare_verb(args[0]) if args and is_bare and not ctx.resilient_parsing else ""  # no completion
+        bare = bare_verb(args[0]) if args and is_bare and not is_typed else ""
         if bare:
             args = [args[0], bare, *args[1:]]
         return super().resolve_command(ctx, args)

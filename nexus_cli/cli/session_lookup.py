@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nexus_cli.commands.verb import Mode
@@ -26,6 +27,15 @@ def open_ledger(mode: Mode = "read") -> Ledger:
     for notice in ledger.notices:
         write_stderr_line(f"nexus: {notice}")
     return ledger
+
+
+def open_unchanged_ledger() -> Ledger:
+    """Open the ledger to complete a word: a file, which stays as it is. Without one, as with a server, which may keep
+    the person waiting, an empty one in memory. May raise `NexusError`."""
+    from nexus_cli.ledger import Ledger  # noqa: PLC0415  (many commands need none)
+
+    place = ledger_place()
+    return Ledger.open_unchanged(place) if isinstance(place, Path) and place.is_file() else Ledger.open(None)
 
 
 def find_session_id(ledger: Ledger, key: str) -> str:

@@ -16,7 +16,7 @@ from typer.core import TyperCommand
 
 from nexus_cli.cli.command_options import Json, SessionKey, check_amount, refuse_empty, whole_number
 from nexus_cli.cli.print_report import print_diff, print_json, print_original, print_text, text_width
-from nexus_cli.cli.session_lookup import find_session_id, open_ledger
+from nexus_cli.cli.session_lookup import find_session_id, open_ledger, open_unchanged_ledger
 from nexus_cli.commands.verb import Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.errors import NexusError
@@ -95,8 +95,7 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
     every |= {"session": (SessionKey, "")} if verb.of_session else {}
     first = next((one for one in verb.parameters if one.option.is_argument), None)
     for one in verb.parameters:
-        complete = verb.complete if one is first and not verb.at_terminal else None
-        every[one.name] = _declare(one, complete), one.default
+        every[one.name] = _declare(one, verb if one is first and not verb.at_terminal else None), one.default
     every |= {"json": (Json, False)} if verb.has_report else {}
     kind = Parameter.KEYWORD_ONLY
     parameters = [Parameter(name, kind, default=default, annotation=hint) for name, (hint, default) in every.items()]
@@ -173,16 +172,16 @@ def _load_tools() -> Iterable[Tool]:
     return discover_tools().values()
 
 
-def _declare(one: VerbParameter, complete: Callable[[Source], Iterable[str]] | None) -> Any:
-    """Return the type of a parameter, annotated with typer's declaration of its `Option`; `complete` is that of its
-    verb, or None."""
+def _declare(one: VerbParameter, verb: Verb | None) -> Any:
+    """Return the type of a parameter, annotated with typer's declaration of its `Option`. The `verb` completes it, if
+    one is given."""
     kind, option = one.kind, one.option
 
     def list_values(incomplete: str) -> list[str]:
         found: Iterable[str] = option.choices
-        if complete and not found:
-            with suppress(NexusError, OSError):  # a line that is being typed has no place for an error
-                found = complete(make_source(cache(partial(open_ledger, "read")), of_session=True))
+        if verb and verb.complete and not found:
+            with suppress(Exception):  # a line that is being typed has no place for an error
+                found = verb.complete(make_source(cache(open_unchanged_ledger), of_session=verb.of_session))
         return [value for value in found if value.startswith(incomplete) and " " not in value]
 
     callback: Any = refuse_empty if kind is str and option.least else None

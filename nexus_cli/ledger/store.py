@@ -137,10 +137,17 @@ class Ledger:
         try:
             return cls.open(path)
         except NexusError as error:
-            from nexus_cli.ledger.readonly_database import is_unwritable, open_readonly  # noqa: PLC0415
+            from nexus_cli.ledger.readonly_database import is_unwritable  # noqa: PLC0415
 
             if not (is_unwritable(error) and os.path.isfile(path)):
                 raise
+        return cls.open_unchanged(path)
+
+    @classmethod
+    def open_unchanged(cls, path: Path) -> Ledger:
+        """Open the ledger in a file to read, and leave the file as it is: nothing is created, upgraded or set aside."""
+        from nexus_cli.ledger.readonly_database import open_readonly  # noqa: PLC0415
+
         return cls(open_readonly(path), path, [])
 
     def record_in_memory(self) -> None:

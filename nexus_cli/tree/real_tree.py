@@ -27,7 +27,7 @@ from nexus_cli.core.real_files import (
 )
 from nexus_cli.tree.file_state import ABSENT_STATE, FileState
 from nexus_cli.tree.read_state import KINDS
-from nexus_cli.tree.write_state import ChangedMeanwhileError, finish_folder, make_folder, write_state
+from nexus_cli.tree.write_state import DRAFT_MODE, ChangedMeanwhileError, finish_folder, write_state
 
 _UNREACHABLE = {
     errno.ENOENT,
@@ -136,7 +136,7 @@ class RealTree:
             write_state(folder, name, state, None, io.BytesIO(content), f".nexus-{secrets.token_hex(8)}", synced=False)
             return
         try:
-            make_folder(folder, name)
+            os.mkdir(name, DRAFT_MODE, dir_fd=folder)
             finish_folder(folder, name, ABSENT_STATE, state)
         except ChangedMeanwhileError as error:
             raise OSError(errno.EBUSY, "it is being changed", path) from error

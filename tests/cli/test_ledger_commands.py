@@ -232,6 +232,24 @@ def test_the_new_commands_can_be_completed_in_a_shell(nexus: Run) -> None:
     assert completed("nexus model ") == {b"list", b"show", b"use"} and b"edit" in completed("nexus config ")
 
 
+def test_completion_reads_the_ledger_and_leaves_it_as_it_is(nexus: Run, tmp_path: Path) -> None:
+    def complete(line: str) -> bytes:
+        env = {"_NEXUS_COMPLETE": "complete_bash", "COMP_WORDS": f"nexus {line}", "COMP_CWORD": "3"}
+        done = nexus(env=env)
+        assert done.stderr == b"", done
+        return done.stdout.strip()
+
+    assert complete("sessions show ") == b"" and not places().ledger.exists()
+    places().data.mkdir(parents=True)
+    ledger = Ledger.open(places().ledger)
+    spend(ledger, tmp_path, "openai/gpt-5", (AT, Usage(1000, 100)))
+    (session,) = ledger.sessions()
+    ledger.close()
+    assert (named := complete("sessions show ").decode()) and session.id.endswith(named)
+    places().ledger.write_bytes(b"no database" * 400)
+    assert complete("sessions show ") == b"" and places().ledger.read_bytes() == b"no database" * 400
+
+
 def test_usage_sums_all_sessions_for_a_script_and_for_a_person(nexus: Run, tmp_path: Path) -> None:
     none = nexus("usage")
     assert none.stdout == b"No session has sent a request yet.\n" and not places().ledger.exists()

@@ -164,6 +164,7 @@ def test_the_shell_completes_commands(nexus: Run) -> None:
     for line, value in values.items():
         words = {**words, "COMP_WORDS": f"nexus {line}", "COMP_CWORD": "3"}
         assert nexus(env=words).stdout.strip() == value
+    assert nexus(env={**words, "COMP_WORDS": "nexus goal done x", "COMP_CWORD": "3"}).stderr == b""
     nothing = nexus(env={**words, "COMP_WORDS": "nexus drops show x", "COMP_CWORD": "3"})
     assert (nothing.stdout.strip(), nothing.stderr) == (b"", b""), "there is no session"
     named = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}  # else typer looks for a shell among our ancestors
