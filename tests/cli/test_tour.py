@@ -44,7 +44,7 @@ BROKEN = """
 import sys
 from nexus_cli.core.message import ToolResult
 from nexus_cli.tools.builtin import edit_file
-async def run(arguments, context):
+async def run(arguments: edit_file.EditFileArguments, context):
     return ToolResult("if cents >= FREE_FROM:")
 edit_file.run = run
 """

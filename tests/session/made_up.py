@@ -13,33 +13,53 @@ from typing import Any
 from nexus_cli.tools import builtin
 
 READING = """
+from dataclasses import dataclass
+
 from nexus_cli.core.message import ToolResult
 from nexus_cli.tools.files import decided_path
 
-async def run(arguments, context):
-    text = decided_path(arguments["file"], context).read_text()
+@dataclass
+class Arguments:
+    file: str
+    language: str = ""
+
+async def run(arguments: Arguments, context):
+    text = decided_path(arguments.file, context).read_text()
     count = len(text.split())
     return ToolResult(f"{text}\\n{count} words", counts={"words": count})
 """
 SEARCHING = """
+from dataclasses import dataclass
+
 from nexus_cli.core.message import ToolResult
 from nexus_cli.tools.files import decided_path
 
-async def run(arguments, context):
-    folder = decided_path(arguments.get("folder", "."), context)
+@dataclass
+class Arguments:
+    text: str
+    folder: str = "."
+
+async def run(arguments: Arguments, context):
+    folder = decided_path(arguments.folder, context)
     found = [one for one in sorted(folder.rglob("*")) if one.is_file() and not context.is_refused(one)]
-    held = [one.name for one in found if arguments["text"] in one.read_text()]
+    held = [one.name for one in found if arguments.text in one.read_text()]
     return ToolResult("\\n".join(held), counts={"places": len(held)})
 """
 EDITING = """
+from dataclasses import dataclass
+
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import EditPreview
 from nexus_cli.tools.files import decided_path
 
-async def run(arguments, context):
-    target = decided_path(arguments["target"], context)
+@dataclass
+class Arguments:
+    target: str
+
+async def run(arguments: Arguments, context):
+    target = decided_path(arguments.target, context)
     target.write_text("stamped")
-    return ToolResult("done", changed=(arguments["target"],))
+    return ToolResult("done", changed=(arguments.target,))
 
 def preview(arguments, context):
     return EditPreview("+stamped")
@@ -49,19 +69,33 @@ async def check(arguments, context):
 """
 RUNNING = """
 import subprocess
+from dataclasses import dataclass
+
 from nexus_cli.core.message import ToolResult
 
-async def run(arguments, context):
+@dataclass
+class Arguments:
+    command: str
+
+async def run(arguments: Arguments, context):
     confined = "inside" if context.sandbox else "outside"
-    done = subprocess.run(arguments["command"], shell=True, cwd=context.cwd, capture_output=True, text=True)
+    done = subprocess.run(arguments.command, shell=True, cwd=context.cwd, capture_output=True, text=True)
     text = f"{done.stdout}{confined}\\n[exit status {done.returncode}]"
     return ToolResult(text, status=done.returncode)
 """
 SAYING = """
+from dataclasses import dataclass
+
 from nexus_cli.core.message import ToolResult
 
-async def run(arguments, context):
-    return ToolResult("x" * 100_000 if arguments.get("long") else "hello")
+@dataclass
+class Arguments:
+    name: str = ""
+    address: str = ""
+    long: bool = False
+
+async def run(arguments: Arguments, context):
+    return ToolResult("x" * 100_000 if arguments.long else "hello")
 """
 
 
