@@ -302,8 +302,9 @@ class CallPermission:
         commands = read_command_line(str(call.arguments[COMMAND])).commands
         words = [word.text for word in commands[0].words] if len(commands) == 1 else []
         named = [os.path.join(self._cwd, os.path.expanduser(word)) for word in words[1:] if not word.startswith("-")]
-        outside = [Path(os.path.realpath(path)) for path in named if os.path.lexists(path)]
-        outside = [path for path in outside if not path.is_relative_to(self._project)]
+        # A word with a slash in front is a path, though nothing may be there.
+        paths = [Path(os.path.realpath(path)) for path in named if path in words or os.path.lexists(path)]
+        outside = [path for path in paths if not path.is_relative_to(self._project)]
         exact = [f"{call.tool.name}({shlex.join(words)})"] if words and not COMMAND_SIGNS & set("".join(words)) else []
         offers = found.offers if len(found.offers) == 1 else ()
         rule = self._find_enough([*(exact if outside else ()), *offers], call, found.level)
