@@ -54,7 +54,6 @@ class ServerJournal(SessionJournal):
         super().__post_init__()
         self._file = UnsavedCalls(self.url, self.session, self.warn)
         self._asked = time.monotonic()
-        self.db.unsaved[self.session] = self.commit_waiting
 
     @property
     def is_saving(self) -> bool:
@@ -77,6 +76,7 @@ class ServerJournal(SessionJournal):
         with self._lock:
             self.waiting.append(made)
             self._file.add([made])
+        self.db.unsaved[self.session] = self.commit_waiting  # of the log in use: an opening may fail behind its log
         try:
             if not self.defers:
                 self.commit_waiting()

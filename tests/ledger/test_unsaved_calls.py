@@ -92,6 +92,20 @@ def test_a_file_that_was_left_to_the_next_command_is_neither_removed_nor_closed_
     assert opened(url, info.id)[1] == ["words 1"] and not kept()
 
 
+def test_a_log_of_an_opening_that_fails_does_not_detach_the_log_in_use(url: str) -> None:
+    """What waits in the session is saved before it is forked or locked again."""
+    ledger = Ledger.open(url)
+    info: Any = new(ledger)
+    log, _failed = (SessionLog.for_session(ledger, info.id, require_save=False, warn=print) for _ in range(2))
+    log.defer(True)
+    log.append(user(1))
+    ledger.save(info.id)
+    assert [one.message.content for one in ledger.log(info.id).read(1, 9)] == ["words 1"]
+    log.close()
+    assert not ledger.db.unsaved
+    ledger.close()
+
+
 def test_a_file_that_cannot_be_made_leaves_no_lock(url: str) -> None:
     ledger = Ledger.open(url)
     info: Any = new(ledger)
