@@ -140,8 +140,8 @@ class Database:
         """By id of a session that is open here: commits what its log has not saved yet."""
         self._version: tuple[Any, ...] | None = None
         """SQLite's data version at the last wait for a change."""
-        self.noted = 0
-        """The number of notes that were recorded by this connection."""
+        self.noted = self.files_noted = 0
+        """The numbers of notes and of notes about files that were recorded by this connection."""
 
     def guard(self, sql: str, *values: Any, why: str) -> None:
         """Begin every later transaction with a statement that must change one row; otherwise it fails with the reason

@@ -47,6 +47,8 @@ class ServerJournal(SessionJournal):
 
     _was_tried = False
     """True if a commit of `waiting` failed: a part of it may have been recorded."""
+    _turns = 0
+    """The number of turns and acts that began."""
     _is_away = False
     """True once the person was told that the server is away, until it answers."""
 
@@ -90,7 +92,12 @@ class ServerJournal(SessionJournal):
         """See `Journal`. Meanwhile each kind of note is read once, and what other processes note is read with
         each commit."""
         super().defer(log, defers)
+        self._turns += defers
         self.known_notes.is_fresh = not log.last_id()
+
+    def _files_version(self) -> object:
+        """See `SessionJournal`; what other processes note is asked for from the second turn on."""
+        return self._turns > 1, self.db.files_noted
 
     def notes(self, log: RecordedLane, kind: str) -> list[Memo]:
         is_old = not self.defers and time.monotonic() - self._asked > _FRESH_SECONDS

@@ -54,11 +54,11 @@ class SessionLog(LaneLog):
         """Return the log of the main lane. The ledger's server is waited for at most `wait` seconds; `is_new`: nothing
         of the session was recorded, so that nothing is asked."""
         saved = LaneLog(ledger.db, session, lane, clock)
-        opened, seen = LaneState(), list[SeenFile]()
+        opened = LaneState()
         if not is_new:
             lanes.session_of(ledger.db, saved.lane)  # known from now on
-            opened, seen = read_state(ledger.db, saved.lane), saved.seen_files()
-        state = KnownState(opened.drops, opened.epochs, is_new, seen)
+            opened = read_state(ledger.db, saved.lane)
+        state = KnownState(opened.drops, opened.epochs, is_new)
         values = ledger.db, session, state, require_save, warn, saved.lane
         journal: SessionJournal
         if ledger.server and ledger.db.writes:
@@ -67,6 +67,8 @@ class SessionLog(LaneLog):
             journal = ServerJournal(*values, ledger.server, wait)
         else:
             journal = FileJournal(*values)
+        if not is_new:
+            state.seen = saved.seen_files()
         made = cls(journal, saved.lane, clock, opened.last)
         made.opened = opened
         made.started = set() if is_new else None
@@ -118,7 +120,8 @@ class SessionLog(LaneLog):
         return None if self._state.is_new and path not in self.noted else super().digest(path)
 
     def seen_files(self, most: int = MOST_SEEN) -> list[SeenFile]:
-        return super().seen_files(most) if self.noted else [*self._state.seen[:most]]
+        is_known = not self.noted and self._journal.is_as_opened
+        return [*self._state.seen[:most]] if is_known else super().seen_files(most)
 
     def note(self, path: str, digest: str, how: str) -> None:
         """See `LaneLog`. With `require_save` a failure is raised by the next commit that matters."""
