@@ -27,9 +27,13 @@ class KnownNotes:
         self._notes: dict[str, dict[int, Memo]] = {}
         """By kind: of a new lane all of them, else those that were asked for."""
 
+    def has(self, kind: str) -> bool:
+        """True if the notes of a kind are known."""
+        return self._is_new or kind in self._notes
+
     def of_kind(self, db: Database, kind: str) -> list[Memo]:
         """Return the notes of a kind, also later ones; read those that were not read yet."""
-        if kind not in self._notes and not self._is_new:
+        if not self.has(kind):
             kinds = OPENING_KINDS if kind in OPENING_KINDS else (kind,)
             found = lanes.notes(db, self._lane, kinds)
             self._notes.update({one: {} for one in kinds})

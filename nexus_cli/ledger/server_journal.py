@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -103,6 +104,10 @@ class ServerJournal(SessionJournal):
         is_old = not self.defers and time.monotonic() - self._asked > _FRESH_SECONDS
         if is_old or not self.known_notes.is_fresh:
             self.commit_waiting(is_asked=True)
+        if not self.known_notes.has(kind):
+            with self._holding_commits():  # of what waits a part may be committed
+                self.commit_waiting()
+                super().notes(log, kind)
         with self._lock:
             known = super().notes(log, kind)
             waiting = (memo for call in self.waiting if call.lane == log.lane for memo in call.memos)
@@ -120,14 +125,22 @@ class ServerJournal(SessionJournal):
 
     # One transaction
 
+    @contextmanager
+    def _holding_commits(self) -> Iterator[None]:
+        """Let no other thread commit what waits in the block; `LedgerAwayError` if one waits for the server."""
+        if not self._saving.acquire(timeout=_SHORT_WAIT):
+            raise LedgerAwayError("the ledger could not be written", "its server does not answer")
+        try:
+            yield
+        finally:
+            self._saving.release()
+
     def commit_waiting(self, *, is_asked: bool = False) -> None:
         """Commit what waits, or ask the server if it answers; raise `NexusError("ledger", ...)`.
 
         After a failed commit, which may have taken place, what was recorded is left out.
         """
-        if not self._saving.acquire(timeout=_SHORT_WAIT):
-            raise LedgerAwayError("the ledger could not be written", "its server does not answer")
-        try:
+        with self._holding_commits():
             batch = tuple(self.waiting)
             if not batch and not is_asked:
                 return
@@ -144,8 +157,6 @@ class ServerJournal(SessionJournal):
                 self.waiting[:] = [call for call in self.waiting if call not in batch]
                 if not self.waiting:
                     self._file.close(removes=True)
-        finally:
-            self._saving.release()
 
     # A server that is away
 

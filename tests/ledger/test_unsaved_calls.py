@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -103,6 +104,32 @@ def test_a_log_of_an_opening_that_fails_does_not_detach_the_log_in_use(url: str)
     assert [one.message.content for one in ledger.log(info.id).read(1, 9)] == ["words 1"]
     log.close()
     assert not ledger.db.unsaved
+    ledger.close()
+
+
+def test_a_note_that_is_just_committed_is_not_read_twice(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind that was not read yet, while a thread has committed its note and not yet taken it from what waits."""
+    ledger = Ledger.open(url)
+    info: Any = new(ledger)
+    log = SessionLog.for_session(ledger, info.id, require_save=False, warn=print)
+    log.defer(True)
+    memo, read = Memo("work", AT, 0, {}), list[Memo]()
+    log.record_memo(memo)
+    reader, real = threading.Thread(target=lambda: read.extend(log.memos("work"))), ledger.db.write
+
+    @contextmanager
+    def write() -> Iterator[None]:
+        with real():
+            yield
+        reader.start()
+        reader.join(0.3)
+
+    monkeypatch.setattr(ledger.db, "write", write)
+    ledger.save(info.id)
+    reader.join()
+    assert read == [memo]
+    monkeypatch.undo()
+    log.close()
     ledger.close()
 
 
