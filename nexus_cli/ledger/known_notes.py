@@ -23,6 +23,7 @@ class KnownNotes:
         self.is_fresh = True
         """True if the notes of other processes were read in this turn, or there is none that they could add to."""
         self._newest = 0
+        """Key of a note up to which none of another process can be missing, in any kind that is known."""
         self._is_new = is_new
         self._notes: dict[str, dict[int, Memo]] = {}
         """By kind: of a new lane all of them, else those that were asked for."""
@@ -36,6 +37,8 @@ class KnownNotes:
         if not self.has(kind):
             kinds = OPENING_KINDS if kind in OPENING_KINDS else (kind,)
             found = lanes.notes(db, self._lane, kinds)
+            if not self._notes:
+                self._newest = max(found, default=0)
             self._notes.update({one: {} for one in kinds})
             self._add(found)
         return [*self._notes.get(kind, {}).values()]
@@ -50,10 +53,10 @@ class KnownNotes:
     def add(self, found: Mapping[int, Memo]) -> None:
         """Add notes that were committed, by key."""
         self._add(found)
+        self._newest = max(self._newest, *found, 0)
         self.is_fresh = True
 
     def _add(self, found: Mapping[int, Memo]) -> None:
         for key, memo in found.items():
             if self._is_new or memo.kind in self._notes:
                 self._notes.setdefault(memo.kind, {})[key] = memo
-        self._newest = max(self._newest, *found, 0)

@@ -10,7 +10,7 @@ import pytest
 from ledger.conftest import AT, new, on
 
 from nexus_cli.core.entry import Memo
-from nexus_cli.ledger import Ledger, SessionLog
+from nexus_cli.ledger import Ledger, SessionLog, lanes
 from nexus_cli.ledger.known_notes import KnownNotes
 
 
@@ -33,6 +33,29 @@ def test_a_resumed_session_holds_the_later_notes_of_the_kinds_that_were_asked_fo
     fresh = KnownNotes(lane, is_new=True)
     fresh.add(later)
     assert fresh.of_kind(ledger.db, "work") == [later[2]], "nobody else has made any"
+    ledger.close()
+
+
+def test_a_kind_that_is_read_later_does_not_hide_what_was_noted_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    info: Any = new(ledger)
+    log = SessionLog.for_session(ledger, info.id, require_save=False, warn=print)
+    other, real = Ledger.open(tmp_path / "ledger.db"), lanes.notes
+    assert log.memos("pin") == []
+
+    def held_up(*values: Any, **more: Any) -> Any:
+        other.log(info.id).record_memo(note("pin", 1))
+        other.log(info.id).record_memo(note("work", 2))
+        return real(*values, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lanes, "notes", held_up)
+        assert log.memos("work") == [note("work", 2)]
+    assert log.memos("pin") == [note("pin", 1)]
+    other.close()
+    log.close()
     ledger.close()
 
 
