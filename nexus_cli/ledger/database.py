@@ -187,9 +187,9 @@ class Database:
         return int(row[0]) if row else 0
 
     def begin_query(self, sql: str, *values: Any) -> Callable[[], list[tuple[Any, ...]]]:
-        """Send a query inside `write()`, and return a function that returns its rows. A server answers several queries
-        that were sent before the first of their functions is called in one round trip."""
-        rows = self.all(sql, *values)
+        """Send a query, also in `reading_once`, and return a function that returns its rows. Inside `write()` a server
+        answers several queries that were sent before the first of their functions is called in one round trip."""
+        rows = self._ask(sql, values)
         return lambda: rows
 
     def constants(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:

@@ -59,20 +59,36 @@ def test_a_kind_that_is_read_later_does_not_hide_what_was_noted_meanwhile(
     ledger.close()
 
 
+def test_what_others_note_while_a_session_is_opened_is_found_as_often_as_it_is_asked_for(tmp_path: Path) -> None:
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    info: Any = new(ledger)
+    log = SessionLog.for_session(ledger, info.id, require_save=False, warn=print)
+    other, elsewhere = Ledger.open(tmp_path / "ledger.db"), new(ledger)
+    with ledger.opening(info):
+        for number, session in enumerate((info, elsewhere, info)):
+            assert len(log.memos("pin")) == (number > 0)
+            other.log(session.id).record_memo(note("pin", number))  # type: ignore[attr-defined]
+        assert log.memos("pin") == [note("pin", 0), note("pin", 2)]
+    assert log.memos("pin") == [note("pin", 0), note("pin", 2)]
+    other.close()
+    log.close()
+    ledger.close()
+
+
 def test_the_notes_in_a_file_are_read_again_only_after_somebody_has_noted_something(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = Ledger.open(tmp_path / "ledger.db")
     info: Any = new(ledger)
     log = SessionLog.for_session(ledger, info.id, require_save=False, warn=lambda line: None)
-    asked, real = list[str](), ledger.db.all
+    asked, real = list[str](), ledger.db._ask
 
-    def counted(sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    def counted(sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         if "memos m" in sql:
             asked.append(sql)
-        return real(sql, *values)
+        return real(sql, values)
 
-    monkeypatch.setattr(ledger.db, "all", counted)
+    monkeypatch.setattr(ledger.db, "_ask", counted)
     log.record_memo(note("pin", 1))
     for kind in ("pin", "limits", "plan", "pin"):
         assert [memo.value["number"] for memo in log.memos(kind)] == [1] * (kind == "pin")
