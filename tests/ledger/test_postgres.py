@@ -246,6 +246,19 @@ def test_a_session_that_is_only_looked_at_outlives_a_lost_connection(postgres: S
     log.close()
 
 
+def test_a_session_that_could_not_be_created_leaves_no_lock(served: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(database, "commit", stop)
+        served.create_session(folder="/p", project="/p", model="m", recipe="chat", at=AT, locks=True)
+    find = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database"
+    assert not served.db.all(f"{find} WHERE datname = current_database())")
+    made = served.create_session(folder="/p", project="/p", model="m", recipe="chat", at=AT, locks=True)
+    assert served.locked_sessions() == [made.id]
+
+
 def test_a_change_wakes_who_waits_for_it(served: Ledger) -> None:
     other = Ledger.open(served.db._url)  # type: ignore[attr-defined]
     assert other.db.wait_for_change(5.0), "at first something may have been missed"
