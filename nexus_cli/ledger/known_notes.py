@@ -48,7 +48,8 @@ class KnownNotes:
         if not self._notes and not self._is_new:
             return dict
         overlap = _OVERLAP if self.is_fresh else _OVERLAP_OF_TURN
-        return lanes.begin_later_notes(db, self._lane, max(0, self._newest - overlap * db.is_shared))
+        behind = max(0, self._newest - overlap * db.is_shared)
+        return lanes.begin_later_notes(db, self._lane, behind, () if self._is_new else tuple(self._notes))
 
     def add(self, found: Mapping[int, Memo]) -> None:
         """Add notes that were committed, by key."""

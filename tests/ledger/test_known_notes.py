@@ -27,9 +27,12 @@ def test_a_resumed_session_holds_the_later_notes_of_the_kinds_that_were_asked_fo
     log.record_memo(pin)
     assert known.begin_later(ledger.db)() == {}, "nothing was asked for"
     assert known.of_kind(ledger.db, "pin") == [pin]
+    log.record_memo(note("work", 0))
+    assert known.begin_later(ledger.db)() == {}, "a kind that was not asked for may be long"
+    assert [*KnownNotes(lane, is_new=True).begin_later(ledger.db)().values()] == [pin, note("work", 0)]
     known.add(later)
     assert known.of_kind(ledger.db, "pin") == [pin, later[3]]
-    assert known.of_kind(ledger.db, "work") == [], "they are read when they are asked for"
+    assert known.of_kind(ledger.db, "work") == [note("work", 0)], "they are read when they are asked for"
     fresh = KnownNotes(lane, is_new=True)
     fresh.add(later)
     assert fresh.of_kind(ledger.db, "work") == [later[2]], "nobody else has made any"
