@@ -188,9 +188,7 @@ def notes_query(
     return query, END, lane, *kinds, first, 0 if own else END
 
 
-def begin_later_notes(
-    db: Database, lane: int, key: int, kinds: Collection[str] = ()
-) -> Callable[[], dict[int, Memo]]:
+def begin_later_notes(db: Database, lane: int, key: int, kinds: Collection[str] = ()) -> Callable[[], dict[int, Memo]]:
     """Begin to read the notes of `lane` itself of some kinds, or of all kinds, behind the one with `key`; the function
     that is returned returns them by key."""
     # An index has the keys of a lane in order by kind only: for all kinds the keys of the ledger are the shorter way.

@@ -70,7 +70,7 @@ def test_what_others_note_while_a_session_is_opened_is_found_as_often_as_it_is_a
     with ledger.opening(info):
         for number, session in enumerate((info, elsewhere, info)):
             assert len(log.memos("pin")) == (number > 0)
-            other.log(session.id).record_memo(note("pin", number))  # type: ignore[attr-defined]
+            other.log(session.id).record_memo(note("pin", number))
         assert log.memos("pin") == [note("pin", 0), note("pin", 2)]
     assert log.memos("pin") == [note("pin", 0), note("pin", 2)]
     other.close()
