@@ -120,8 +120,11 @@ class SessionLog(LaneLog):
         return None if self._state.is_new and path not in self.noted else super().digest(path)
 
     def seen_files(self, most: int = MOST_SEEN) -> list[SeenFile]:
-        is_known = not self.noted and self._journal.is_as_opened
-        return [*self._state.seen[:most]] if is_known else super().seen_files(most)
+        if self.noted:
+            return super().seen_files(most)
+        if self._journal.is_as_opened:
+            return [*self._state.seen[:most]]
+        return LaneLog(self._journal.db, self.session_id, self.lane).seen_files(most)  # none of them waits here
 
     def note(self, path: str, digest: str, how: str) -> None:
         """See `LaneLog`. With `require_save` a failure is raised by the next commit that matters."""
