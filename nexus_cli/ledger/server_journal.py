@@ -96,9 +96,9 @@ class ServerJournal(SessionJournal):
         self._turns += defers
         self.known_notes.is_fresh = not log.last_id()
 
-    def _files_version(self) -> object:
-        """See `SessionJournal`; what other processes note is asked for from the second turn on."""
-        return self._turns > 1, self.db.files_noted
+    def files_version(self) -> object:
+        """See `SessionJournal`; what other processes note is asked for in each turn behind the first."""
+        return self._turns or 1, self.db.files_noted
 
     def notes(self, log: RecordedLane, kind: str) -> list[Memo]:
         is_old = not self.defers and time.monotonic() - self._asked > _FRESH_SECONDS

@@ -67,8 +67,7 @@ class SessionLog(LaneLog):
             journal = ServerJournal(*values, ledger.server, wait)
         else:
             journal = FileJournal(*values)
-        if not is_new:
-            state.seen = saved.seen_files()
+        state.seen = journal.files_version(), () if is_new else saved.seen_files()
         made = cls(journal, saved.lane, clock, opened.last)
         made.opened = opened
         made.started = set() if is_new else None
@@ -122,9 +121,11 @@ class SessionLog(LaneLog):
     def seen_files(self, most: int = MOST_SEEN) -> list[SeenFile]:
         if self.noted:
             return super().seen_files(most)
-        if self._journal.is_as_opened:
-            return [*self._state.seen[:most]]
-        return LaneLog(self._journal.db, self.session_id, self.lane).seen_files(most)  # none of them waits here
+        version = self._journal.files_version()
+        if version != self._state.seen[0]:
+            log = LaneLog(self._journal.db, self.session_id, self.lane)  # commits nothing: none of them waits here
+            self._state.seen = version, log.seen_files()
+        return [*self._state.seen[1][:most]]
 
     def note(self, path: str, digest: str, how: str) -> None:
         """See `LaneLog`. With `require_save` a failure is raised by the next commit that matters."""
