@@ -469,7 +469,11 @@ class Ledger:
             if self.server:
                 from nexus_cli.ledger.unsaved_calls import save_kept_calls  # noqa: PLC0415  (as above)
 
-                self.notices += save_kept_calls(self.db, self.server, session)
+                try:
+                    self.notices += save_kept_calls(self.db, self.server, session)
+                except BaseException:
+                    self.unlock(session)
+                    raise
         return lock is not None
 
     def save(self, session: str) -> None:

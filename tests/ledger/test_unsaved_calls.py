@@ -20,7 +20,7 @@ from ledger.postgres import Server
 from nexus_cli.config.database_url import hash_address
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import LedgerAwayError
-from nexus_cli.ledger import Ledger, SessionLog, postgres_connection, server_journal
+from nexus_cli.ledger import Ledger, SessionLog, postgres_connection, server_journal, unsaved_calls
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.unsaved_calls import unsaved_folder
 
@@ -130,6 +130,18 @@ def test_a_note_that_is_just_committed_is_not_read_twice(url: str, monkeypatch: 
     assert read == [memo]
     monkeypatch.undo()
     log.close()
+    ledger.close()
+
+
+def test_a_session_whose_file_cannot_be_saved_is_not_locked(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, other = Ledger.open(url), Ledger.open(url)
+    info: Any = new(ledger)
+    with monkeypatch.context() as patch:
+        patch.setattr(unsaved_calls, "save_kept_calls", lambda *_: _refuse(None))
+        with pytest.raises(LedgerAwayError):
+            ledger.lock(info.id)
+    assert not ledger.is_locked(info.id) and other.lock(info.id)
+    other.close()
     ledger.close()
 
 
