@@ -140,8 +140,8 @@ class Database:
         """By id of a session that is open here: commits what its log has not saved yet."""
         self._version: tuple[Any, ...] | None = None
         """SQLite's data version at the last wait for a change."""
-        self.noted = 0
-        """The number of notes that were recorded by this connection."""
+        self.noted = self.files_noted = 0
+        """The numbers of notes and of notes about files that were recorded by this connection."""
 
     def guard(self, sql: str, *values: Any, why: str) -> None:
         """Begin every later transaction with a statement that must change one row; otherwise it fails with the reason
@@ -187,9 +187,9 @@ class Database:
         return int(row[0]) if row else 0
 
     def begin_query(self, sql: str, *values: Any) -> Callable[[], list[tuple[Any, ...]]]:
-        """Send a query inside `write()`, and return a function that returns its rows. A server answers several queries
-        that were sent before the first of their functions is called in one round trip."""
-        rows = self.all(sql, *values)
+        """Send a query, also in `reading_once`, and return a function that returns its rows. Inside `write()` a server
+        answers several queries that were sent before the first of their functions is called in one round trip."""
+        rows = self._ask(sql, values)
         return lambda: rows
 
     def constants(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:

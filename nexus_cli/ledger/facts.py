@@ -41,6 +41,7 @@ class FactTable:
         self._kept: dict[str, tuple[float, list[Fact]]] = {}
         """By project, when it was asked for kept facts, and what they were."""
         self._asking = threading.Lock()
+        """Held while kept facts become known or are known no more."""
 
     def add(
         self,
@@ -237,7 +238,8 @@ class FactTable:
             with self._db.write():
                 yield
         finally:
-            self._kept.clear()
+            with self._asking:  # else what a thread reads now would be known afterwards
+                self._kept.clear()
 
     def _insert(self, slot: MemorySlot, project: str, text: str, state: FactState, at: str, *origin: Any) -> int:
         actor, session, entry, quote = origin

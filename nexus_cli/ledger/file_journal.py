@@ -68,7 +68,7 @@ class FileJournal(SessionJournal):
     def notes(self, log: RecordedLane, kind: str) -> list[Memo]:
         with self._lock:
             db = self.database_of(log)
-            version = db.data_version(), db.noted
+            version = db.data_version() or object(), db.noted
             if version != self._version:
                 self.known_notes.add(self.known_notes.begin_later(db)())
                 self._version = version

@@ -23,15 +23,22 @@ class KnownNotes:
         self.is_fresh = True
         """True if the notes of other processes were read in this turn, or there is none that they could add to."""
         self._newest = 0
+        """Key of a note up to which none of another process can be missing, in any kind that is known."""
         self._is_new = is_new
         self._notes: dict[str, dict[int, Memo]] = {}
         """By kind: of a new lane all of them, else those that were asked for."""
 
+    def has(self, kind: str) -> bool:
+        """True if the notes of a kind are known."""
+        return self._is_new or kind in self._notes
+
     def of_kind(self, db: Database, kind: str) -> list[Memo]:
         """Return the notes of a kind, also later ones; read those that were not read yet."""
-        if kind not in self._notes and not self._is_new:
+        if not self.has(kind):
             kinds = OPENING_KINDS if kind in OPENING_KINDS else (kind,)
             found = lanes.notes(db, self._lane, kinds)
+            if not self._notes:
+                self._newest = max(found, default=0)
             self._notes.update({one: {} for one in kinds})
             self._add(found)
         return [*self._notes.get(kind, {}).values()]
@@ -41,15 +48,16 @@ class KnownNotes:
         if not self._notes and not self._is_new:
             return dict
         overlap = _OVERLAP if self.is_fresh else _OVERLAP_OF_TURN
-        return lanes.begin_later_notes(db, self._lane, max(0, self._newest - overlap * db.is_shared))
+        behind = max(0, self._newest - overlap * db.is_shared)
+        return lanes.begin_later_notes(db, self._lane, behind, () if self._is_new else tuple(self._notes))
 
     def add(self, found: Mapping[int, Memo]) -> None:
         """Add notes that were committed, by key."""
         self._add(found)
+        self._newest = max(self._newest, *found, 0)
         self.is_fresh = True
 
     def _add(self, found: Mapping[int, Memo]) -> None:
         for key, memo in found.items():
             if self._is_new or memo.kind in self._notes:
                 self._notes.setdefault(memo.kind, {})[key] = memo
-        self._newest = max(self._newest, *found, 0)

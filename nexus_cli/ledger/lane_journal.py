@@ -81,8 +81,8 @@ class KnownState:
     """Id of the next epoch."""
     is_new: bool = False
     """True if this process began the session, and nobody else knows it."""
-    seen: Sequence[SeenFile] = ()
-    """The files that the session had seen as it was opened."""
+    seen: tuple[object, Sequence[SeenFile]] = None, ()
+    """A version of the files that the session has seen, and these."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while a number is taken."""
 
@@ -105,6 +105,10 @@ class SessionJournal(Journal):
 
     def __post_init__(self) -> None:
         self.known_notes = KnownNotes(self.main_lane, is_new=self.known.is_new)
+
+    def files_version(self) -> object:
+        """Return what changes whenever somebody may have noted a file."""
+        return self.db.data_version() or object(), self.db.files_noted
 
     @property
     def is_saving(self) -> bool:

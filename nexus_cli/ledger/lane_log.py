@@ -374,6 +374,7 @@ class LaneLog:
 
         def write(db: Database) -> None:
             session = lanes.session_of(db, self.lane)
+            db.files_noted += 1
             db.run(insert, session, _path_bytes(path), digest, how, self._now(), session, self.lane)
 
         self._journal.record(self, "note", (path, digest, how), write)

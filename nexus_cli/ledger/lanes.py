@@ -188,10 +188,12 @@ def notes_query(
     return query, END, lane, *kinds, first, 0 if own else END
 
 
-def begin_later_notes(db: Database, lane: int, key: int) -> Callable[[], dict[int, Memo]]:
-    """Begin to read the notes of `lane` itself behind the one with `key`, on a server inside a transaction; the
-    function that is returned returns them by key."""
-    rows = db.begin_query(f"{_NOTES.format('memos m')} lane = ? AND key > ? ORDER BY key", lane, key)
+def begin_later_notes(db: Database, lane: int, key: int, kinds: Collection[str] = ()) -> Callable[[], dict[int, Memo]]:
+    """Begin to read the notes of `lane` itself of some kinds, or of all kinds, behind the one with `key`; the function
+    that is returned returns them by key."""
+    # An index has the keys of a lane in order by kind only: for all kinds the keys of the ledger are the shorter way.
+    which = f"lane = ? AND kind IN ({', '.join('?' * len(kinds))})" if kinds else "+lane = ?"
+    rows = db.begin_query(f"{_NOTES.format('memos m')} {which} AND key > ? ORDER BY key", lane, *kinds, key)
     return lambda: _read_notes(rows())
 
 

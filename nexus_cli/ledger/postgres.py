@@ -169,7 +169,8 @@ class PostgresDatabase(Database):
         return {}
 
     def begin_query(self, sql: str, *values: Any) -> Callable[[], list[tuple[Any, ...]]]:
-        return self._execute(sql, values).fetchall
+        with self._lock:
+            return self._execute(sql, values).fetchall if self._in_transaction else super().begin_query(sql, *values)
 
     def run(self, sql: str, *values: Any) -> int:
         cursor = self._execute(sql, values)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -47,6 +48,8 @@ class ServerJournal(SessionJournal):
 
     _was_tried = False
     """True if a commit of `waiting` failed: a part of it may have been recorded."""
+    _turns = 0
+    """The number of turns and acts that began."""
     _is_away = False
     """True once the person was told that the server is away, until it answers."""
 
@@ -54,7 +57,6 @@ class ServerJournal(SessionJournal):
         super().__post_init__()
         self._file = UnsavedCalls(self.url, self.session, self.warn)
         self._asked = time.monotonic()
-        self.db.unsaved[self.session] = self.commit_waiting
 
     @property
     def is_saving(self) -> bool:
@@ -77,6 +79,7 @@ class ServerJournal(SessionJournal):
         with self._lock:
             self.waiting.append(made)
             self._file.add([made])
+        self.db.unsaved[self.session] = self.commit_waiting  # of the log in use: an opening may fail behind its log
         try:
             if not self.defers:
                 self.commit_waiting()
@@ -90,12 +93,21 @@ class ServerJournal(SessionJournal):
         """See `Journal`. Meanwhile each kind of note is read once, and what other processes note is read with
         each commit."""
         super().defer(log, defers)
+        self._turns += defers
         self.known_notes.is_fresh = not log.last_id()
+
+    def files_version(self) -> object:
+        """See `SessionJournal`; what other processes note is asked for in each turn behind the first."""
+        return self._turns or 1, self.db.files_noted
 
     def notes(self, log: RecordedLane, kind: str) -> list[Memo]:
         is_old = not self.defers and time.monotonic() - self._asked > _FRESH_SECONDS
         if is_old or not self.known_notes.is_fresh:
             self.commit_waiting(is_asked=True)
+        if not self.known_notes.has(kind):
+            with self._holding_commits():  # of what waits a part may be committed
+                self.commit_waiting()
+                super().notes(log, kind)
         with self._lock:
             known = super().notes(log, kind)
             waiting = (memo for call in self.waiting if call.lane == log.lane for memo in call.memos)
@@ -113,14 +125,22 @@ class ServerJournal(SessionJournal):
 
     # One transaction
 
+    @contextmanager
+    def _holding_commits(self) -> Iterator[None]:
+        """Let no other thread commit what waits in the block; `LedgerAwayError` if one waits for the server."""
+        if not self._saving.acquire(timeout=_SHORT_WAIT):
+            raise LedgerAwayError("the ledger could not be written", "its server does not answer")
+        try:
+            yield
+        finally:
+            self._saving.release()
+
     def commit_waiting(self, *, is_asked: bool = False) -> None:
         """Commit what waits, or ask the server if it answers; raise `NexusError("ledger", ...)`.
 
         After a failed commit, which may have taken place, what was recorded is left out.
         """
-        if not self._saving.acquire(timeout=_SHORT_WAIT):
-            raise LedgerAwayError("the ledger could not be written", "its server does not answer")
-        try:
+        with self._holding_commits():
             batch = tuple(self.waiting)
             if not batch and not is_asked:
                 return
@@ -137,8 +157,6 @@ class ServerJournal(SessionJournal):
                 self.waiting[:] = [call for call in self.waiting if call not in batch]
                 if not self.waiting:
                     self._file.close(removes=True)
-        finally:
-            self._saving.release()
 
     # A server that is away
 

@@ -54,11 +54,11 @@ class SessionLog(LaneLog):
         """Return the log of the main lane. The ledger's server is waited for at most `wait` seconds; `is_new`: nothing
         of the session was recorded, so that nothing is asked."""
         saved = LaneLog(ledger.db, session, lane, clock)
-        opened, seen = LaneState(), list[SeenFile]()
+        opened = LaneState()
         if not is_new:
             lanes.session_of(ledger.db, saved.lane)  # known from now on
-            opened, seen = read_state(ledger.db, saved.lane), saved.seen_files()
-        state = KnownState(opened.drops, opened.epochs, is_new, seen)
+            opened = read_state(ledger.db, saved.lane)
+        state = KnownState(opened.drops, opened.epochs, is_new)
         values = ledger.db, session, state, require_save, warn, saved.lane
         journal: SessionJournal
         if ledger.server and ledger.db.writes:
@@ -67,6 +67,7 @@ class SessionLog(LaneLog):
             journal = ServerJournal(*values, ledger.server, wait)
         else:
             journal = FileJournal(*values)
+        state.seen = journal.files_version(), () if is_new else saved.seen_files()
         made = cls(journal, saved.lane, clock, opened.last)
         made.opened = opened
         made.started = set() if is_new else None
@@ -118,7 +119,13 @@ class SessionLog(LaneLog):
         return None if self._state.is_new and path not in self.noted else super().digest(path)
 
     def seen_files(self, most: int = MOST_SEEN) -> list[SeenFile]:
-        return super().seen_files(most) if self.noted else [*self._state.seen[:most]]
+        if self.noted:
+            return super().seen_files(most)
+        version = self._journal.files_version()
+        if version != self._state.seen[0]:
+            log = LaneLog(self._journal.db, self.session_id, self.lane)  # commits nothing: none of them waits here
+            self._state.seen = version, log.seen_files()
+        return [*self._state.seen[1][:most]]
 
     def note(self, path: str, digest: str, how: str) -> None:
         """See `LaneLog`. With `require_save` a failure is raised by the next commit that matters."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -231,22 +231,25 @@ class Ledger:
     ) -> SessionInfo:
         """Create a session with its main lane; `front`, `spawner` and `worktree` as in `SessionInfo`. On a server this
         process also locks it, if it `locks`."""
-        with self.db.write():
-            session = sessions.create(
-                self.db,
-                folder=folder,
-                project=project,
-                model=model,
-                recipe=recipe,
-                name=name,
-                at=at,
-                front=front,
-                spawner=spawner,
-                worktree=worktree,
-            )
-            rows = sessions.open_main(self.db, session)
-            if locks and self.server:
-                self.db.lock_new_session(session.id)
+        with ExitStack() as after_error:
+            with self.db.write():
+                session = sessions.create(
+                    self.db,
+                    folder=folder,
+                    project=project,
+                    model=model,
+                    recipe=recipe,
+                    name=name,
+                    at=at,
+                    front=front,
+                    spawner=spawner,
+                    worktree=worktree,
+                )
+                rows = sessions.open_main(self.db, session)
+                if locks and self.server:
+                    after_error.callback(self.db.unlock_session, session.id)
+                    self.db.lock_new_session(session.id)
+            after_error.pop_all()
         ((key, lane),) = rows()
         lanes.know_new_lane(self.db, lane, key)
         if locks and self.server:
@@ -473,7 +476,11 @@ class Ledger:
             if self.server:
                 from nexus_cli.ledger.unsaved_calls import save_kept_calls  # noqa: PLC0415  (as above)
 
-                self.notices += save_kept_calls(self.db, self.server, session)
+                try:
+                    self.notices += save_kept_calls(self.db, self.server, session)
+                except BaseException:
+                    self.unlock(session)
+                    raise
         return lock is not None
 
     def save(self, session: str) -> None:

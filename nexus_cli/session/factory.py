@@ -172,8 +172,8 @@ def _hold(ledger: Ledger, found: SessionInfo | None) -> Iterator[None]:
         yield
         return
     held = ledger.is_locked(found.id)
-    lock_session(ledger, found)
     try:
+        lock_session(ledger, found)
         with ledger.opening(found):
             if ledger.writes and not held:
                 ledger.settle_lost(found.id)
@@ -228,14 +228,14 @@ def _open(
         worktree=options.worktree,
         locks=True,
     )
-    if found is None:
-        lock_session(ledger, made)
-    asked = provider or make_provider(settings, saves=options.save)
-    log = log or open_log(ledger, made, options, settings, control, notices, is_new=True)
-    factory = SessionFactory(
-        ledger, ledger, options, settings, clock, notices, recipe, info, made, log, asked, services, control
-    )
     try:
+        if found is None:
+            lock_session(ledger, made)
+        asked = provider or make_provider(settings, saves=options.save)
+        log = log or open_log(ledger, made, options, settings, control, notices, is_new=True)
+        factory = SessionFactory(
+            ledger, ledger, options, settings, clock, notices, recipe, info, made, log, asked, services, control
+        )
         with nullcontext() if found else ledger.beginning(made, info.served_name):
             session = factory.session(approver)
         if options.add_dirs and kept != (folders := list(map(str, options.add_dirs))):

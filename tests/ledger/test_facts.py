@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -265,3 +266,23 @@ def test_past_sessions_are_known_by_their_titles(ledger: Ledger, make: SimpleNam
     assert {one.session for one in ledger.episodes("/p", fork.id)} == {info.id for info in (named[0], *named[2:])}
     assert {one.session for one in ledger.episodes("/p", named[1].id)} == {info.id for info in (named[0], *named[2:])}
     assert len(ledger.episodes("/p", limit=2)) == 2 and ledger.episodes("/none") == []
+
+
+def test_a_fact_that_is_forgotten_while_another_thread_reads_is_not_known_afterwards(
+    ledger: Ledger, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = ledger.facts
+    kept = facts.add(MemorySlot.PROJECT, "indent with tabs", state=FactState.KEPT, at=make.at, actor="person")
+    real, writer = facts.list_facts, threading.Thread(target=facts.forget, args=(kept.id, make.at))
+
+    def forgotten_meanwhile(*values: Any) -> list[Fact]:
+        found = real(*values)
+        writer.start()
+        writer.join(0.3)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(facts, "list_facts", forgotten_meanwhile)
+        assert facts.kept("") == [kept]
+    writer.join()
+    assert facts.kept("") == []

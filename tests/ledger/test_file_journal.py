@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ledger.conftest import new, user
 
+from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.ledger import Ledger, SessionLog, memory_copy
 
 
@@ -40,6 +42,30 @@ def test_a_reader_does_not_cut_off_what_is_recorded_meanwhile(tmp_path: Path, mo
     assert [row[0] for row in log.db.all("SELECT id FROM entries WHERE lane = ? ORDER BY id", log.lane)] == [1, 2]
     log.close()
     ledger.close()
+
+
+def test_the_seen_files_of_a_resumed_session_are_those_that_anybody_has_noted(
+    ledger: Ledger, place: LedgerPlace
+) -> None:
+    """An undo notes them by a log of its own, in this process or in another one."""
+    info: Any = new(ledger)
+    ledger.log(info.id).note("/p/a", "first", "changed")
+    log = SessionLog.for_session(ledger, info.id, require_save=False, warn=print)
+
+    def seen() -> dict[str, str]:
+        return {one.path: one.digest for one in log.seen_files()}
+
+    assert seen() == {"/p/a": "first"}
+    ledger.log(info.id).note("/p/a", "", "read")
+    assert seen() == {"/p/a": ""}
+    log = SessionLog.for_session(ledger, info.id, require_save=False, warn=print)
+    with closing(Ledger.open(place)) as other:
+        other.log(info.id).note("/p/b", "second", "read")
+    for _ in range(2):  # a server is asked from the second turn on
+        log.defer(True)
+        log.defer(False)
+    assert seen() == {"/p/a": "", "/p/b": "second"}
+    log.close()
 
 
 class Full:

@@ -20,7 +20,7 @@ from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.services import Calibration
-from nexus_cli.ledger import Ledger, database, entries
+from nexus_cli.ledger import Ledger, SessionLog, database, entries
 
 
 @pytest.fixture
@@ -231,6 +231,32 @@ def test_a_server_that_only_reads_is_looked_at_and_not_opened(postgres: Server, 
     with pytest.raises(NexusError, match="is read-only"):
         look.rename_session(session.id, "other")  # type: ignore[attr-defined]
     look.close()
+
+
+def test_a_session_that_is_only_looked_at_outlives_a_lost_connection(postgres: Server, served: Ledger) -> None:
+    """As a rehearsal does: its notes are read outside of any transaction."""
+    session: Any = new(served)
+    memo = Memo("goal", AT, 0, {})
+    served.log(session.id).record_memo(memo)
+    served.record_in_memory()
+    log = SessionLog.for_session(served, session.id, require_save=False, warn=print)
+    assert log.memos("goal") == [memo]
+    cut(postgres, served)
+    assert log.memos("goal") == [memo]
+    log.close()
+
+
+def test_a_session_that_could_not_be_created_leaves_no_lock(served: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(database, "commit", stop)
+        served.create_session(folder="/p", project="/p", model="m", recipe="chat", at=AT, locks=True)
+    find = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database"
+    assert not served.db.all(f"{find} WHERE datname = current_database())")
+    made = served.create_session(folder="/p", project="/p", model="m", recipe="chat", at=AT, locks=True)
+    assert served.locked_sessions() == [made.id]
 
 
 def test_a_change_wakes_who_waits_for_it(served: Ledger) -> None:

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,7 +20,7 @@ from ledger.postgres import Server
 from nexus_cli.config.database_url import hash_address
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import LedgerAwayError
-from nexus_cli.ledger import Ledger, SessionLog, postgres_connection, server_journal
+from nexus_cli.ledger import Ledger, SessionLog, postgres_connection, server_journal, unsaved_calls
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.unsaved_calls import unsaved_folder
 
@@ -90,6 +91,58 @@ def test_a_file_that_was_left_to_the_next_command_is_neither_removed_nor_closed_
     ledger.close()
     assert kept() == [f"{info.id}.jsonl"]
     assert opened(url, info.id)[1] == ["words 1"] and not kept()
+
+
+def test_a_log_of_an_opening_that_fails_does_not_detach_the_log_in_use(url: str) -> None:
+    """What waits in the session is saved before it is forked or locked again."""
+    ledger = Ledger.open(url)
+    info: Any = new(ledger)
+    log, _failed = (SessionLog.for_session(ledger, info.id, require_save=False, warn=print) for _ in range(2))
+    log.defer(True)
+    log.append(user(1))
+    ledger.save(info.id)
+    assert [one.message.content for one in ledger.log(info.id).read(1, 9)] == ["words 1"]
+    log.close()
+    assert not ledger.db.unsaved
+    ledger.close()
+
+
+def test_a_note_that_is_just_committed_is_not_read_twice(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind that was not read yet, while a thread has committed its note and not yet taken it from what waits."""
+    ledger = Ledger.open(url)
+    info: Any = new(ledger)
+    log = SessionLog.for_session(ledger, info.id, require_save=False, warn=print)
+    log.defer(True)
+    memo, read = Memo("work", AT, 0, {}), list[Memo]()
+    log.record_memo(memo)
+    reader, real = threading.Thread(target=lambda: read.extend(log.memos("work"))), ledger.db.write
+
+    @contextmanager
+    def write() -> Iterator[None]:
+        with real():
+            yield
+        reader.start()
+        reader.join(0.3)
+
+    monkeypatch.setattr(ledger.db, "write", write)
+    ledger.save(info.id)
+    reader.join()
+    assert read == [memo]
+    monkeypatch.undo()
+    log.close()
+    ledger.close()
+
+
+def test_a_session_whose_file_cannot_be_saved_is_not_locked(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, other = Ledger.open(url), Ledger.open(url)
+    info: Any = new(ledger)
+    with monkeypatch.context() as patch:
+        patch.setattr(unsaved_calls, "save_kept_calls", lambda *_: _refuse(None))
+        with pytest.raises(LedgerAwayError):
+            ledger.lock(info.id)
+    assert not ledger.is_locked(info.id) and other.lock(info.id)
+    other.close()
+    ledger.close()
 
 
 def test_a_file_that_cannot_be_made_leaves_no_lock(url: str) -> None:

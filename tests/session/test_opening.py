@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import InUseError, NexusError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.engine.compaction.summary_source import summarizer_model
-from nexus_cli.ledger import Ledger
+from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.session import factory
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.open_session import lock_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
@@ -50,6 +53,33 @@ def test_a_session_that_cannot_be_resumed_stays_as_it_is_and_free_for_others(tmp
     finally:
         for ledger in (made, mine, other):
             ledger.close()
+
+
+def test_an_opening_that_is_stopped_leaves_neither_a_session_nor_a_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the provider of a new session is made, and behind the lock of one that is resumed."""
+
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    def lock_and_stop(ledger: Ledger, session: SessionInfo) -> None:
+        lock_session(ledger, session)
+        raise KeyboardInterrupt
+
+    ledger, options = Ledger.open(places().data / "ledger.db"), Options(tmp_path, "openai/m")
+    try:
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(factory, "make_provider", stop)
+            open_session(options, Settings(), approver=None, ledger=ledger)
+        assert not ledger.sessions()
+        info = ledger.create_session(folder="/p", project="/p", model="openai/m", recipe="chat", at="")
+        monkeypatch.setattr(factory, "lock_session", lock_and_stop)
+        with pytest.raises(KeyboardInterrupt):
+            open_session(replace(options, resume=info.id), Settings(), approver=None, ledger=ledger)
+        assert not ledger.locked_sessions()
+    finally:
+        ledger.close()
 
 
 @contextmanager
