@@ -467,7 +467,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_149, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (47_544, 0, 5),
+    "cli": (47_581, 0, 5),
     "client": (2_289, 0, 2),
     "commands": (38_420, 0, 39),
     "config": (33_061, 0, None),
@@ -478,16 +478,16 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "engine": (61_352, 0, 82),
     "hooks": (6_494, 0, 17),
     "imports": (13_752, 0, 8),
-    "ledger": (52_122, 0, 28),
+    "ledger": (52_525, 0, 28),
     "mcp": (17_123, 0, 17),
-    "permission": (10_987, 0, 42),
+    "permission": (10_995, 0, 42),
     "plugins": (5_772, 0, 22),
     "provider": (33_009, 0, 59),
     "reports": (84_385, 8_414, None),
     "rpc": (17_547, 0, 16),
     "rules": (29_634, 0, 17),
     "runs": (23_739, 0, 41),
-    "sandbox": (39_012, 0, 26),
+    "sandbox": (39_267, 0, 26),
     "sections": (37_250, 0, 64),
     "service_list": (303, 0, 2),
     "session": (54_143, 0, 87),
@@ -495,7 +495,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_529, 0, 0),
     "text": (2_233, 0, None),
     "tools": (55_349, 26_832, 48),
-    "tree undo worktrees": (66_263, 0, 56),
+    "tree undo worktrees": (66_268, 0, 56),
     "ui": (97_519, 0, 46),
     "workers": (9_486, 0, 1),
 }
@@ -510,12 +510,12 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (952_663, 49_360)
+SUM = (953_371, 49_360)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
-17,540 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
+18,248 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
 `sandbox/protected_snapshot`, `sandbox/restore_protected` and `worktrees/`: what these had twice is gone, the rest needs
-the format of a record, or a feature, to go. The opening of a ledger in few round trips owes 1,883, `--rule` of a run
+the format of a record, or a feature, to go. The opening of a ledger in few round trips owes 2,300, `--rule` of a run
 about 700. Without all of them the sum goes back to 935,123.
 """
 

@@ -16,8 +16,8 @@ UNNAMED = re.compile(r"<\w+>$")
 """A lambda or a comprehension: what it is in says why it is called."""
 
 
-MODULES, NAMED, FUNCTIONS, FILES = 256, 925, 1304, 182
-STATEMENTS = 210
+MODULES, NAMED, FUNCTIONS, FILES = 258, 941, 1330, 183
+STATEMENTS = 145
 """Bounds of a cold `nexus ask` in a folder without git, until it calls litellm; `tests/cli/test_cold_ask.py` holds them
 too. What is installed beside nexus moves the counts by a few functions, so they have room for ten more."""
 
