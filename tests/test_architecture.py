@@ -480,7 +480,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "imports": (13_752, 0, 8),
     "ledger": (52_525, 0, 28),
     "mcp": (17_123, 0, 17),
-    "permission": (10_995, 0, 42),
+    "permission": (11_013, 0, 42),
     "plugins": (5_772, 0, 22),
     "provider": (33_009, 0, 59),
     "reports": (84_385, 8_414, None),
@@ -510,7 +510,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (953_371, 49_360)
+SUM = (953_389, 49_360)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 18,248 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -301,7 +301,8 @@ class CallPermission:
 
         commands = read_command_line(str(call.arguments[COMMAND])).commands
         words = [word.text for word in commands[0].words] if len(commands) == 1 else []
-        named = [os.path.join(self._cwd, os.path.expanduser(word)) for word in words[1:] if not word.startswith("-")]
+        named = [word for word in words[1:] if not word.startswith("-") and "\0" not in word]
+        named = [os.path.join(self._cwd, os.path.expanduser(word)) for word in named]
         # A word with a slash in front is a path, though nothing may be there.
         paths = [Path(os.path.realpath(path)) for path in named if path in words or os.path.lexists(path)]
         outside = [path for path in paths if not path.is_relative_to(self._project)]
