@@ -260,9 +260,10 @@ async def _choose_session(
 
 
 def _others(source: Source, words: str = "", *, everywhere: bool = False) -> tuple[list[SessionInfo], int]:
-    """Return the newest sessions, except the open one, that have all `words`, and their total number."""
-    folder = None if everywhere else str(source.folder())
-    return source.ledger.search_titles(words, folder, MOST, runs=everywhere, without=source.session())
+    """Return the newest sessions, except the open one, that have all `words`, and their total number. In a session runs
+    of `nexus ask` are left out, unless sessions of all folders are wanted."""
+    folder, runs = None if everywhere else str(source.folder()), everywhere or source.live is None
+    return source.ledger.search_titles(words, folder, MOST, runs=runs, without=source.session())
 
 
 def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:

@@ -244,6 +244,7 @@ def test_completion_reads_the_ledger_and_leaves_it_as_it_is(nexus: Run, tmp_path
     ledger = Ledger.open(places().ledger)
     spend(ledger, tmp_path, "openai/gpt-5", (AT, Usage(1000, 100)))
     (session,) = ledger.sessions()
+    ledger.db.run("UPDATE sessions SET entries = 1")
     ledger.close()
     assert (named := complete("sessions show ").decode()) and session.id.endswith(named)
     places().ledger.write_bytes(b"no database" * 400)
