@@ -467,7 +467,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (144, 0, 0),
     "acp": (7_149, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (47_581, 0, 5),
+    "cli": (47_596, 0, 5),
     "client": (2_289, 0, 2),
     "commands": (38_437, 0, 39),
     "config": (33_061, 0, None),
@@ -510,7 +510,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (953_406, 49_360)
+SUM = (953_421, 49_360)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 18,248 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

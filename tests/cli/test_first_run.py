@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from nexus_cli.cli.command_options import SharedOptions
 from nexus_cli.cli.run import first_run as module
+from nexus_cli.cli.run import run_repl
 from nexus_cli.cli.run.first_run import FirstRun, is_first_run
 from nexus_cli.config.load_settings import load_settings
 from nexus_cli.config.paths import places
@@ -298,3 +300,21 @@ def test_the_provider_whose_address_the_environment_names_is_asked_for_first(mon
     assert "The key is sent to 127.0.0.1:9" in person.text and "platform.openai.com" not in person.text
     assert tried == ["openai"] and stored_key("OPENAI_API_KEY") == "team-key-000000000000"
     assert "The key was not tried: the server's name was not found." in " ".join(person.text.split())
+
+
+@pytest.mark.parametrize(
+    ("shared", "asks"),
+    [
+        (SharedOptions(), True),
+        (SharedOptions(newest=True), False),
+        (SharedOptions(resume="01X"), False),
+        (SharedOptions(model="openai/gpt-5"), False),
+    ],
+)
+def test_a_session_to_resume_has_its_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared: SharedOptions, asks: bool
+) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(FirstRun, "run", lambda self: asked.append(True))
+    run_repl._load_settings(shared, tmp_path)
+    assert bool(asked) is asks

@@ -93,7 +93,8 @@ def _load_settings(shared: SharedOptions, folder: Path) -> Settings:
     found = places()
     here = project_root(folder)
     loaded = load_settings_in(here, found, os.environ)
-    if is_first_run(found) and not (shared.model or shared.no_save or os.environ.get("NEXUS_MODEL", "").strip()):
+    named = shared.model or os.environ.get("NEXUS_MODEL", "").strip() or shared.resume or shared.newest
+    if is_first_run(found) and not (named or shared.no_save):  # a session to resume has its model
         FirstRun(loaded.settings, os.environ, QuietStream(Stream(1)), read_line).run()
         loaded = load_settings_in(here, found, os.environ)
     return loaded.settings
