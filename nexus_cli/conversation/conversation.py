@@ -26,6 +26,7 @@ from nexus_cli.conversation.groups import (
     next_step,
 )
 from nexus_cli.conversation.render import Wire
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.sent_requests import SentRequests
 from nexus_cli.conversation.tokens.content_kinds import KindSums, WindowContents
 from nexus_cli.conversation.tokens.estimate import Anchor
@@ -73,7 +74,6 @@ class FrozenRequest:
     last: int
     fixed: tuple[FixedValues, ...]
     head_lines: tuple[bytes, ...]
-    counted: int
     previous_end: int
     changed_head: tuple[FixedValues, ...] = ()
     """Slots of the head whose preamble was added or removed since the epoch was recorded."""
@@ -264,20 +264,24 @@ class Conversation:
         """True if an unsent user message has no preamble yet."""
         return any(s.entry > self.cursor and s.message.role is Role.USER and not s.preamble for s in self.tail)
 
-    def freeze_request(self) -> FrozenRequest:
-        """Render the new items and move the cursor of this object, before the request is recorded: the caller records
-        it, and has it saved before it sends."""
+    def freeze_request(self, plan: RequestPlan) -> FrozenRequest:
+        """Render the new items of `plan` and move the cursor of this object, before the request is recorded: the caller
+        records it, and has it saved before it sends. Raises `ValueError` unless `plan` is that of the present window,
+        so that only what was checked, priced and shown is sent, and unless the epoch is recorded."""
+        if not self.is_recorded:
+            raise ValueError("the epoch is not recorded")
+        if plan.epoch is not self.epoch or plan.waiting or plan.items != tuple(self.items):
+            raise ValueError("the plan is not that of the present window")
         head_lines: tuple[bytes, ...] = ()
         changed_head: tuple[FixedValues, ...] = ()
-        if not self.is_recorded:
-            self.begin()
+        size = self._sent_size()
         if self._wire is None:
-            self._wire, lines, _ = self._render_sent()
+            self._wire, lines, _ = self._render(plan.items[:size])
             # Also if it was sent before: a resumed conversation does not know if that was under this epoch.
             head_lines = tuple(lines)
             changed_head = tuple(self._changed_head_lines(lines))
             self._sent_messages = len(self._wire.messages) if self._head_sent else 0
-        fresh = flatten(group_tool_calls(self._split()[1]))
+        fresh = flatten(group_tool_calls(plan.items[size:]))
         fixed = tuple(
             FixedValues(item.entry, item.preamble, item.tokens, line)
             for item, line in zip(fresh, self._wire.extend(fresh), strict=True)
@@ -286,7 +290,7 @@ class Conversation:
         self.cursor, self._head_sent = self.last, True
         self.changes += 1
         self._head_open, self._changed_preambles = False, set()
-        return FrozenRequest(self._wire, self.cursor, fixed, head_lines, self.counted, previous, changed_head)
+        return FrozenRequest(self._wire, self.cursor, fixed, head_lines, previous, changed_head)
 
     def _changed_head_lines(self, lines: Sequence[bytes]) -> Iterable[FixedValues]:
         for item, line in zip(flatten(group_tool_calls(self.epoch.head)), lines, strict=True):
@@ -295,21 +299,24 @@ class Conversation:
 
     def renders_as_sent(self) -> bool:
         """True if the sent items of a restored conversation render to the lines that were sent."""
-        _, lines, entries = self._render_sent()
+        _, lines, entries = self._render(self.items[: self._sent_size()])
         head, sent = self._stored_lines
         return (not head or list(head) == lines) and all(sent.get(entry, line) == line for entry, line in entries)
 
-    def _render_sent(self) -> tuple[Wire, list[bytes], list[tuple[int, bytes]]]:
-        """Return the wire up to the cursor, and the hashes of the head's items and of the entries after it."""
-        wire = Wire(self.epoch)
-        head = wire.extend(flatten(group_tool_calls(self.epoch.head)))
-        sent = flatten(group_tool_calls(self._split()[0]))
+    def _render(self, items: Sequence[WindowItem]) -> tuple[Wire, list[bytes], list[tuple[int, bytes]]]:
+        """Return the wire of the first items of the window, and the hashes of the head's items and of the entries after
+        it."""
+        wire, size = Wire(self.epoch), len(self.epoch.head)
+        head = wire.extend(flatten(group_tool_calls(items[:size])))
+        sent = flatten(group_tool_calls(items[size:]))
         return wire, head, [(item.entry, line) for item, line in zip(sent, wire.extend(sent), strict=True)]
 
-    def _split(self) -> tuple[list[WindowItem], list[WindowItem]]:
-        """Return the tail before and after the cursor."""
-        sent = [item for item in self.tail if item.entry <= self.cursor]
-        return sent, self.tail[len(sent) :]
+    def _sent_size(self) -> int:
+        """Return the number of items up to the cursor, those of the head included."""
+        size = len(self.tail)
+        while size and self.tail[size - 1].entry > self.cursor:
+            size -= 1
+        return len(self.epoch.head) + size
 
     def make_epoch(self, head: Iterable[WindowItem], cause: str, header: EpochHeader | None = None) -> Epoch:
         """Return the epoch that would begin now with this head, under the present header or another one. Changes

@@ -24,10 +24,7 @@ from nexus_cli.session.session_state import SessionState
 
 
 async def start_conversation(state: SessionState, words: str = "") -> None:
-    """Begin the main conversation for a message, or resume it where a process left it; do nothing for a bare
-    session."""
-    if state.record is None:
-        return
+    """Begin the main conversation for a message, or resume it where a process left it."""
     if not state.engine.conversation.is_recorded:
         await _begin(state, words)
     else:

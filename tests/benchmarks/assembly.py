@@ -84,7 +84,7 @@ async def measured(session: Session, times: int) -> Iterator[tuple[float, float]
         await begin_pending_epoch(engine)
         plan = await ensure_fits(engine)
         describe_request(engine, plan, session_state.dispatcher.in_force(engine)[0])
-        sealed = engine.conversation.freeze_request()
+        sealed = engine.conversation.freeze_request(plan)
         done = time.process_time()
         json.dumps(list(sealed.wire.messages))
         ended = time.process_time()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.cache_diagnosis import diagnose
 from nexus_cli.conversation.fingerprints import Difference, first_difference
-from nexus_cli.conversation.request_plan import Outlook
+from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import miss_cost
 from nexus_cli.conversation.sent_requests import (
     SentRequest,
@@ -21,15 +21,15 @@ from nexus_cli.core.event import CacheResult
 from nexus_cli.core.usage import Usage
 
 
-def track_cache_use(context: ContextManager, ahead: Outlook, usage: Usage) -> CacheResult:
+def track_cache_use(context: ContextManager, plan: RequestPlan, usage: Usage) -> CacheResult:
     """Keep the request, which reached the provider, for the comparison with later ones, and return its cache result by
     the reported `usage`, if any."""
-    conversation, info = context.conversation, context.model.info
+    conversation, info, ahead = context.conversation, context.model.info, plan.outlook
     before = conversation.sent.last
     result = CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
     life, last = cache_life_of(info), conversation.cursor
-    request = SentRequest(conversation.epoch, conversation.tail, last, usage.input, life=life)
-    now = conversation.sent.record(request, conversation.counted, usage, ahead.at)
+    request = SentRequest(plan.epoch, conversation.tail, last, usage.input, life=life)
+    now = conversation.sent.record(request, plan.counted.total, usage, ahead.at)
     if before is None or now is None:
         return result
 

@@ -127,17 +127,17 @@ def ends_unfinished(log: Log) -> bool:
 def _send(engine: Engine, plan: RequestPlan, cap: int, main: bool) -> Request:
     conversation, ahead = engine.conversation, plan.outlook
     engine.partial_reply = ""
-    sealed = conversation.freeze_request()
+    sealed = conversation.freeze_request(plan)
     previous_end = sealed.previous_end or ahead.messages
     engine.step += 1
     engine.spending.steps += main
     request = Request(
         engine.model.info.name,
         sealed.wire.messages,
-        conversation.epoch.tools,
+        plan.epoch.tools,
         cap,
-        conversation.epoch.effort,
-        conversation.epoch.tool_choice,
+        plan.epoch.effort,
+        plan.epoch.tool_choice,
         engine.model.cache_key,
         previous_end,
         engine.model.stall_seconds,
@@ -147,7 +147,7 @@ def _send(engine: Engine, plan: RequestPlan, cap: int, main: bool) -> Request:
     arguments |= {"response_format": request.response_format} if request.response_format else {}
     manifest = Manifest(
         engine.step,
-        conversation.epoch.id,
+        plan.epoch.id,
         sealed.last,
         arguments,
         sealed.wire.sha256,
@@ -166,10 +166,9 @@ def _send(engine: Engine, plan: RequestPlan, cap: int, main: bool) -> Request:
 def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, before: str) -> Reply:
     """Account for a streamed reply and record it, with the text `before` if it is empty. Raises if unfinished."""
     conversation = engine.conversation
-    counted = conversation.counted
-    reported = _possible(engine.context, reply.usage)
+    reported = _possible(engine.context, plan, reply.usage)
     usage = reported or _estimate_usage(engine.context, plan, reply.message)
-    cached = track_cache_use(engine.context, plan.outlook, reported or Usage())
+    cached = track_cache_use(engine.context, plan, reported or Usage())
     engine.spending.add(usage)
     if reply.usage and reply.usage.input:
         told = report_cut(engine.context, engine.control, engine.step, plan, reply.usage.input)
@@ -177,7 +176,7 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
             engine.tell_model(told)
         elif told:  # in the ledger, because another process may send the next request
             conversation.memo(SERVER_CUT, {"told": told})
-        engine.context.learn(counted, reply.usage.input)
+        engine.context.learn(plan.counted.total, reply.usage.input)
     message = reply.message
     if before and not message.content and reply.finish in ("none", "empty"):
         message = Message(Role.ASSISTANT, before)
@@ -196,12 +195,12 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
     return reply
 
 
-def _possible(context: ContextManager, usage: Usage | None) -> Usage | None:
-    """Return the reported usage if it is plausible for the newest request, else None."""
+def _possible(context: ContextManager, request: RequestPlan, usage: Usage | None) -> Usage | None:
+    """Return the reported usage if it is plausible for a request, else None."""
     info = context.model.info
     # A window from an overflow error may be wrong: a report beyond it is the correction.
     most = max(info.window, info.listed_window)
-    return usage if usage and is_possible_report(context.conversation.counted, usage.input, most) else None
+    return usage if usage and is_possible_report(request.counted.total, usage.input, most) else None
 
 
 def _raise_unless_finished(reply: Reply) -> None:
@@ -253,7 +252,7 @@ def _keep_cut(
 ) -> _ReplyCutError:
     """Record a request whose answer was cut, and its text as a memo outside the window; return the error to raise."""
     message, conversation = fold.partial(), engine.conversation
-    reported = _possible(engine.context, reported)
+    reported = _possible(engine.context, plan, reported)
     usage = _spend_partial(engine, message, plan, reported)
     if message.content:
         value = {"text": message.content, "step": engine.step, "why": why}
@@ -271,7 +270,7 @@ def _spend_partial(engine: Engine, message: Message, paid: RequestPlan | None, r
         usage = reported or _estimate_usage(engine.context, paid, message)
     engine.spending.add(usage)
     if paid:
-        track_cache_use(engine.context, paid.outlook, reported or Usage())
+        track_cache_use(engine.context, paid, reported or Usage())
     return usage
 
 
