@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run the command line and end the process; never returns."""
-    process.take_in_hand(sys.argv[1:])
+    process.take_in_hand()
     if sys.argv[1:] == ["--version"]:
         from nexus_cli.cli.version import version_line  # noqa: PLC0415  (nothing else needs it)
 

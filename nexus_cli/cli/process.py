@@ -25,9 +25,11 @@ SIGNALS = (SIGINT, _signal.SIGTERM, _signal.SIGHUP)
 """The signals that end a run."""
 
 
-def take_in_hand(arguments: Sequence[str]) -> None:
-    """Set up this process for a command line: signals, garbage collection, import path, descriptors."""
-    exit_on_signals(arguments)
+def take_in_hand() -> None:
+    """Set up this process for its command line: signals, garbage collection, import path, descriptors."""
+    global _writes_result
+    _writes_result = True
+    handle_signals(_exit_on_signal)
     gc.disable()  # it takes a tenth of the start-up, and there is no garbage yet
     block_imports_from_cwd()
     reopen_descriptors()
@@ -39,17 +41,13 @@ def freeze_gc() -> None:
     gc.enable()
 
 
-_json_form = ""
-"""The option that requests a result object; "" once another module writes it."""
+_writes_result = False
+"""True while a signal has to write the result object that the command line asks for; false once another module does."""
 
 
-def exit_on_signals(arguments: Sequence[str] = ()) -> None:
-    """From now on, end the process at SIGINT, SIGTERM or SIGHUP with one line on stderr and status 130, 143 or 129.
-
-    If `arguments` ask for JSON, the result object is written first, until `drop_signal_result`.
-    """
-    global _json_form
-    _json_form = signal_result.json_form(arguments)
+def exit_on_signals() -> None:
+    """From now on, end the process at SIGINT, SIGTERM or SIGHUP with one line on stderr and status 130, 143 or 129."""
+    drop_signal_result()
     handle_signals(_exit_on_signal)
 
 
@@ -62,15 +60,15 @@ def handle_signals(handler: Callable[[int, FrameType | None], object]) -> None:
 
 def drop_signal_result() -> None:
     """Write no result object at a signal any more, because another module writes it."""
-    global _json_form
-    _json_form = ""
+    global _writes_result
+    _writes_result = False
 
 
 def _exit_on_signal(number: int, frame: FrameType | None) -> None:
     name = {_signal.SIGINT: "SIGINT", _signal.SIGTERM: "SIGTERM", _signal.SIGHUP: "SIGHUP"}[number]
     typed = number == _signal.SIGINT and os.isatty(0)  # Ctrl+C
     line = b"\nCancelled.\n" if typed else f"nexus: stopped: {name} arrived.\n".encode()
-    form = _json_form
+    form = signal_result.json_form(sys.argv[1:]) if _writes_result else ""
     drop_signal_result()  # a second signal writes no second object
     for descriptor, text in ((1, signal_result.signal_result(form, 128 + number, name)), (2, line)):
         try:

@@ -34,6 +34,7 @@ from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import FixedValues, Log
+from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
 
 Note = tuple[str, Mapping[str, Any]]
@@ -197,27 +198,36 @@ class Conversation:
         """Return the loop's next step."""
         return next_step(self.items)
 
-    def new_entry(self, kind: Kind, message: Message, actor: str) -> Entry:
-        """Return the next entry: the caller records it in `log`, then calls `add`."""
-        return Entry(self.last + 1, self.now(), actor, kind, message, tokens=self._measure(message, ""))
+    def append(
+        self, kind: Kind, message: Message, actor: str, notes: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> Entry:
+        """Record an entry at the end of log and window; `notes` are its memos by kind."""
+        entry = Entry(self.last + 1, self.now(), actor, kind, message, tokens=self._measure(message, ""))
+        memos = [Memo(name, entry.at, entry.id, value) for name, value in (notes or {}).items()]
+        self.log.append(entry, memos)
+        self._add(entry)
+        return entry
 
-    def add(self, entry: Entry) -> None:
-        """Append a recorded entry to the window."""
+    def append_reply(
+        self, message: Message | None, step: int, usage: Usage, finish: str, reported: bool, sent_body: str = ""
+    ) -> Entry | None:
+        """Record the reply to the request of `step`, with its usage, at the end of log and window; without a message
+        its usage alone."""
+        entry = None
+        if message is not None:
+            tokens = self._measure(message, "")
+            entry = Entry(self.last + 1, self.now(), "agent", Kind.ASSISTANT, message, tokens=tokens)
+        self.log.record_reply(entry, step, usage, finish, reported, sent_body)
+        if entry is not None:
+            self._add(entry)
+        return entry
+
+    def _add(self, entry: Entry) -> None:
         self.tail.append(item_of(entry))
         self.messages_tokens += entry.tokens
         self.changes += 1
         if entry.kind is Kind.USER:
             self.run = entry.id
-
-    def append(
-        self, kind: Kind, message: Message, actor: str, notes: Mapping[str, Mapping[str, Any]] | None = None
-    ) -> Entry:
-        """Record an entry at the end of log and window; `notes` are its memos by kind."""
-        entry = self.new_entry(kind, message, actor)
-        memos = [Memo(name, entry.at, entry.id, value) for name, value in (notes or {}).items()]
-        self.log.append(entry, memos)
-        self.add(entry)
-        return entry
 
     def attach_preamble(self, preamble: str) -> bool:
         """Add `preamble` to the message of `_preamble_slot`; False if there is none. What this epoch has sent is never

@@ -42,14 +42,15 @@ def group_tool_calls(items: Iterable[WindowItem], measure: Measure | None = None
                 waiting[call.id].append((len(groups) - 1, number + 1))
             else:
                 waiting[call.id] = [(len(groups) - 1, number + 1)]
-    return [_fill_results(group, measure) for group in groups]
+    return [
+        _fill_results(group, measure) if None in group else tuple(item for item in group if item is not None)
+        for group in groups
+    ]
 
 
 def _fill_results(group: Sequence[WindowItem | None], measure: Measure | None) -> Group:
     first = group[0]
     assert first is not None
-    if None not in group:
-        return tuple(item for item in group if item is not None)
     return (
         first,
         *(

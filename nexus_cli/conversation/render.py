@@ -48,19 +48,17 @@ class Wire:
 
     def extend(self, items: Iterable[WindowItem]) -> list[bytes]:
         """Append arranged items; return for each the SHA-256 of its lines."""
-        return [self._append(item) for item in items]
-
-    def _append(self, item: WindowItem) -> bytes:
-        message = item.message
-        bridge = self._rules.between(self._role, str(message.role))
-        lines = b""
-        for value in (bridge, self._message(message, item.preamble)):
-            if value is not None:
-                self.messages.append(value)
-                lines += canonical(value) + b"\n"
-        self._role = str(message.role)
-        self._hash.update(lines)
-        return hashlib.sha256(lines).digest()
+        hashes: list[bytes] = []
+        for item in items:
+            role, lines = str(item.message.role), b""
+            for value in (self._rules.between(self._role, role), self._message(item.message, item.preamble)):
+                if value is not None:
+                    self.messages.append(value)
+                    lines += canonical(value) + b"\n"
+            self._role = role
+            self._hash.update(lines)
+            hashes.append(hashlib.sha256(lines).digest())
+        return hashes
 
     def _message(self, message: Message, preamble: str) -> dict[str, Any]:
         match message.role:

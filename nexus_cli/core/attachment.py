@@ -99,3 +99,8 @@ class Trigger:
     """The JSON Schema that the answer has to match, as JSON (`--schema`)."""
     came: tuple[str, ...] = ()
     """With `fresh`: lines about the events during the wait, at the end of the recap."""
+
+    @property
+    def may_expand(self) -> bool:
+        """True if the typed words may name something to attach: of a client guides only if it says typed."""
+        return self.expands or (self.source == "client" and "@" in self.text)

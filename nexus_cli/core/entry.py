@@ -54,7 +54,6 @@ class Entry:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", Kind(self.kind))
-        _check_message(self.message)
 
 
 PERSON = "person"
@@ -96,12 +95,6 @@ class WindowItem:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "form", ItemForm(self.form))
-        _check_message(self.message)
-
-
-def _check_message(message: object) -> None:
-    if not isinstance(message, Message):
-        raise TypeError(f"message has to be a Message, not {type(message).__name__}")
 
 
 @dataclass(frozen=True, slots=True)

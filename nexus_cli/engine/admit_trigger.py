@@ -46,6 +46,12 @@ async def admit_trigger(engine: Engine, dispatcher: Dispatcher, trigger: Trigger
     if cursor:  # untold if nothing was sent since; in the ledger, because a shell may have made the undo
         untold = [m for kind in (SERVER_CUT, UNDONE_FILES) for m in conversation.memos(kind) if m.entry >= cursor]
         engine.tell_model(*_drop_reversed(untold))
+    text = trigger.text
+    if trigger.facts and trigger.facts.get("type") != RESUME:
+        from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a structured run)
+
+        if not text.endswith(TRIGGER_MARK):  # the only mark in it
+            text = f"{cut_arrows(text)} {TRIGGER_MARK}"
     if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
         said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
         conversation.memo(TRIGGER, said, conversation.last + 1)
@@ -53,7 +59,7 @@ async def admit_trigger(engine: Engine, dispatcher: Dispatcher, trigger: Trigger
         engine.context,
         engine.control,
         Kind.USER,
-        _marked_text(trigger),
+        text,
         parts=trigger.parts,
         files=trigger.files,
         uncounted=trigger.uncounted,
@@ -85,15 +91,6 @@ def _drop_reversed(untold: Iterable[Memo]) -> list[str]:
         else:
             left.append(memo)
     return [str(memo.value["told"]) for memo in left]
-
-
-def _marked_text(trigger: Trigger) -> str:
-    """Return the text of a trigger. That of a structured run ends with the trigger mark and has no other mark in it."""
-    if not trigger.facts or trigger.facts.get("type") == RESUME:
-        return trigger.text
-    from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a structured run)
-
-    return trigger.text if trigger.text.endswith(TRIGGER_MARK) else f"{cut_arrows(trigger.text)} {TRIGGER_MARK}"
 
 
 async def _go_on(context: ContextManager, control: Control, may_be_done: bool) -> None:

@@ -91,7 +91,8 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     if engine.model.info.blind and (rewrite := draft_without_images(engine)):
         engine.begin_epoch(rewrite)
     prune_if_due(engine)
-    plan = await _send_lost_again(engine, dispatcher, epoch, await ensure_fits(engine))
+    plan = await ensure_fits(engine)
+    plan = await _send_lost_again(engine, dispatcher, epoch) or plan
     engine.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
     try:
         await call_model(engine, plan)
@@ -106,7 +107,7 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
         else:
             epoch = engine.conversation.epoch.id
             plan = await ensure_fits_after_overflow(engine, error)
-            plan = await _send_lost_again(engine, dispatcher, epoch, plan)
+            plan = await _send_lost_again(engine, dispatcher, epoch) or plan
         await call_model(engine, plan)
 
 
@@ -151,9 +152,10 @@ async def attach_changes(engine: Engine, dispatcher: Dispatcher) -> None:
         readings.preamble = preamble
 
 
-async def _send_lost_again(engine: Engine, dispatcher: Dispatcher, epoch: int, plan: RequestPlan) -> RequestPlan:
+async def _send_lost_again(engine: Engine, dispatcher: Dispatcher, epoch: int) -> RequestPlan | None:
     """Attach the sections that a new epoch's window has lost, as far as there is room; the next step the rest. Return
-    the request with them, or `plan` if nothing was lost since `epoch`."""
+    the request with them, None if no epoch began since `epoch`."""
+    plan = None
     for _ in range(TRIES):
         if engine.conversation.epoch.id == epoch:
             break

@@ -71,7 +71,7 @@ def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk:
         "num_retries": 0,
         "max_retries": 0,
         **where.call_arguments,
-        **cache_key_arguments(request, where.provider),
+        **cache_key_arguments(request.cache_key, where.provider),
     }
     if not walk:
         made["extra_body"] = {"messages": STAND_IN}

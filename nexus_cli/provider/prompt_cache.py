@@ -74,14 +74,12 @@ def add_cache_marks(request: Request, provider: str) -> tuple[list[Mapping[str, 
     return messages, tools
 
 
-def cache_key_arguments(request: Request, provider: str) -> dict[str, Any]:
-    """Return the arguments that carry `request.cache_key`: a body field for OpenAI, a header for xAI, else nothing."""
-    if not request.cache_key:
-        return {}
-    if provider in ("openai", "azure"):
-        return {"prompt_cache_key": request.cache_key}
-    if provider == "xai":
-        return {"extra_headers": {"x-grok-conv-id": request.cache_key}}
+def cache_key_arguments(key: str, provider: str) -> dict[str, Any]:
+    """Return the arguments that carry a cache key: a body field for OpenAI, a header for xAI, else nothing."""
+    if key and provider in ("openai", "azure"):
+        return {"prompt_cache_key": key}
+    if key and provider == "xai":
+        return {"extra_headers": {"x-grok-conv-id": key}}
     return {}
 
 

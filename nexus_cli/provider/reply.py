@@ -266,7 +266,15 @@ class ReplyFold:
         """Return the whole reply. It has tool calls if any arrived, whatever finish reason the provider gave."""
         text = "".join(self._text)
         text = text if text.strip() else ""
-        outcome = self._outcome(text)
+        outcome = "none" if self._reason is None else "stop"
+        if self._reason == "content_filter":
+            outcome = "refused"
+        elif self._calls.drafts:
+            outcome = "tool_calls"
+        elif self._reason == "length":
+            outcome = "length"
+        elif not text:
+            outcome = "empty"
         if self._provider in KEEPS_CALL_IDS:
             # litellm's Gemini adapter sends only the first of two equal calls, but the results of both.
             self._calls.merge_equal()
@@ -278,17 +286,6 @@ class ReplyFold:
     def partial(self) -> Message:
         """Return the message so far, for an interrupted stream: its text, without incomplete calls and thinking."""
         return Message(Role.ASSISTANT, "".join(self._text))
-
-    def _outcome(self, text: str) -> str:
-        if self._reason == "content_filter":
-            return "refused"
-        if self._calls.drafts:
-            return "tool_calls"
-        if self._reason == "length":
-            return "length"
-        if not text:
-            return "empty"
-        return "none" if self._reason is None else "stop"
 
     def _problem(self, outcome: str) -> str:
         if outcome != "tool_calls":

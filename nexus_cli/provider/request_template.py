@@ -25,7 +25,6 @@ from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.request import ModelInfo, Request
 from nexus_cli.provider.call_arguments import build_arguments
 from nexus_cli.provider.endpoint import Endpoint, is_provider_key
-from nexus_cli.provider.prompt_cache import add_cache_marks
 
 MOST_FILES = 64
 """Templates that are kept; the oldest leave first."""
@@ -87,13 +86,13 @@ def digest_inputs(request: Request, where: Endpoint, info: ModelInfo, environ: M
     plain = replace(request, max_output=0, cache_key="key" if request.cache_key else "")
     keyless = replace(where, key="key" if where.key else None)
     made = build_arguments(plain, keyless, info, walk=False)
-    made.pop("extra_body")
+    tools = made.pop("extra_body").get("tools", [])
     variables = {n: "" if is_provider_key(n) else v for n, v in environ.items() if not VOLATILE.fullmatch(n)}
     ours = sorted((e.name, e.stat().st_mtime_ns) for e in os.scandir(Path(__file__).parent) if e.name.endswith(".py"))
     folders = [folder for folder in sys.path if os.path.isdir(folder)]
     packages = [sorted(name for name in os.listdir(folder) if name.endswith("-info")) for folder in folders]
     around = [sys.version, packages, ours, sorted(variables.items())]
-    inputs = [made, add_cache_marks(request, where.provider)[1], request.stall_seconds, around]
+    inputs = [made, tools, request.stall_seconds, around]
     return sha256(json.dumps(inputs, default=str).encode()).hexdigest()
 
 

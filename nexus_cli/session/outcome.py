@@ -1,26 +1,21 @@
-"""Make the outcome of a turn, as a value and as the object of `--json`.
+"""Make the outcome of a turn.
 
 Explains for each refused call what refused it and what would allow it; front ends name the permission level.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.limits import SETS, Bound
 from nexus_cli.engine.requests.spending import BUDGET
 from nexus_cli.permission.call_decision import BY_RULE, GUARDED, SAID_NO, SAID_NOTHING
 from nexus_cli.permission.run_limits import SIGNALS
-from nexus_cli.session.event_json import result_of
 from nexus_cli.session.options import COMMAND_LINE
 from nexus_cli.session.session_state import SessionState
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import AskResult, ContextFigures
 
 PARTIAL = frozenset(
     ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")
@@ -44,24 +39,20 @@ _PLAIN = {
 
 def outcome(state: SessionState, error: NexusError | None) -> Outcome:
     """Return the outcome of the newest turn, with the text of its last step; `error` is what stopped it."""
-    engine = state.engine
+    engine, dispatcher = state.engine, state.dispatcher
     made = Outcome(
         text=engine.partial_reply if engine.spending.steps else "",
         steps=engine.spending.steps,
         usage=engine.spending.usage,
         seconds=round(engine.spending.seconds, 3),
-        denied=tuple(_denied(state)),
-        changed=tuple(state.dispatcher.changed),
+        denied=tuple(
+            explain_denial(one.denied_row(), dispatcher.bounds, dispatcher.recipe.name, str(one.checked.tool.effect))
+            for one in dispatcher.denied
+        ),
+        changed=tuple(dispatcher.changed),
         retry_after=(error.retry_after or 0.0) if isinstance(error, ProviderError) and error.is_away else None,
     )
     return made.with_error(error) if error else made
-
-
-def _denied(state: SessionState) -> Iterator[dict[str, Any]]:
-    """Yield every refused call of the turn with an explanation."""
-    for decision in state.dispatcher.denied:
-        effect = str(decision.checked.tool.effect)
-        yield explain_denial(decision.denied_row(), state.dispatcher.bounds, state.dispatcher.recipe.name, effect)
 
 
 def explain_denial(row: Mapping[str, Any], bounds: Sequence[Bound], recipe: str, effect: str) -> dict[str, Any]:
@@ -109,17 +100,3 @@ def _hint(row: Mapping[str, Any], bound: Bound | None, by: Sequence[str], recipe
     named = {layer: _LAYERS[layer] for layer in by if layer in _LAYERS and (limit == "tools" or layer != COMMAND_LINE)}
     ways = (f"{who.format(recipe=recipe, limit=limit)} {says}: {again}{way}" for who, way in named.values())
     return "; ".join(ways)
-
-
-def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) -> AskResult:
-    """Return the object that `--json` prints at the end of a turn; `drops` are those of the turn."""
-    engine = state.engine
-    request = engine.next_request()
-    context: ContextFigures = {
-        "window": request.budget.window,
-        "budget": request.budget.available,
-        "used": request.tokens,
-        "basis": request.basis,
-        "epoch": engine.conversation.epoch.id,
-    }
-    return result_of(outcome, state.session_id, engine.model.info.name, context, drops)

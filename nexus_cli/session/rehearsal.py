@@ -88,7 +88,8 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
     state.dispatcher.hooks = state.dispatcher.approver = None
     await prepare_servers(state)
     await start_conversation(state, trigger.text)
-    trigger = await expand_trigger(state, trigger)
+    if trigger.may_expand:
+        trigger = await expand_trigger(state, trigger)
     await record_trigger(state, trigger, find_continuations(state, trigger))
     await attach_changes(engine, state.dispatcher)
     await begin_pending_epoch(engine)

@@ -38,6 +38,7 @@ from nexus_cli.engine.turn import turn
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.session.continuation import Continuation, next_message
+from nexus_cli.session.event_json import result_of
 from nexus_cli.session.limits_record import at_level
 from nexus_cli.session.record_events import record_event
 from nexus_cli.session.running_workers import RunningJobs, RunningWorkers
@@ -45,7 +46,6 @@ from nexus_cli.session.session_state import Act, SessionState, bare_state
 from nexus_cli.session.start_conversation import (
     expand_trigger,
     find_continuations,
-    may_expand,
     prepare_servers,
     record_trigger,
     start_conversation,
@@ -53,7 +53,7 @@ from nexus_cli.session.start_conversation import (
 from nexus_cli.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import AskResult
+    from nexus_cli.core.json_types.ask_result import AskResult, ContextFigures
     from nexus_cli.session.attached_texts import AttachedTexts
     from nexus_cli.session.status import Status
 
@@ -436,12 +436,18 @@ class Session:
         return events
 
     def result(self, outcome: Outcome) -> AskResult:
-        """Return the JSON result of a turn (`nexus docs json`)."""
+        """Return the object that `--json` prints at the end of a turn (`nexus docs json`)."""
         newest = self._ends[-1][1] if self._ends else ()
         drops = next((kept for ended, kept in self._ends if ended is outcome), newest)
-        from nexus_cli.session.outcome import result_object  # noqa: PLC0415  (a turn has ended)
-
-        return result_object(self.state, outcome, drops)
+        request = self.engine.next_request()
+        figures: ContextFigures = {
+            "window": request.budget.window,
+            "budget": request.budget.available,
+            "used": request.tokens,
+            "basis": request.basis,
+            "epoch": self.engine.conversation.epoch.id,
+        }
+        return result_of(outcome, self.id, self.model, figures, drops)
 
     async def aclose(self) -> None:
         """Stop running and queued work, and release the resources of the session. May be called twice."""
@@ -478,11 +484,12 @@ class Session:
         try:
             engine.emit(event.SessionStart(self.id, self.model, self.state.dispatcher.recipe.name, self.state.resumed))
             await self._save()
-            if dispatcher.hooks or may_expand(trigger):
+            if dispatcher.hooks or trigger.may_expand:
                 await run_shielded(self._open(trigger.text))
             if dispatcher.hooks:
                 await dispatcher.hooks.begin_turn(trigger.text, is_resumed=self.state.resumed)
-            trigger = await expand_trigger(self.state, trigger)
+            if trigger.may_expand:
+                trigger = await expand_trigger(self.state, trigger)
             continuations = find_continuations(self.state, trigger)
             await run_shielded(self._record(trigger, continuations))
             await self._save()

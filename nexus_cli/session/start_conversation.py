@@ -25,16 +25,26 @@ from nexus_cli.session.session_state import SessionState
 
 async def start_conversation(state: SessionState, words: str = "") -> None:
     """Begin the main conversation for a message, or resume it where a process left it."""
-    if not state.engine.conversation.is_recorded:
-        await _begin(state, words)
-    else:
+    engine = state.engine
+    if engine.conversation.is_recorded:
         await _resume(state)
+        return
+    planned = await engine.prompt.draft_epoch(engine.context, words)
+    engine.conversation.replace_header(planned.frame)
+    engine.conversation.begin(planned.drops, planned.notes)
+    engine.emit_drops(planned.drops)
 
 
 def find_continuations(state: SessionState, trigger: Trigger) -> list[Continuation]:
-    """Return what may follow the replies of a turn, in the order in which it may: the schema binds the last answer."""
+    """Return what may follow the replies of a turn, in the order in which it may: the schema binds the last answer.
+
+    In a one-shot session a new message without `--until` is a question of its own; without a message the work resumes.
+    """
     found: list[Continuation] = [WorkerReports(state)]
-    if command := _find_command(state, trigger):
+    command = trigger.until
+    if not command and (state.has_more_turns or not (trigger.text or trigger.parts)):
+        command = open_until(state.engine.conversation, state.session_id).get("command", "")
+    if command:
         from nexus_cli.session.until_rounds import UntilRounds  # noqa: PLC0415  (few turns work for a command)
 
         found.append(UntilRounds(state, command))
@@ -44,16 +54,6 @@ def find_continuations(state: SessionState, trigger: Trigger) -> list[Continuati
 
         found.append(AnswerRounds(state, trigger.schema))
     return found
-
-
-def _find_command(state: SessionState, trigger: Trigger) -> str:
-    """Return the command that a turn works for, "" without one.
-
-    In a one-shot session a new message without `--until` is a question of its own; without a message the work resumes.
-    """
-    if trigger.until or (not state.has_more_turns and (trigger.text or trigger.parts)):
-        return trigger.until
-    return open_until(state.engine.conversation, state.session_id).get("command", "")
 
 
 async def record_trigger(state: SessionState, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
@@ -73,29 +73,15 @@ async def prepare_servers(state: SessionState) -> None:
         await services[ServerTools].prepare()
 
 
-def may_expand(trigger: Trigger) -> bool:
-    """Return True if the typed words may name something to attach: of a client guides only if it says typed."""
-    return trigger.expands or (trigger.source == "client" and "@" in trigger.text)
-
-
 async def expand_trigger(state: SessionState, trigger: Trigger) -> Trigger:
-    """Return the trigger with what its typed words name: guides, and resources and prompts of MCP servers."""
-    if not may_expand(trigger):
-        return trigger
+    """Return a trigger that `may_expand` with what its typed words name: guides, and resources and prompts of MCP
+    servers."""
     if trigger.expands:
         from nexus_cli.session.skill_guides import expand_guides  # noqa: PLC0415  (few messages call one)
 
         trigger = await expand_guides(state, trigger)
     servers = state.services.made(ServerTools)
     return await servers.attach(trigger) if servers else trigger
-
-
-async def _begin(state: SessionState, words: str) -> None:
-    engine = state.engine
-    planned = await engine.prompt.draft_epoch(engine.context, words)
-    engine.conversation.replace_header(planned.frame)
-    engine.conversation.begin(planned.drops, planned.notes)
-    engine.emit_drops(planned.drops)
 
 
 async def _resume(state: SessionState) -> None:

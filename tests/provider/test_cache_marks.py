@@ -104,4 +104,4 @@ def test_the_cache_key_goes_where_the_provider_looks_for_it(
 
 
 def test_without_a_key_nothing_is_sent() -> None:
-    assert cache_key_arguments(Request("openai/gpt-4o", [], [], 10), "openai") == {}
+    assert cache_key_arguments("", "openai") == {}

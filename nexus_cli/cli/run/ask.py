@@ -1,4 +1,4 @@
-"""`nexus ask`: run one turn. Builds the prompt from words, stdin and files, then calls `run_turn`.
+"""`nexus ask`: run one turn. Builds the prompt from words, stdin and files, then runs an `AskTurn`.
 
 Heavy modules are imported after a model is chosen.
 """
@@ -157,7 +157,7 @@ def run_ask(options: AskOptions) -> int:
         prompt.schema = load_schema(options.schema)
     with open_work_folder(shared.folder, shared.worktree, quiet=shared.quiet) as work:
         run = _prepare(options, prompt, work)
-        from nexus_cli.cli.run.run_turn import run_turn  # noqa: PLC0415  (loads the engine)
+        from nexus_cli.cli.run.run_turn import AskTurn  # noqa: PLC0415  (loads the engine)
 
         if options.price or (options.contract and not run.trigger.expands):
             from nexus_cli.cli.run.rehearse_turn import price_turn  # noqa: PLC0415  (few runs have a contract)
@@ -165,7 +165,7 @@ def run_ask(options: AskOptions) -> int:
             price_turn(run, prints=options.price)
             if options.price:
                 return 0
-        return run_turn(run)
+        return AskTurn(run).run()
 
 
 def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> PreparedTurn:

@@ -47,15 +47,9 @@ SILENT = 10.0
 """Seconds without an event after which a terminal without a spinner gets a progress line."""
 
 
-def run_turn(run: PreparedTurn) -> int:
-    """Run the turn and return the exit status. Errors are printed on stderr, not raised.
+class AskTurn:
+    """One turn of `nexus ask`, or with `--watch` one for each batch."""
 
-    If the status is not 0 and the session was saved, the last line on stderr is the command that resumes it.
-    """
-    return _Turn(run).run()
-
-
-class _Turn:
     def __init__(self, run: PreparedTurn) -> None:
         self._run = run
         err = self._choose_streams()
@@ -116,7 +110,10 @@ class _Turn:
         return err
 
     def run(self) -> int:
-        """Run the turn in an event loop; return the exit status."""
+        """Run the turn in an event loop; return the exit status. Errors are printed on stderr, not raised.
+
+        If the status is not 0 and the session was saved, the last line on stderr is the command that resumes it.
+        """
         session = self._session
         self._remarks.session = session
         for notice in session.notices:

@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.tokens.estimate import is_possible_report
 from nexus_cli.core import event
-from nexus_cli.core.entry import Entry, Kind, Manifest
+from nexus_cli.core.entry import Kind, Manifest
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.memo_kinds import CUT_ANSWER, SERVER_CUT
 from nexus_cli.core.message import Message, Role
@@ -186,7 +185,7 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
     elif reply.finish in ("none", "refused") or message is not reply.message:
         message = _with_mark(Message(Role.ASSISTANT, message.content), BROKEN_OFF)
     kept = message if message.tool_calls or said else None
-    _record(engine.conversation, engine.step, kept, usage, reply.finish, reported is not None, reply.sent_body)
+    conversation.append_reply(kept, engine.step, usage, reply.finish, reported is not None, reply.sent_body)
     if main:
         engine.conversation.sent.last_usage = usage
         engine.emit(cached)
@@ -227,9 +226,7 @@ def _estimate_usage(context: ContextManager, request: RequestPlan, message: Mess
     return with_cost(Usage(request.tokens, said), context.model.info)
 
 
-def _keep_partial(
-    engine: Engine, fold: ReplyFold, mark: str, why: str, paid: RequestPlan | None, before: str
-) -> Entry | None:
+def _keep_partial(engine: Engine, fold: ReplyFold, mark: str, why: str, paid: RequestPlan | None, before: str) -> None:
     """Record the text received (or `before` if there is none) without incomplete calls. `paid` is the request,
     None if no reply to it began."""
     message = fold.partial()
@@ -237,14 +234,8 @@ def _keep_partial(
     if before and not message.content:
         message = Message(Role.ASSISTANT, before)
         engine.partial_reply = before
-    return _record(
-        engine.conversation,
-        engine.step,
-        _with_mark(message, mark) if message.content else None,
-        usage,
-        why,
-        False,
-    )
+    kept = _with_mark(message, mark) if message.content else None
+    engine.conversation.append_reply(kept, engine.step, usage, why, False)
 
 
 def _keep_cut(
@@ -257,7 +248,7 @@ def _keep_cut(
     if message.content:
         value = {"text": message.content, "step": engine.step, "why": why}
         conversation.memo(CUT_ANSWER, value)
-    _record(engine.conversation, engine.step, None, usage, finish, reported is not None)
+    conversation.append_reply(None, engine.step, usage, finish, reported is not None)
     engine.emit(event.StepEnd(engine.step, "cut", usage))
     return _ReplyCutError(why, message.content)
 
@@ -272,23 +263,6 @@ def _spend_partial(engine: Engine, message: Message, paid: RequestPlan | None, r
     if paid:
         track_cache_use(engine.context, paid, reported or Usage())
     return usage
-
-
-def _record(
-    conversation: Conversation,
-    step: int,
-    message: Message | None,
-    usage: Usage,
-    finish: str,
-    reported: bool,
-    sent_body: str = "",
-) -> Entry | None:
-    """Record the usage of the newest request, with its reply as an entry (None: no entry)."""
-    entry = conversation.new_entry(Kind.ASSISTANT, message, "agent") if message is not None else None
-    conversation.log.record_reply(entry, step, usage, finish, reported, sent_body)
-    if entry is not None:
-        conversation.add(entry)
-    return entry
 
 
 def _with_mark(message: Message, mark: str) -> Message:

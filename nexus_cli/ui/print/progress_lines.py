@@ -82,9 +82,10 @@ class ProgressLines:
         if self._in_thought and not isinstance(event, e.Thinking):
             self._in_thought = False
             self._stream.write(self._thinking.flush() + "\n")
-        if self._drop_batch.hold(event):
+        if (held := self._drop_batch.feed(event)) is None:
             return
-        self._show_held_drops(event)
+        for text in held:
+            self._noted(text)
         if isinstance(event, self._elsewhere):
             return
         match event:
@@ -141,9 +142,8 @@ class ProgressLines:
             self.feed(inner)
             self._mark = ""
 
-    def _show_held_drops(self, event: e.Event | None = None) -> None:
-        """Show held drops, unless more of them may follow before `event`."""
-        for text in self._drop_batch.release(event):
+    def _show_held_drops(self) -> None:
+        for text in self._drop_batch.release():
             self._noted(text)
 
     def _noted(self, text: str) -> None:

@@ -39,20 +39,19 @@ class DropBatcher:
         self._way = way
         self._held: list[Drop] = []
 
-    def hold(self, event: Event) -> bool:
-        """True if the drop is held, to be shown later, or is never shown: one notice reports pruned results."""
-        if not isinstance(event, ContextDrop):
-            return False
-        drop = event.drop
-        is_part = drop.cause is Cause.TRUNCATION and drop.what.startswith("part of ")
-        if is_part:
-            self._held.append(drop)
-        return is_part or not (drop.is_missed or drop.cause is Cause.OUTPUT_CAP)
+    def feed(self, event: Event) -> list[str] | None:
+        """Return the lines to show before `event`: none while more drops may follow. None if `event` is a drop to be
+        shown later, or never: one notice reports pruned results."""
+        if isinstance(event, ContextDrop):
+            drop = event.drop
+            if drop.cause is Cause.TRUNCATION and drop.what.startswith("part of "):
+                self._held.append(drop)
+                return None
+            return [] if drop.is_missed or drop.cause is Cause.OUTPUT_CAP else None
+        return [] if isinstance(event, ContextPlan | TurnStart) else self.release()
 
-    def release(self, event: Event | None = None) -> list[str]:
-        """Return the lines to show before `event` (None: before anything else); none while more drops may follow."""
-        if isinstance(event, ContextDrop | ContextPlan | TurnStart):
-            return []
+    def release(self) -> list[str]:
+        """Return the lines to show before anything else."""
         drops, self._held = self._held, []
         if len(drops) <= FEW:
             return [self._single(drop) for drop in drops]

@@ -184,9 +184,10 @@ class RichRenderer:
         if isinstance(event, e.AgentEvent):
             self._feed_worker(event)
             return
-        if self._drop_batch.hold(event):
+        if (held := self._drop_batch.feed(event)) is None:
             return
-        self._show_held_drops(event)
+        for text in held:
+            self._scrollback.add_note(text, "warn")
         if self._retried and not isinstance(event, e.Retry):
             self._show_retries(event)
         match event:
@@ -261,9 +262,8 @@ class RichRenderer:
                 text = event_texts.describe_new_facts(event.plan, self._width() - 2)
         self._scrollback.add_note(text, role)
 
-    def _show_held_drops(self, event: e.Event | None = None) -> None:
-        """Show held drops, unless more of them may follow before `event`."""
-        for text in self._drop_batch.release(event):
+    def _show_held_drops(self) -> None:
+        for text in self._drop_batch.release():
             self._scrollback.add_note(text, "warn")
 
     def _retry(self, event: e.Retry) -> None:
