@@ -29,7 +29,7 @@ from nexus_cli.cli.command_options import (
     take_shared,
 )
 from nexus_cli.cli.signal_result import json_form
-from nexus_cli.config.program_words import plain_words
+from nexus_cli.config.program_words import split_arguments
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
@@ -292,7 +292,7 @@ def run(arguments: list[str]) -> int:
     """Run one command line and return its exit status. Errors are printed, not raised."""
     completion = "_NEXUS_COMPLETE" in os.environ or any(a.endswith("-completion") for a in arguments[:1])
     usage_error: Any = typer.BadParameter.__mro__[1]
-    if arguments[-1:] in (["-r"], ["--resume"]) and os.isatty(0) and not set(plain_words(arguments)) & set(COMMANDS):
+    if arguments[-1:] in (["-r"], ["--resume"]) and os.isatty(0) and split_arguments(arguments)[0] not in COMMANDS:
         arguments = [*arguments, PICK]
     try:
         if 0 < (most := os.sysconf("SC_OPEN_MAX")) < LEAST_FILES:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from nexus_cli.config.program_words import command_of, plain_words
+from nexus_cli.config.program_words import split_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` costs as much as Python's own start
@@ -25,9 +25,8 @@ RESULT = (
 
 def json_form(arguments: Sequence[str]) -> str:
     """Return the option that requests JSON, `--json` or `--stream-json`; "" for none or both."""
-    words = plain_words(arguments)
-    command = command_of(words)
-    wanted = [option for option in ("--json", "--stream-json") if option in words]
+    command, options = split_arguments(arguments)
+    wanted = [option for option in ("--json", "--stream-json") if option in options]
     return wanted[0] if command == "ask" and len(wanted) == 1 else ""
 
 

@@ -19,20 +19,17 @@ VALUED = frozenset(
 """Options of `nexus` and `nexus ask` whose value is the next word."""
 
 
-def plain_words(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments before `--`, without options that take a value and those values."""
-    words = []
+def split_arguments(arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the command of a command line, "" for plain `nexus`, and the options before `--` that take no value."""
+    command, options = "", list[str]()
     rest = iter(arguments)
     for word in rest:
         if word == "--":
             break
         if word in VALUED:
             next(rest, None)
+        elif word[:1] == "-":
+            options.append(word)
         else:
-            words.append(word)
-    return words
-
-
-def command_of(words: Sequence[str]) -> str:
-    """Return the command among `plain_words`, "" for plain `nexus`."""
-    return next((word for word in words if word[:1] != "-"), "")
+            command = command or word
+    return command, options

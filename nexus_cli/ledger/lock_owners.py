@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock, read_held
-from nexus_cli.config.program_words import command_of, plain_words
+from nexus_cli.config.program_words import split_arguments
 
 SUFFIX = ".lock"
 LOOK_SECONDS = 5.0
@@ -52,7 +52,7 @@ def describe_process(*, is_busy: bool) -> str:
     for handle in (0, 1, 2):
         with suppress(OSError):
             terminal = terminal or os.ttyname(handle)
-    command = command_of(plain_words(sys.argv[1:]))
+    command, _ = split_arguments(sys.argv[1:])
     command = command if command.isalpha() and len(command) < 16 else ""
     return json.dumps(asdict(LockOwner(os.getpid(), _place(), terminal, command, is_busy)))
 

@@ -1,4 +1,4 @@
-"""Report the background commands of a session: `RunningJobs.describe_all` as `jobs`."""
+"""Report the background commands of a session: `SessionJobs.describe_all` as `jobs`."""
 
 from __future__ import annotations
 

@@ -57,12 +57,11 @@ from nexus_cli.session.limits_record import permission_facts
 from nexus_cli.session.open_session import find_session, lock_session, needs_ledger, open_instead, open_ledger
 from nexus_cli.session.options import CHAT, Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
-from nexus_cli.session.running_workers import RunningJobs
 from nexus_cli.session.section_sources import SessionSources, make_collector
 from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_facts import SessionFacts
-from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.session_state import SessionState, made_jobs
 from nexus_cli.session.settle_projects import settle_projects
 from nexus_cli.tools.registry import ToolRegistry, discover_tools, plugin_tools
 
@@ -345,7 +344,7 @@ async def _before_summary(
 
 def _running_jobs(services: SessionServices) -> Mapping[str, str]:
     """Return the background commands that run, by id, without making the service."""
-    jobs = services.made(RunningJobs)
+    jobs = made_jobs(services)
     return jobs.names() if jobs else {}
 
 

@@ -28,7 +28,6 @@ from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.start_conversation import (
     expand_trigger,
     find_continuations,
-    prepare_servers,
     record_trigger,
     start_conversation,
 )
@@ -86,7 +85,6 @@ async def _assemble_and_close(state: SessionState, trigger: Trigger) -> Rehearsa
 async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
     engine = state.engine
     state.dispatcher.hooks = state.dispatcher.approver = None
-    await prepare_servers(state)
     await start_conversation(state, trigger.text)
     if trigger.may_expand:
         trigger = await expand_trigger(state, trigger)

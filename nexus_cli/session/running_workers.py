@@ -1,7 +1,4 @@
-"""The protocols of a session's workers and of its background commands.
-
-The implementation of the workers is above this room; both are made for the first one.
-"""
+"""The protocol of a session's workers, whose implementation is above this room; states of workers and jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import asyncio
 from typing import Any, Protocol, TypeVar
 
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Jobs, Workers
+from nexus_cli.core.services import Workers
 
 H_contra = TypeVar("H_contra", contravariant=True)
 WAITING, RUNNING, ASKING, FINISHED, FAILED, STOPPED, UNKNOWN = (
@@ -80,37 +77,3 @@ class RunningWorkers(Workers, Protocol[H_contra]):
 
     async def aclose(self) -> None:
         """Stop all workers; their completed work is kept."""
-
-
-class RunningJobs(Jobs, Protocol[H_contra]):
-    """The jobs of a session; `H_contra` is the type of the session."""
-
-    def work_for(self, session: H_contra) -> None:
-        """Continue for `session`, which has replaced the previous one."""
-
-    def running(self) -> list[str]:
-        """Return the ids of the jobs that run."""
-
-    def names(self) -> dict[str, str]:
-        """Return the commands of the jobs whose process has not ended, shortened, by id."""
-
-    def addresses(self) -> list[str]:
-        """Return where the person reaches the servers among them: `j1 http://127.0.0.1:8000`."""
-
-    async def end_turn(self) -> None:
-        """Record the files that jobs changed in the turn. If no turn follows, stop all jobs, and say so."""
-
-    async def end_all(self) -> list[str]:
-        """Stop all jobs; return a line for each that still ran."""
-
-    def describe_all(self) -> list[list[str]]:
-        """Return id, state in a few words and command of each job, those of earlier processes first."""
-
-    async def show(self, job: str) -> ToolResult:
-        """Return the last lines of a job and its state, for the person: the model still reads them as new."""
-
-    async def open_port(self, job: str) -> ToolResult:
-        """Forward the ports of a job to the loopback of the person, who asks for it."""
-
-    async def stop(self, job: str) -> ToolResult:
-        """Stop a job for the person, and tell the model."""

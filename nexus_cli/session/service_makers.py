@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from nexus_cli.core.approval import Approver, PersonQuestion, QuestionAsker
 from nexus_cli.core.services import (
     Assembly,
+    Jobs,
     PersonQuestions,
     Recall,
     SeenFileStore,
@@ -23,7 +24,6 @@ from nexus_cli.core.tool import Tool
 from nexus_cli.engine.calls.waiting import SessionWaits
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.sections.skills import may_have_skills
-from nexus_cli.session.running_workers import RunningJobs
 from nexus_cli.session.session_facts import SessionFacts
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ OWN_SERVICES: ServiceMakers = (
     ServiceMaker(Assembly, _context_tool),
     ServiceMaker(SessionFacts, _facts),
     ServiceMaker(SessionWaits, _waits),
-    ServiceMaker(RunningJobs, _jobs),
+    ServiceMaker(Jobs, _jobs),
     ServiceMaker(ApproverQuestions, lambda session: ApproverQuestions(session.dispatcher.approver)),
     ServiceMaker(ToolCatalogue, _tool_catalogue),
     ServiceMaker(SkillGuides, _skill_guides, lambda known, options: may_have_skills(options.cwd)),

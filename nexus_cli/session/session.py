@@ -41,12 +41,11 @@ from nexus_cli.session.continuation import Continuation, next_message
 from nexus_cli.session.event_json import result_of
 from nexus_cli.session.limits_record import at_level
 from nexus_cli.session.record_events import record_event
-from nexus_cli.session.running_workers import RunningJobs, RunningWorkers
-from nexus_cli.session.session_state import Act, SessionState, bare_state
+from nexus_cli.session.running_workers import RunningWorkers
+from nexus_cli.session.session_state import Act, SessionState, bare_state, made_jobs
 from nexus_cli.session.start_conversation import (
     expand_trigger,
     find_continuations,
-    prepare_servers,
     record_trigger,
     start_conversation,
 )
@@ -55,6 +54,7 @@ from nexus_cli.tools.registry import ToolRegistry
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.ask_result import AskResult, ContextFigures
     from nexus_cli.session.attached_texts import AttachedTexts
+    from nexus_cli.session.session_jobs import SessionJobs
     from nexus_cli.session.status import Status
 
 CYCLE = (ASK, EDIT, AUTO, PLAN)
@@ -78,7 +78,6 @@ class Session:
         """Make a session of provider, context, logger and registry, or that of the factory with its `state`."""
         self.state = state or bare_state(provider, context, logger, registry)
         self._control = self.state.engine.control
-        self._opened = False
         self._before_plan = CYCLE[0]
         """The level before plan mode."""
         self._work_tasks: list[asyncio.Task[None]] = []
@@ -195,9 +194,9 @@ class Session:
         return self.state.services.made(RunningWorkers)
 
     @property
-    def jobs(self) -> RunningJobs[Session] | None:
+    def jobs(self) -> SessionJobs | None:
         """The background jobs of this session, None if it never had one."""
-        return self.state.services.made(RunningJobs)
+        return made_jobs(self.state.services)
 
     @property
     def attached_texts(self) -> AttachedTexts:
@@ -409,7 +408,7 @@ class Session:
             try:
                 self._control.recorder = partial(record_event, self.state.engine.context, 0)
                 await self._save()
-                await self._open()
+                await start_conversation(self.state)
                 await act(self.state)
                 await self._save()
             except (Exception, asyncio.CancelledError) as error:  # as in `_work`
@@ -465,12 +464,6 @@ class Session:
             await self.jobs.end_all()
         await self.state.close()
 
-    async def _open(self, words: str = "") -> None:
-        await prepare_servers(self.state)
-        if not self._opened:
-            await start_conversation(self.state, words)
-            self._opened = True
-
     async def _work(self, trigger: Trigger) -> None:
         engine, dispatcher = self.state.engine, self.state.dispatcher
         known = self.state.record.last_drop() if self.state.record else 0
@@ -485,13 +478,13 @@ class Session:
             engine.emit(event.SessionStart(self.id, self.model, self.state.dispatcher.recipe.name, self.state.resumed))
             await self._save()
             if dispatcher.hooks or trigger.may_expand:
-                await run_shielded(self._open(trigger.text))
+                await run_shielded(start_conversation(self.state, trigger.text))
             if dispatcher.hooks:
                 await dispatcher.hooks.begin_turn(trigger.text, is_resumed=self.state.resumed)
             if trigger.may_expand:
                 trigger = await expand_trigger(self.state, trigger)
             continuations = find_continuations(self.state, trigger)
-            await run_shielded(self._record(trigger, continuations))
+            await run_shielded(record_trigger(self.state, trigger, continuations))
             await self._save()
             await self._begin(trigger, continuations)
             await turn(engine, dispatcher)
@@ -506,12 +499,6 @@ class Session:
         self._ends.append((ended, [drop for drop in self.state.drops() if int(drop.id[1:]) > known]))
         self._control.recorder = None
         engine.emit(event.TurnEnd(ended))
-
-    async def _record(self, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
-        """Open the session and record the person's message."""
-        await self._open(trigger.text)
-        await record_trigger(self.state, trigger, continuations)
-        self.state.engine.emit(event.TurnStart(trigger.text))
 
     async def _begin(self, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
         """Prepare the first request of a turn whose message is recorded."""

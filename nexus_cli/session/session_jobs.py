@@ -22,9 +22,10 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import Jobs
 from nexus_cli.core.tool import CommandSandbox, ToolContext
 from nexus_cli.session.job_ports import JobPorts
-from nexus_cli.session.running_workers import CLOSED, ENDED, RUNNING, STOPPED, RunningJobs
+from nexus_cli.session.running_workers import CLOSED, ENDED, RUNNING, STOPPED
 from nexus_cli.tools.background_process import AdoptedProcess, BackgroundProcess
 from nexus_cli.tools.listeners import is_own_address
 
@@ -101,8 +102,8 @@ class BackgroundJob:
         }
 
 
-class SessionJobs(RunningJobs["Session"]):
-    """Implements `RunningJobs` for one session."""
+class SessionJobs(Jobs):
+    """Implements `Jobs` for one session; made for the first job."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -118,6 +119,7 @@ class SessionJobs(RunningJobs["Session"]):
         self._restore()
 
     def work_for(self, session: Session) -> None:
+        """Continue for `session`, which has replaced the previous one."""
         self.session = session
         self._changes.jobs = self._followed
 
@@ -130,13 +132,16 @@ class SessionJobs(RunningJobs["Session"]):
         return (f"job {named}", self.session.dispatcher.project_root) if named else None
 
     def running(self) -> list[str]:
+        """Return the ids of the jobs that run."""
         return [one.id for one in self._jobs.values() if one.state == RUNNING]
 
     def names(self) -> dict[str, str]:
+        """Return the commands of the jobs whose process has not ended, shortened, by id."""
         every = list(self._jobs.values())  # a thread asks too
         return {one.id: one.name for one in every if one.process is not None and not one.over.is_set()}
 
     def addresses(self) -> list[str]:
+        """Return where the person reaches the servers among them: `j1 http://127.0.0.1:8000`."""
         return [f"{job} {' '.join(urls)}" for job in self._jobs if (urls := self._ports.urls(job))]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -283,6 +288,7 @@ class SessionJobs(RunningJobs["Session"]):
             self._watch = asyncio.get_running_loop().create_task(watch())
 
     async def open_port(self, job: str) -> ToolResult:
+        """Forward the ports of a job to the loopback of the person, who asks for it."""
         found = self._find(job)
         if isinstance(found, ToolResult):
             return found
@@ -292,11 +298,13 @@ class SessionJobs(RunningJobs["Session"]):
         return ToolResult("\n".join(lines) or f"{found.id} listens on no port")
 
     def describe_all(self) -> list[list[str]]:
+        """Return id, state in a few words and command of each job, those of earlier processes first."""
         earlier = [[one, how, name] for one, (how, name) in self._earlier.items()]
         states = ((one, (one.describe(), *self._ports.addresses(one.id))) for one in self._jobs.values())
         return [*earlier, *([one.id, " ".join(state), one.name] for one, state in states)]
 
     async def show(self, job: str) -> ToolResult:
+        """Return the last lines of a job and its state, for the person: the model still reads them as new."""
         found = self._find(job)
         if isinstance(found, ToolResult) or found.process is None:
             return found if isinstance(found, ToolResult) else ToolResult("")
@@ -304,6 +312,7 @@ class SessionJobs(RunningJobs["Session"]):
         return ToolResult("\n".join([*lines, f"[job {found.id} {found.describe()}]"]))
 
     async def stop(self, job: str) -> ToolResult:
+        """Stop a job for the person, and tell the model."""
         found = self._find(job)
         if isinstance(found, ToolResult):
             return found
@@ -397,12 +406,14 @@ class SessionJobs(RunningJobs["Session"]):
         self.session.dispatcher.changed.update(dict.fromkeys(names))
 
     async def end_turn(self) -> None:
+        """Record the files that jobs changed in the turn. If no turn follows, stop all jobs, and say so."""
         if not self.session.state.has_more_turns:
             for line in await self.end_all():
                 self.session.engine.emit(Notice(line))
         await asyncio.gather(self._note_changes(), *self._looks)
 
     async def end_all(self) -> list[str]:
+        """Stop all jobs; return a line for each that still ran."""
         still = [one for one in self._jobs.values() if one.state == RUNNING]
         await asyncio.gather(*(self._stop(one, CLOSED) for one in still))
         await asyncio.gather(*self._looks)

@@ -12,7 +12,7 @@ from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.effort import DEFAULT_EFFORT
-from nexus_cli.core.event import Notice
+from nexus_cli.core.event import Notice, TurnStart
 from nexus_cli.core.memo_kinds import JOB, LIMITS_IN_FORCE, WORKER
 from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
 from nexus_cli.engine.admit_trigger import admit_trigger
@@ -24,15 +24,23 @@ from nexus_cli.session.session_state import SessionState
 
 
 async def start_conversation(state: SessionState, words: str = "") -> None:
-    """Begin the main conversation for a message, or resume it where a process left it."""
-    engine = state.engine
+    """Read the MCP servers that are in effect now, and ask those whose tools are not known. The first time begin the
+    main conversation for a message, or resume it where a process left it."""
+    services, engine = state.services, state.engine
+    added = state.options is not None and state.options.servers
+    is_used = services.made(ServerTools) is not None or added or may_have_servers(state.dispatcher.cwd)
+    if ServerTools in services and is_used:
+        await services[ServerTools].prepare()
+    if engine.is_started:
+        return
     if engine.conversation.is_recorded:
         await _resume(state)
-        return
-    planned = await engine.prompt.draft_epoch(engine.context, words)
-    engine.conversation.replace_header(planned.frame)
-    engine.conversation.begin(planned.drops, planned.notes)
-    engine.emit_drops(planned.drops)
+    else:
+        planned = await engine.prompt.draft_epoch(engine.context, words)
+        engine.conversation.replace_header(planned.frame)
+        engine.conversation.begin(planned.drops, planned.notes)
+        engine.emit_drops(planned.drops)
+    engine.is_started = True
 
 
 def find_continuations(state: SessionState, trigger: Trigger) -> list[Continuation]:
@@ -57,20 +65,14 @@ def find_continuations(state: SessionState, trigger: Trigger) -> list[Continuati
 
 
 async def record_trigger(state: SessionState, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
-    """Record the text of a trigger, with what its continuations tell the model."""
+    """Start the conversation, and record the text of a trigger with what its continuations tell the model."""
+    await start_conversation(state, trigger.text)
+    begun = TurnStart(trigger.text)
     for one in continuations:
         trigger = one.admit(trigger)
     has_work = any(one.has_work for one in continuations)
     await admit_trigger(state.engine, state.dispatcher, trigger, may_be_done=has_work)
-
-
-async def prepare_servers(state: SessionState) -> None:
-    """Read the MCP servers that are in effect now, and ask those whose tools are not known."""
-    services = state.services
-    added = state.options is not None and state.options.servers
-    is_used = services.made(ServerTools) is not None or added or may_have_servers(state.dispatcher.cwd)
-    if ServerTools in services and is_used:
-        await services[ServerTools].prepare()
+    state.engine.emit(begun)
 
 
 async def expand_trigger(state: SessionState, trigger: Trigger) -> Trigger:

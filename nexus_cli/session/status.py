@@ -8,8 +8,7 @@ from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.limits import ALL
 from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.session.cold_request import cold_price
-from nexus_cli.session.running_workers import RunningJobs
-from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.session_state import SessionState, made_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ def status(state: SessionState) -> Status:
     drops = [drop for drop in drops if drop.id not in returned]
     last, (cost, known, saved_usd) = engine.conversation.sent.last_usage, state.costs()
     until = open_until(conversation, state.session_id)
-    cold, jobs = cold_price(state, request), state.services.made(RunningJobs)
+    cold, jobs = cold_price(state, request), made_jobs(state.services)
     level, probe = state.dispatcher.level, state.dispatcher.permission.probe
     return Status(
         session=state.session_id,

@@ -34,6 +34,7 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_facts import add_fact
+from nexus_cli.session.start_conversation import start_conversation
 
 ENTRIES = 2000
 DEPTH = 5
@@ -73,7 +74,7 @@ async def measured(session: Session, times: int) -> Iterator[tuple[float, float]
     """Seconds of CPU: of one request put together, and of `json.dumps` of its messages."""
     session_state = session.state
     engine = session_state.engine
-    await session._open()
+    await start_conversation(session_state)
     fill(engine)
     found = []
     for number in range(times + 1):

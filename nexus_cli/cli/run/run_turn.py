@@ -30,7 +30,7 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.ui.print.progress_lines import ProgressLines, Writable
-from nexus_cli.ui.print.renderer import PlainRenderer, Renderer
+from nexus_cli.ui.print.renderer import PlainRenderer
 from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, write_stderr_line
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
     from nexus_cli.core.attachment import Trigger
     from nexus_cli.core.json_types.ask_result import AskResult
+    from nexus_cli.ui.print.json_renderer import JsonRenderer
     from nexus_cli.ui.print.terminal_turn import TerminalTurn
 
 NOT_KEPT = "Nothing was saved to continue from: ask again, or ask for less"
@@ -90,6 +91,8 @@ class AskTurn:
         err: Writable = QuietStream(Stream(2))
         self._notices = err
         self._live: TerminalTurn | None = None
+        self._json: JsonRenderer | None = None
+        """Prints the result object, if one is wanted."""
         text = out.terminal and not (options.json or options.stream_json or options.schema)
         if err.colour and not quiet:
             from nexus_cli.ui.print.terminal_turn import TerminalTurn  # noqa: PLC0415  (rich is for terminals only)
@@ -102,7 +105,8 @@ class AskTurn:
         if options.json or options.stream_json:
             from nexus_cli.ui.print.json_renderer import JsonLinesRenderer, JsonRenderer  # noqa: PLC0415
 
-            self._renderer: Renderer = JsonLinesRenderer(out) if options.stream_json else JsonRenderer(out)
+            self._json = JsonLinesRenderer(out) if options.stream_json else JsonRenderer(out)
+            self._renderer: JsonRenderer | TerminalTurn | PlainRenderer = self._json
         elif self._live is not None and text:
             self._renderer = self._live
         else:
@@ -154,7 +158,7 @@ class AskTurn:
         except NexusError as error:
             self._remarks.error(error.line)
             result = _failure_result(error)
-            self._print(lambda: self._renderer.end(result))
+            self._print_result(lambda: result)
             return error.exit_status
         finally:
             moving.cancel()
@@ -176,7 +180,7 @@ class AskTurn:
         options, session = self._run.options, self._session
         if options.watch is None:
             outcome = await self._run_events(self._run.trigger)
-            self._print(lambda: self._renderer.end(session.result(outcome)))
+            self._print_result(lambda: session.result(outcome))
             return outcome
         from nexus_cli.cli.run.watch import Watch  # noqa: PLC0415  (few runs watch a stream)
 
@@ -184,7 +188,7 @@ class AskTurn:
         self._asking = True  # no sign of progress while it waits for lines
         async for trigger in watch.triggers():
             outcome = await self._run_events(trigger)
-            self._print(partial(self._renderer.end, session.result(outcome)))
+            self._print_result(partial(session.result, outcome))
             self._asking = True
             if not watch.end_turn(session, outcome) or self._closed or self._broken or self._interrupt.signal:
                 break
@@ -219,10 +223,10 @@ class AskTurn:
     def _print_blocked(self, error: NexusError) -> None:
         """Print the result object if stdout can be written. Called in the watchdog's thread."""
         self._restore_terminal()
-        if select.select([], [1], [], 0)[1]:
+        if self._json is not None and select.select([], [1], [], 0)[1]:
             session = self._session
             with suppress(ReaderClosed, NexusError):
-                self._renderer.end({**_failure_result(error), "session": session.id or None, "model": session.model})
+                self._json.end({**_failure_result(error), "session": session.id or None, "model": session.model})
 
     def _final_outcome(self, outcome: Outcome) -> Outcome:
         """Return the outcome to report, with the exit status of a signal or a failed write, not of a closed pipe."""
@@ -237,6 +241,11 @@ class AskTurn:
         if self._broken is not None:
             return replace(outcome, exit=self._broken.exit_status)
         return replace(outcome, exit=self._interrupt.status) if self._interrupt.signal else outcome
+
+    def _print_result(self, make_result: Callable[[], AskResult]) -> None:
+        """Print the result object that `make_result` returns, if one is wanted."""
+        if (json := self._json) is not None:
+            self._print(lambda: json.end(make_result()))
 
     def _print(self, write: Callable[[], None]) -> None:
         """Call `write` unless stdout has failed. If it fails, cancel the turn, because nobody can read the answer."""

@@ -71,6 +71,8 @@ class Engine:
     """Returns the info of a model whose server had not answered when the session was opened, and a notice or ""."""
     step: int = 0
     """Number of the conversation's newest request."""
+    is_started: bool = False
+    """True once this process has begun or resumed the conversation."""
     readings: Readings = field(default_factory=Readings)
     """What waits for the next request."""
     is_narrow: bool = False

@@ -5,22 +5,11 @@ A pipe gets the model's text unchanged, a terminal only sanitized text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from nexus_cli.core.event import Event, Retry, StepEnd, Text, ToolCallEvent, TurnEnd
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.progress_lines import Writable
-
-
-class Renderer(Protocol):
-    """Shows one turn on stdout. Every method may raise `ReaderClosed`."""
-
-    def feed(self, event: Event) -> None:
-        """Show `event`, or keep its text for the end."""
-
-    def end(self, result: Mapping[str, Any]) -> None:
-        """End the turn; `result` is the object of `nexus docs json`."""
 
 
 class PlainRenderer:
@@ -35,7 +24,7 @@ class PlainRenderer:
             self._markdown = Markdown(stream.width, colour=stream.colour)
 
     def feed(self, event: Event) -> None:
-        """Show the text of `event`; other events are ignored."""
+        """Show the text of `event`; other events are ignored. Raises as `Stream.write` does."""
         if self._markdown is not None:
             if isinstance(event, Text):
                 self._write(self._markdown.feed(event.text))
@@ -43,9 +32,6 @@ class PlainRenderer:
                 self._write(self._markdown.flush())
         elif isinstance(event, TurnEnd) and (text := event.outcome.text.rstrip("\n")):
             self._stream.write((sanitize(text) if self._stream.terminal else text) + "\n")
-
-    def end(self, result: Mapping[str, Any]) -> None:
-        """Do nothing: the text is already printed."""
 
     def _write(self, text: str) -> None:
         if text:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.core import event as e
 from nexus_cli.text.cells import cells, without_codes
@@ -129,7 +128,7 @@ def _height() -> int:
 
 
 class TerminalTurn:
-    """A `Renderer` on stdout and stderr together; `run` keeps its live lines moving."""
+    """Shows one turn on stdout and stderr together; `run` keeps its live lines moving."""
 
     def __init__(
         self,
@@ -186,9 +185,6 @@ class TerminalTurn:
             output = event.result.output.replace("/memory", "nexus memory")
             event = replace(event, result=replace(event.result, output=output))
         self._renderer.feed(event)
-
-    def end(self, result: Mapping[str, Any]) -> None:
-        """Do nothing: everything is shown already."""
 
     async def run(self) -> None:
         """Redraw the live lines until this is cancelled."""

@@ -19,6 +19,7 @@ from nexus_cli.core.event import CacheResult
 from nexus_cli.core.message import Message, Role
 from nexus_cli.reports.cache import miss_report
 from nexus_cli.session.session import Session
+from nexus_cli.session.start_conversation import start_conversation
 
 FIRST = "read the code " + "and think of every part " * 300
 RULES = "".join(f"Rule {number}: be careful.\n" for number in range(400))
@@ -121,7 +122,7 @@ def test_instructions_that_came_back_are_as_long_as_they_were_at_first(resumed: 
         if resumed:
             await session.aclose()
             session = opened(provider, tmp_path, session.id)
-            await session._open()
+            await start_conversation(session.state)
         compaction(session, tmp_path)
         now = len(provider.seen) + 1
         provider.forgets = lambda number: number == now
