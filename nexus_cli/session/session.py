@@ -486,7 +486,12 @@ class Session:
             continuations = find_continuations(self.state, trigger)
             await run_shielded(record_trigger(self.state, trigger, continuations))
             await self._save()
-            await self._begin(trigger, continuations)
+            await self._begin(continuations)
+            dispatcher.assessed = Limits()
+            if trigger.text and engine.settings.assess.model:
+                from nexus_cli.session.assessment import assess  # noqa: PLC0415  (only where it is switched on)
+
+                dispatcher.assessed = await assess(engine, dispatcher, trigger.text)
             await turn(engine, dispatcher)
             while text := await next_message(continuations):
                 await run_shielded(record_user_message(engine.context, engine.control, Kind.STEER, text, actor="nexus"))
@@ -500,7 +505,7 @@ class Session:
         self._control.recorder = None
         engine.emit(event.TurnEnd(ended))
 
-    async def _begin(self, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
+    async def _begin(self, continuations: Sequence[Continuation]) -> None:
         """Prepare the first request of a turn whose message is recorded."""
         engine, dispatcher = self.state.engine, self.state.dispatcher
         dispatcher.call_changes.begin_turn()
@@ -512,11 +517,6 @@ class Session:
                 engine.emit(event.Notice(line))
         for one in continuations:
             await one.begin()
-        dispatcher.assessed = Limits()
-        if trigger.text and engine.settings.assess.model:
-            from nexus_cli.session.assessment import assess  # noqa: PLC0415  (only where it is switched on)
-
-            dispatcher.assessed = await assess(engine, dispatcher, trigger.text)
 
     async def _end(self, error: NexusError | None, continuations: Sequence[Continuation]) -> Outcome:
         """Record what the person typed last, end the background work, and return the outcome of a turn that `error`
