@@ -93,7 +93,7 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     prune_if_due(engine)
     plan = await ensure_fits(engine)
     plan = await _send_lost_again(engine, dispatcher, epoch) or plan
-    engine.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
+    engine.control.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
     try:
         await call_model(engine, plan)
     except ProviderError as error:
@@ -146,7 +146,7 @@ async def attach_changes(engine: Engine, dispatcher: Dispatcher) -> None:
         readings.epoch_cause = "reload"
         late = f"context section {', '.join(preamble.arrived)} finished loading"
         line = f"{late}; the next request includes it and will miss the prompt cache"
-        engine.emit(event.Notice(line, warning=False))
+        engine.control.emit(event.Notice(line, warning=False))
     if preamble.text and engine.conversation.attach_preamble(preamble.text):
         preamble.settle()
         readings.preamble = preamble

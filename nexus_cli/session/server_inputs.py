@@ -66,7 +66,7 @@ class _Inputs:
     files: list[AttachedFile] = field(default_factory=list)
 
     def tell(self, line: str, *, warning: bool = True) -> None:
-        self.state.engine.emit(event.Notice(line, warning=warning))
+        self.state.engine.control.emit(event.Notice(line, warning=warning))
 
     def add_to(self, trigger: Trigger) -> Trigger:
         if not self.blocks:

@@ -475,7 +475,9 @@ class Session:
         continuations: Sequence[Continuation] = ()
         error: NexusError | None = None
         try:
-            engine.emit(event.SessionStart(self.id, self.model, self.state.dispatcher.recipe.name, self.state.resumed))
+            engine.control.emit(
+                event.SessionStart(self.id, self.model, self.state.dispatcher.recipe.name, self.state.resumed)
+            )
             await self._save()
             if dispatcher.hooks or trigger.may_expand:
                 await run_shielded(start_conversation(self.state, trigger.text))
@@ -503,7 +505,7 @@ class Session:
         ended = await self._end(error, continuations)
         self._ends.append((ended, [drop for drop in self.state.drops() if int(drop.id[1:]) > known]))
         self._control.recorder = None
-        engine.emit(event.TurnEnd(ended))
+        engine.control.emit(event.TurnEnd(ended))
 
     async def _begin(self, continuations: Sequence[Continuation]) -> None:
         """Prepare the first request of a turn whose message is recorded."""
@@ -514,7 +516,7 @@ class Session:
             from nexus_cli.session.cold_request import warn_of_cold_request  # noqa: PLC0415  (not for the first)
 
             if line := warn_of_cold_request(self.state):
-                engine.emit(event.Notice(line))
+                engine.control.emit(event.Notice(line))
         for one in continuations:
             await one.begin()
 

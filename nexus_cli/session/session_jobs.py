@@ -409,7 +409,7 @@ class SessionJobs(Jobs):
         """Record the files that jobs changed in the turn. If no turn follows, stop all jobs, and say so."""
         if not self.session.state.has_more_turns:
             for line in await self.end_all():
-                self.session.engine.emit(Notice(line))
+                self.session.engine.control.emit(Notice(line))
         await asyncio.gather(self._note_changes(), *self._looks)
 
     async def end_all(self) -> list[str]:

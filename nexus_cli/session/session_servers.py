@@ -226,7 +226,7 @@ class SessionServers(ServerTools):
         self._told.add(line)
         engine = self._session.engine
         if engine.control.running:
-            engine.emit(Notice(line))
+            engine.control.emit(Notice(line))
         else:
             self._session.state.notices.append(line)
 

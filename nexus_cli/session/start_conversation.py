@@ -72,7 +72,7 @@ async def record_trigger(state: SessionState, trigger: Trigger, continuations: S
         trigger = one.admit(trigger)
     has_work = any(one.has_work for one in continuations)
     await admit_trigger(state.engine, state.dispatcher, trigger, may_be_done=has_work)
-    state.engine.emit(begun)
+    state.engine.control.emit(begun)
 
 
 async def expand_trigger(state: SessionState, trigger: Trigger) -> Trigger:
@@ -102,7 +102,7 @@ async def _resume(state: SessionState) -> None:
     elif not conversation.renders_as_sent():
         engine.readings.epoch_cause = "reload"
         line = "another version of nexus wrote this session; its next request misses the cache"
-        engine.emit(Notice(line, warning=False))
+        engine.control.emit(Notice(line, warning=False))
     await replan_sections(engine)
     if state.folder != str(options.cwd):
         engine.tell_model(f"the working folder is now {options.cwd}, no longer {state.folder}")

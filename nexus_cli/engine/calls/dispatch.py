@@ -76,7 +76,7 @@ class Dispatcher(CallDecider):
             await self.permission.load_for(self.registry.get(name), self.level)
         self.permission.refuse_unguarded(self.level)
         for line in self.permission.take_problems(self.level):
-            engine.emit(event.Notice(line))
+            engine.control.emit(event.Notice(line))
         self._room = read_room(engine.context)
         self._refers = not engine.is_narrow
         await self._run_all(engine.context, engine.control, calls)

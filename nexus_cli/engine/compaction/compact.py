@@ -108,7 +108,7 @@ def pins_room(context: ContextManager) -> int:
 async def compact(engine: Engine, cause: str, share: float, instructions: str = "") -> bool:
     """Compact the conversation to `share` of its budget; True if a smaller window was accepted."""
     before, spent = engine.next_request().tokens, engine.spending.usage
-    engine.emit(event.CompactionStart(cause, before))
+    engine.control.emit(event.CompactionStart(cause, before))
     await read_log_in_pieces(engine.conversation, engine.work)
     plan = draft_plan(engine.context, engine.work, cause, share)
     try:
@@ -137,15 +137,15 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
         note_failed(engine.conversation, engine.step, str(reason), paid=is_paid, over=is_too_full)
         cut = is_too_full and cause != "command" and not isinstance(reason, SummaryOverflow)
         paid = (engine.spending.usage - spent).cost_usd
-        engine.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
+        engine.control.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
         if not isinstance(reason, SummaryOverflow):
             return False
         learned = engine.context.learn_from_overflow(reason.counted, reason.error)
         if learned is not None:
-            engine.emit(learned)
+            engine.control.emit(learned)
         return await compact(engine, "overflow", engine.settings.compact.overflow_to, instructions)
     after, paid = engine.next_request().tokens, (engine.spending.usage - spent).cost_usd
-    engine.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
+    engine.control.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
     return True
 
 
@@ -163,7 +163,7 @@ def _warn_of_refusal(engine: Engine, choice: SummarySource, cap: int) -> None:
     ago = f"{steps} step{'' if steps == 1 else 's'} ago" if steps else "since the last step"
     price = price_summary(choice, cap, warm=engine.is_warm)
     cost = "The price of another attempt is unknown" if price is None else f"Another attempt costs up to ${price:,.4f}"
-    engine.emit(event.Notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}"))
+    engine.control.emit(event.Notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}"))
 
 
 def choose_summary_source(engine: Engine, plan: planning.CompactionPlan, cause: str) -> SummarySource:
@@ -191,13 +191,13 @@ async def _run_before_summary(engine: Engine, cause: str, instructions: str) -> 
         async with asyncio.timeout(seconds):
             await engine.before_summary(engine, cause, instructions)
     except TimeoutError:
-        engine.emit(
+        engine.control.emit(
             event.Notice(f"the memory extraction before the compaction took more than {seconds:g} s", warning=False)
         )
     except NexusError as error:
         if error.kind == "denied":
             raise SummaryPrevented(error.why) from None
-        engine.emit(event.Notice(f"before the compaction: {error.message}", warning=False))
+        engine.control.emit(event.Notice(f"before the compaction: {error.message}", warning=False))
 
 
 async def draft_compaction(

@@ -125,7 +125,7 @@ async def ensure_fits_after_overflow(engine: Engine, error: ProviderError) -> Re
     `ensure_fits` does."""
     learned = engine.context.learn_from_overflow(engine.conversation.counted, error)
     why = f"the provider refused the request as too long: {error.why}"
-    engine.emit(learned or Notice(why, warning=False))
+    engine.control.emit(learned or Notice(why, warning=False))
     await plan_request(engine)
     from nexus_cli.engine.compaction.make_room import make_room_after_overflow  # noqa: PLC0415  (the window is too full)
 

@@ -20,7 +20,7 @@ from nexus_cli.conversation.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.entry import Drop, Epoch, Kind
-from nexus_cli.core.event import Event, Notice
+from nexus_cli.core.event import Notice
 from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.engine.requests.control import Control
@@ -201,7 +201,7 @@ class Engine:
         self.load_late_info = None
         self.context.size_for(info)
         if notice:
-            self.emit(Notice(notice))
+            self.control.emit(Notice(notice))
 
     def begin_epoch(self, rewrite: Rewrite) -> None:
         """Begin the epoch of a rewrite, recorded together with its drops and notes, and report it. Of the
@@ -214,17 +214,13 @@ class Engine:
         self.emit_drops(rewrite.drops)
         line = describe_left_out(info.window, self.conversation.epoch.tools)
         if line and line != describe_left_out(info.window, before):
-            self.emit(Notice(line))
+            self.control.emit(Notice(line))
         if rewrite.notice is not None:
-            self.emit(rewrite.notice)
+            self.control.emit(rewrite.notice)
 
     def tell_model(self, *lines: str) -> None:
         """Send lines to the model with the next request, without the empty ones."""
         self.readings.notices.extend(filter(None, lines))
-
-    def emit(self, event: Event) -> None:
-        """Send an event to the front end."""
-        self.control.emit(event)
 
     def emit_drops(self, drops: Iterable[Drop]) -> None:
         """Send drops to the front end, without their texts."""

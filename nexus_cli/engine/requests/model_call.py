@@ -57,7 +57,7 @@ async def call_model(engine: Engine, plan: RequestPlan, most: int | None = None,
     engine.spending.steps -= 1
     plan = engine.window_request()
     cap = min(cap, engine.answer_cap(plan))
-    engine.emit(event.Retry(1, 0.0, cut.why, cut=True))
+    engine.control.emit(event.Retry(1, 0.0, cut.why, cut=True))
     return await _request_reply(engine, plan, cap, main, may_repeat=False, before=cut.text)
 
 
@@ -87,11 +87,11 @@ async def _request_reply(
             began = began or not isinstance(delta, RetryDelta)
             match delta:
                 case TextDelta(text) if main:
-                    engine.emit(event.Text(text))
+                    engine.control.emit(event.Text(text))
                 case ThinkingDelta(text) if main:
-                    engine.emit(event.Thinking(text))
+                    engine.control.emit(event.Thinking(text))
                 case RetryDelta(attempt, wait, why):
-                    engine.emit(event.Retry(attempt, wait, why))
+                    engine.control.emit(event.Retry(attempt, wait, why))
                 case _:
                     pass
     except asyncio.CancelledError:
@@ -157,8 +157,8 @@ def _send(engine: Engine, plan: RequestPlan, cap: int, main: bool) -> Request:
     conversation.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
     engine.readings.preamble = Preamble()
     if main:
-        engine.emit(event.StepStart(engine.step))
-        engine.emit(event.CacheExpectation(manifest.cached))
+        engine.control.emit(event.StepStart(engine.step))
+        engine.control.emit(event.CacheExpectation(manifest.cached))
     return request
 
 
@@ -188,8 +188,8 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
     conversation.append_reply(kept, engine.step, usage, reply.finish, reported is not None, reply.sent_body)
     if main:
         engine.conversation.sent.last_usage = usage
-        engine.emit(cached)
-        engine.emit(event.StepEnd(engine.step, reply.finish, usage))
+        engine.control.emit(cached)
+        engine.control.emit(event.StepEnd(engine.step, reply.finish, usage))
     _raise_unless_finished(reply)
     return reply
 
@@ -249,7 +249,7 @@ def _keep_cut(
         value = {"text": message.content, "step": engine.step, "why": why}
         conversation.memo(CUT_ANSWER, value)
     conversation.append_reply(None, engine.step, usage, finish, reported is not None)
-    engine.emit(event.StepEnd(engine.step, "cut", usage))
+    engine.control.emit(event.StepEnd(engine.step, "cut", usage))
     return _ReplyCutError(why, message.content)
 
 

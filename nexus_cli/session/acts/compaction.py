@@ -86,10 +86,10 @@ def uncompaction() -> Act:
         engine.begin_epoch(replace(engine.draft_rewrite(epoch, planned, notes=notes), anchor=anchor))
         engine.readings.epoch_cause = ""
         line = f"compaction undone: {shown:,} -> {engine.next_request().tokens:,} tokens"
-        engine.emit(Notice(line, warning=False))
+        engine.control.emit(Notice(line, warning=False))
         if is_older:
             line = "the instructions from before the compaction are active again; /reload reads them from their files"
-            engine.emit(Notice(line, warning=False))
+            engine.control.emit(Notice(line, warning=False))
 
     return act
 
@@ -124,7 +124,7 @@ def pin(what: str) -> Act:
         new = made not in before and not made.entry
         if new and len(made.text) > TOLD:
             said += "; too long to be sent at once: the model gets it word for word with the next summary"
-        engine.emit(Notice(said, warning=bool(crowded)))
+        engine.control.emit(Notice(said, warning=bool(crowded)))
         if new and len(made.text) <= TOLD:
             engine.tell_model(f"the person pinned this, it holds from now on: {made.text}")
 
@@ -138,7 +138,7 @@ def unpin(what: str) -> Act:
         engine = state.engine
         gone = pins.remove_pin(engine.conversation, what)
         line = f"{gone.pin} is no longer pinned; it stays in the window until the next compaction"
-        engine.emit(Notice(line, warning=False))
+        engine.control.emit(Notice(line, warning=False))
 
     return act
 

@@ -53,7 +53,7 @@ def goal_setting(text: str) -> Act:
             raise
         set_goal(conversation, words, [] if steps == [words] else steps)
         if problem:
-            engine.emit(Notice(f"goal saved without steps: {problem}"))
+            engine.control.emit(Notice(f"goal saved without steps: {problem}"))
 
     return act
 

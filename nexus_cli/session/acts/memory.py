@@ -119,7 +119,7 @@ async def extract_facts(dispatcher: Dispatcher, engine: Engine) -> None:
     try:
         await run_in_fork(engine, dispatcher, own_recipe("pre_compaction"))
     except NexusError as error:
-        engine.emit(Notice(f"no facts were kept before the compaction: {error.message}", warning=False))
+        engine.control.emit(Notice(f"no facts were kept before the compaction: {error.message}", warning=False))
 
 
 def reflection(tell: Callable[[str], None], *, goes_on: bool = False, most: int | None = None) -> Act:

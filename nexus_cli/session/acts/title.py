@@ -47,7 +47,7 @@ async def make_title(state: SessionState) -> None:
         if title := parse_title(answer):
             ledger.rename_session(state.session_id, title)
     except NexusError as error:
-        engine.emit(Notice(f"no title from {engine.settings.ui.title_model}: {error.message}"))
+        engine.control.emit(Notice(f"no title from {engine.settings.ui.title_model}: {error.message}"))
 
 
 def parse_title(answer: str) -> str:

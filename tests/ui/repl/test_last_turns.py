@@ -107,7 +107,7 @@ def test_a_drop_a_recall_a_refusal_and_a_notice_are_shown_again(tmp_path: Path) 
     )
 
     def script() -> Any:
-        session.state.engine.emit(e.Notice("a note of nexus", warning=False))
+        session.state.engine.control.emit(e.Notice("a note of nexus", warning=False))
         return next(steps)
 
     session = begun(tmp_path, script)
