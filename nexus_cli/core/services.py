@@ -259,6 +259,12 @@ class Jobs(Protocol):
     async def end_step(self) -> None:
         """Tell the model and the person about new ports of jobs, which the person may be asked about."""
 
+    def names(self) -> dict[str, str]:
+        """Return the commands of the jobs whose process has not ended, shortened, by id."""
+
+    def addresses(self) -> list[str]:
+        """Return where the person reaches the servers among them: `j1 http://127.0.0.1:8000`."""
+
     def rows(self) -> list[dict[str, Any]]:
         """Return each job of this process as JSON, oldest first: `id`, `command`, `state`, `status` (None before the
         end), `seconds`."""

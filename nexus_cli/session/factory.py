@@ -32,7 +32,7 @@ from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import ASK, UNASKED, Bound, Limits, compose_limits
 from nexus_cli.core.memo_kinds import ADDED_FOLDERS
 from nexus_cli.core.request import ModelInfo, Provider
-from nexus_cli.core.services import RunFacts
+from nexus_cli.core.services import Jobs, RunFacts
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.engine.calls.call_changes import CallChanges
 from nexus_cli.engine.calls.dispatch import Dispatcher
@@ -61,7 +61,7 @@ from nexus_cli.session.section_sources import SessionSources, make_collector
 from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_facts import SessionFacts
-from nexus_cli.session.session_state import SessionState, made_jobs
+from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.settle_projects import settle_projects
 from nexus_cli.tools.registry import ToolRegistry, discover_tools, plugin_tools
 
@@ -344,7 +344,7 @@ async def _before_summary(
 
 def _running_jobs(services: SessionServices) -> Mapping[str, str]:
     """Return the background commands that run, by id, without making the service."""
-    jobs = made_jobs(services)
+    jobs = services.made(Jobs)
     return jobs.names() if jobs else {}
 
 

@@ -24,7 +24,7 @@ from nexus_cli.tools.listeners import ListeningPort, free_port, network_of
 
 if TYPE_CHECKING:
     from nexus_cli.sandbox.session_network import SessionNetwork
-    from nexus_cli.session.session import Session
+    from nexus_cli.session.session_state import SessionState
 
 ASK, OFF = "ask", "off"
 """Values of `jobs.forward`; the third is "auto"."""
@@ -100,8 +100,8 @@ class JobPort:
 class JobPorts:
     """The ports of the jobs of one session."""
 
-    def __init__(self, session: Callable[[], Session]) -> None:
-        self._session = session
+    def __init__(self, state: Callable[[], SessionState]) -> None:
+        self._state = state
         self._ports: dict[tuple[str, int], JobPort] = {}
         """By job and port."""
         self._seen: dict[str, frozenset[str]] = {}
@@ -181,11 +181,11 @@ class JobPorts:
 
     @property
     def _network(self) -> SessionNetwork | None:
-        return self._session().dispatcher.permission.network
+        return self._state().dispatcher.permission.network
 
     def _refuse(self, listener: ListeningPort, *, is_typed: bool) -> str:
         """Return the reason why a port cannot be forwarded, "" if it can; `is_typed`: the person asks for it."""
-        state, network = self._session().state, self._network
+        state, network = self._state(), self._network
         if listener.port < LEAST_PORT:
             return f"ports below {LEAST_PORT} are not forwarded"
         if named := KNOWN_PORTS.get(listener.port):
@@ -205,7 +205,7 @@ class JobPorts:
         port.why = self._refuse(port.listener, is_typed=False)
         if port.why:
             return
-        state = self._session().state
+        state = self._state()
         is_asked = state.engine.settings.jobs.forward == ASK and state.dispatcher.level not in UNASKED
         if is_asked and not self._is_allowed:
             if not asks and state.engine.control.running:
@@ -243,7 +243,7 @@ class JobPorts:
             return
         port.url = f"http://127.0.0.1:{door.getsockname()[1]}"
         line = f"{job} {port.url} until {job} ends (/jobs stop {job})"
-        self._session().engine.control.emit_aside(Notice(line, warning=False))
+        self._state().engine.control.emit_aside(Notice(line, warning=False))
 
     async def _serve(
         self,

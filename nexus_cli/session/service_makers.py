@@ -107,7 +107,7 @@ def _describe_run(session: Session) -> dict[str, object]:
 def _jobs(session: Session) -> SessionJobs:
     from nexus_cli.session.session_jobs import SessionJobs  # noqa: PLC0415  (few sessions have jobs)
 
-    return SessionJobs(session)
+    return SessionJobs(lambda: session.state)
 
 
 def _tool_catalogue(session: Session) -> ToolCatalogue:

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.groups import Done
@@ -42,7 +42,7 @@ from nexus_cli.session.event_json import result_of
 from nexus_cli.session.limits_record import at_level
 from nexus_cli.session.record_events import record_event
 from nexus_cli.session.running_workers import RunningWorkers
-from nexus_cli.session.session_state import Act, SessionState, bare_state, made_jobs
+from nexus_cli.session.session_state import Act, SessionState, bare_state
 from nexus_cli.session.start_conversation import (
     expand_trigger,
     find_continuations,
@@ -155,9 +155,10 @@ class Session:
         mine.notices.extend(theirs.notices)
         for kind in (Workers, Jobs):
             self.state.services.continue_from(kind, other.state.services)
-        for work in (self.workers, self.jobs):
-            if work is not None:
-                work.work_for(self)
+        if self.workers is not None:
+            self.workers.work_for(self)
+        if self.jobs is not None:
+            self.jobs.work_for(lambda: self.state)
         self._control.steering.extend(other._control.steering)
         other._control.steering.clear()
 
@@ -196,7 +197,7 @@ class Session:
     @property
     def jobs(self) -> SessionJobs | None:
         """The background jobs of this session, None if it never had one."""
-        return made_jobs(self.state.services)
+        return cast("SessionJobs | None", self.state.services.made(Jobs))
 
     @property
     def attached_texts(self) -> AttachedTexts:

@@ -31,7 +31,8 @@ from nexus_cli.tools.listeners import is_own_address
 
 if TYPE_CHECKING:
     from nexus_cli.engine.calls.call_changes import CallChanges
-    from nexus_cli.session.session import Session
+    from nexus_cli.engine.requests.engine import Engine
+    from nexus_cli.session.session_state import SessionState
 
 MOST = 16
 """Most jobs that run at the same time."""
@@ -105,43 +106,46 @@ class BackgroundJob:
 class SessionJobs(Jobs):
     """Implements `Jobs` for one session; made for the first job."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, state: Callable[[], SessionState]) -> None:
+        """`state` returns the present state of the session: it changes with the permission level."""
+        self._state = state
         self._jobs: dict[str, BackgroundJob] = {}
         self._earlier: dict[str, tuple[str, str]] = {}
         """Jobs of earlier processes by their ids: how they ended, and their names."""
         self._looks: set[asyncio.Task[None]] = set()
         """Looks after the last job that still run."""
-        self._ports = JobPorts(lambda: self.session)
+        self._ports = JobPorts(lambda: self._state())
         self._watch: asyncio.Task[None] | None = None
         """Looks at the ports of running jobs."""
         self._changes.jobs = self._followed
         self._restore()
 
-    def work_for(self, session: Session) -> None:
-        """Continue for `session`, which has replaced the previous one."""
-        self.session = session
+    def work_for(self, state: Callable[[], SessionState]) -> None:
+        """Continue for a session that has replaced the previous one."""
+        self._state = state
         self._changes.jobs = self._followed
 
     @property
+    def _engine(self) -> Engine:
+        return self._state().engine
+
+    @property
     def _changes(self) -> CallChanges:
-        return self.session.dispatcher.call_changes
+        return self._state().dispatcher.call_changes
 
     def _followed(self) -> tuple[str, Path] | None:
         named = ", ".join(f"{one} {self._jobs[one].name}" for one in self.running())
-        return (f"job {named}", self.session.dispatcher.project_root) if named else None
+        return (f"job {named}", self._state().dispatcher.project_root) if named else None
 
     def running(self) -> list[str]:
         """Return the ids of the jobs that run."""
         return [one.id for one in self._jobs.values() if one.state == RUNNING]
 
     def names(self) -> dict[str, str]:
-        """Return the commands of the jobs whose process has not ended, shortened, by id."""
         every = list(self._jobs.values())  # a thread asks too
         return {one.id: one.name for one in every if one.process is not None and not one.over.is_set()}
 
     def addresses(self) -> list[str]:
-        """Return where the person reaches the servers among them: `j1 http://127.0.0.1:8000`."""
         return [f"{job} {' '.join(urls)}" for job in self._jobs if (urls := self._ports.urls(job))]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -202,7 +206,7 @@ class SessionJobs(Jobs):
             return ToolResult(f"{notes}{await self._report(job)}", status=job.status)
         self._watch_ports()
         await self._look(asks=True)
-        until = "" if self.session.state.has_more_turns else " It ends with this turn, unless `wait_for` waits for it."
+        until = "" if self._state().has_more_turns else " It ends with this turn, unless `wait_for` waits for it."
         lines = [f"job {job.id} runs in the background; its end is reported.{until}", *self._ports.take_news(job.id)]
         return ToolResult(notes + "\n".join(f"[{line}]" for line in lines), job=job.id)
 
@@ -214,7 +218,7 @@ class SessionJobs(Jobs):
         self._record(job)
         begins = self._changes.begin_jobs(f"job {job.id} {job.name}", context.project)
         line = f"{job.id} in the background; /jobs lists it"
-        self.session.engine.control.emit(Notice(line, warning=False))
+        self._engine.control.emit(Notice(line, warning=False))
         self._watch_ports()
         await asyncio.shield(begins)
         text = await asyncio.to_thread(process.read_text)
@@ -272,7 +276,7 @@ class SessionJobs(Jobs):
         await self._ports.look(running, asks=asks)
 
     def _tell_ports(self) -> None:
-        self.session.engine.tell_model(*self._ports.take_news())
+        self._engine.tell_model(*self._ports.take_news())
 
     def _watch_ports(self) -> None:
         """Look at the ports of jobs as long as one runs."""
@@ -281,7 +285,7 @@ class SessionJobs(Jobs):
             while self.running():
                 await asyncio.sleep(_LOOK)
                 await self._look()
-                if not self.session.engine.control.running:
+                if not self._engine.control.running:
                     self._tell_ports()
 
         if self._watch is None or self._watch.done():
@@ -320,7 +324,7 @@ class SessionJobs(Jobs):
         await self._stop(found)
         if was_running:
             line = f"the person stopped job {found.id} ({found.name})"
-            self.session.engine.tell_model(line)
+            self._engine.tell_model(line)
         return ToolResult(f"job {found.id} {found.describe()}")
 
     def _find(self, name: str) -> BackgroundJob | ToolResult:
@@ -354,7 +358,7 @@ class SessionJobs(Jobs):
     async def _report(self, job: BackgroundJob) -> str:
         """Return the new output of a job and its state; a report of its end that waits is withdrawn."""
         text = await asyncio.to_thread(job.process.read_text) if job.process is not None else ""
-        notices = self.session.engine.readings.notices
+        notices = self._engine.readings.notices
         if job.over.is_set() and job.notice in notices:
             notices.remove(job.notice)
         restored = job.process.result.restored if job.process and job.process.result else ()
@@ -380,7 +384,7 @@ class SessionJobs(Jobs):
             self._looks.add(look)
             look.add_done_callback(self._looks.discard)
         restored = job.process.result.restored if job.process is not None and job.process.result else ()
-        control = self.session.engine.control
+        control = self._engine.control
         for line in restored[:_LINES]:
             control.emit_aside(Notice(f"sandbox: {line}"))
         if job.state == ENDED and not failed:
@@ -391,7 +395,7 @@ class SessionJobs(Jobs):
                 for shown in last if job.status else ():
                     control.emit_aside(Notice(f"| {shown}"))
                 job.notice = f"{line}; last lines: {' / '.join(last)}" if last else line
-                self.session.engine.tell_model(job.notice)
+                self._engine.tell_model(job.notice)
 
     async def _stop(self, job: BackgroundJob, state: str = STOPPED) -> None:
         if job.state == RUNNING and job.process is not None:
@@ -403,13 +407,13 @@ class SessionJobs(Jobs):
     async def _note_changes(self) -> None:
         """Count the files that jobs changed as changes of the turn."""
         names = await self._changes.end_jobs()
-        self.session.dispatcher.changed.update(dict.fromkeys(names))
+        self._state().dispatcher.changed.update(dict.fromkeys(names))
 
     async def end_turn(self) -> None:
         """Record the files that jobs changed in the turn. If no turn follows, stop all jobs, and say so."""
-        if not self.session.state.has_more_turns:
+        if not self._state().has_more_turns:
             for line in await self.end_all():
-                self.session.engine.control.emit(Notice(line))
+                self._engine.control.emit(Notice(line))
         await asyncio.gather(self._note_changes(), *self._looks)
 
     async def end_all(self) -> list[str]:
@@ -423,28 +427,33 @@ class SessionJobs(Jobs):
 
     def _record(self, job: BackgroundJob) -> None:
         job.recorded = True
-        value: dict[str, Any] = {"session": self.session.id, "id": job.id, "command": job.command, "state": job.state}
+        value: dict[str, Any] = {
+            "session": self._state().session_id,
+            "id": job.id,
+            "command": job.command,
+            "state": job.state,
+        }
         value |= {"status": job.status, "seconds": round(job.seconds, 1)}
         try:
-            self.session.engine.conversation.memo(JOB, value)
+            self._engine.conversation.memo(JOB, value)
         except NexusError as error:  # the session was deleted meanwhile
-            self.session.engine.control.emit_aside(Notice(error.message))
+            self._engine.control.emit_aside(Notice(error.message))
 
     def _restore(self) -> None:
         """Load the jobs of earlier processes, and report those that ended with them."""
         newest: dict[str, Mapping[str, Any]] = {}
-        for memo in self.session.engine.conversation.memos(JOB):
+        for memo in self._engine.conversation.memos(JOB):
             newest[str(memo.value["id"])] = memo.value
         for one, value in newest.items():
             how, name = _describe_earlier(value), _describe_command(str(value["command"]))
             self._earlier[one] = how, name
             if value["state"] in (RUNNING, CLOSED) and not value.get("told"):
-                conversation = self.session.engine.conversation
+                conversation = self._engine.conversation
                 conversation.memo(JOB, {**value, "told": True})
                 line = f"job {one} ({name}) {how}, and does not run now"
-                self.session.engine.tell_model(line)
+                self._engine.tell_model(line)
                 if value["state"] == RUNNING:  # nexus was killed, and could not say so
-                    self.session.engine.control.emit_aside(Notice(line, warning=False))
+                    self._engine.control.emit_aside(Notice(line, warning=False))
 
 
 def _describe_end(state: str, seconds: float, status: int | None) -> str:

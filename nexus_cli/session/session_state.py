@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
@@ -20,7 +20,7 @@ from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import ASK, Limits
 from nexus_cli.core.request import ModelInfo, Provider, close_if_closable
-from nexus_cli.core.services import Jobs, Log, ServerTools
+from nexus_cli.core.services import Log, ServerTools
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
@@ -31,9 +31,6 @@ from nexus_cli.ledger import Ledger, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import ToolRegistry
-
-if TYPE_CHECKING:
-    from nexus_cli.session.session_jobs import SessionJobs
 
 
 @dataclass(frozen=True)
@@ -117,11 +114,6 @@ class SessionState:
             self.ledger.release(self.session_id)
         if not self.shares:
             self.ledger.close()
-
-
-def made_jobs(services: SessionServices) -> SessionJobs | None:
-    """Return the background jobs of a session, None if it never had one."""
-    return cast("SessionJobs | None", services.made(Jobs))
 
 
 Act: TypeAlias = Callable[[SessionState], Awaitable[None]]

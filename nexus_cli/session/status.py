@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.limits import ALL
+from nexus_cli.core.services import Jobs
 from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.session.cold_request import cold_price
-from nexus_cli.session.session_state import SessionState, made_jobs
+from nexus_cli.session.session_state import SessionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def status(state: SessionState) -> Status:
     drops = [drop for drop in drops if drop.id not in returned]
     last, (cost, known, saved_usd) = engine.conversation.sent.last_usage, state.costs()
     until = open_until(conversation, state.session_id)
-    cold, jobs = cold_price(state, request), made_jobs(state.services)
+    cold, jobs = cold_price(state, request), state.services.made(Jobs)
     level, probe = state.dispatcher.level, state.dispatcher.permission.probe
     return Status(
         session=state.session_id,
