@@ -72,7 +72,6 @@ class FrozenRequest:
     """A rendered request, to be recorded before its first byte is sent."""
 
     wire: Wire
-    last: int
     fixed: tuple[FixedValues, ...]
     head_lines: tuple[bytes, ...]
     previous_end: int
@@ -300,7 +299,7 @@ class Conversation:
         self.cursor, self._head_sent = self.last, True
         self.changes += 1
         self._head_open, self._changed_preambles = False, set()
-        return FrozenRequest(self._wire, self.cursor, fixed, head_lines, previous, changed_head)
+        return FrozenRequest(self._wire, fixed, head_lines, previous, changed_head)
 
     def _changed_head_lines(self, lines: Sequence[bytes]) -> Iterable[FixedValues]:
         for item, line in zip(flatten(group_tool_calls(self.epoch.head)), lines, strict=True):

@@ -147,7 +147,7 @@ def _send(engine: Engine, plan: RequestPlan, cap: int, main: bool) -> Request:
     manifest = Manifest(
         engine.step,
         plan.epoch.id,
-        sealed.last,
+        conversation.cursor,
         arguments,
         sealed.wire.sha256,
         plan.tokens,
