@@ -255,7 +255,7 @@ class Conversation:
         """Return the message for the next preamble: the newest unsent user message, else the newest unsent result; if
         nothing is unsent, the same of the head while no request has settled it."""
         head = [item for item in self.epoch.head if item.form in SHOWN] if self._head_open else []
-        unsent = [item for item in (*head, *self.tail) if item.entry > self.cursor]
+        unsent = [*(item for item in head if item.entry > self.cursor), *self._unsent()]
         orders = ((items, role) for items in (unsent, head) for role in (Role.USER, Role.TOOL))
         return next((item for items, role in orders for item in reversed(items) if item.message.role is role), None)
 
@@ -271,7 +271,7 @@ class Conversation:
 
     def is_preamble_due(self) -> bool:
         """True if an unsent user message has no preamble yet."""
-        return any(s.entry > self.cursor and s.message.role is Role.USER and not s.preamble for s in self.tail)
+        return any(item.message.role is Role.USER and not item.preamble for item in self._unsent())
 
     def freeze_request(self, plan: RequestPlan) -> FrozenRequest:
         """Render the new items of `plan` and move the cursor of this object, before the request is recorded: the caller
@@ -283,7 +283,7 @@ class Conversation:
             raise ValueError("the plan is not that of the present window")
         head_lines: tuple[bytes, ...] = ()
         changed_head: tuple[FixedValues, ...] = ()
-        size = self._sent_size()
+        size = len(plan.items) - len(self._unsent())
         if self._wire is None:
             self._wire, lines, _ = self._render(plan.items[:size])
             # Also if it was sent before: a resumed conversation does not know if that was under this epoch.
@@ -308,7 +308,7 @@ class Conversation:
 
     def renders_as_sent(self) -> bool:
         """True if the sent items of a restored conversation render to the lines that were sent."""
-        _, lines, entries = self._render(self.items[: self._sent_size()])
+        _, lines, entries = self._render(self.items[: len(self.items) - len(self._unsent())])
         head, sent = self._stored_lines
         return (not head or list(head) == lines) and all(sent.get(entry, line) == line for entry, line in entries)
 
@@ -320,12 +320,12 @@ class Conversation:
         sent = flatten(group_tool_calls(items[size:]))
         return wire, head, [(item.entry, line) for item, line in zip(sent, wire.extend(sent), strict=True)]
 
-    def _sent_size(self) -> int:
-        """Return the number of items up to the cursor, those of the head included."""
-        size = len(self.tail)
-        while size and self.tail[size - 1].entry > self.cursor:
-            size -= 1
-        return len(self.epoch.head) + size
+    def _unsent(self) -> list[WindowItem]:
+        """Return the items of the tail after the cursor."""
+        place = len(self.tail)
+        while place and self.tail[place - 1].entry > self.cursor:
+            place -= 1
+        return self.tail[place:]
 
     def make_epoch(self, head: Iterable[WindowItem], cause: str, header: EpochHeader | None = None) -> Epoch:
         """Return the epoch that would begin now with this head, under the present header or another one. Changes
