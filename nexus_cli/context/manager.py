@@ -92,6 +92,8 @@ class ContextManager:
         self.config = config or ContextConfig()
         _strategy(self.config.truncation_strategy)
         self.counter = token_counter or get_token_counter()
+        self.count = self.counter.count
+        """Returns the tokens of a text by our count."""
         self._clock = clock
         self._logged = logger is not None
         self.conversation = Conversation(logger or MemoryLog(), clock or local_now, self.measure)
@@ -304,10 +306,6 @@ class ContextManager:
     def anchor_on(self, report: Anchor | None) -> None:
         """Continue the estimate from a `report` on the present window, if there is one and it is plausible."""
         self.estimate = self.estimate.anchored(report, self.conversation.contents())
-
-    def count(self, text: str) -> int:
-        """Return the tokens of a text by our count."""
-        return self.counter.count(text)
 
     def project(
         self,

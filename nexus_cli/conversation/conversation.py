@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
 
 from nexus_cli.conversation.groups import (
     Dispatch,
@@ -120,7 +120,7 @@ class Conversation:
         cursor: int,
         head: Sequence[bytes],
         sent: Iterable[tuple[int, bytes]] = (),
-    ) -> Conversation:
+    ) -> Self:
         """Restore a conversation from its log; only the window is read. `head` and `sent` are the stored hashes of the
         lines that were sent: of the head's items (none: no request has settled the head yet), and of the entries after
         it."""
@@ -134,7 +134,7 @@ class Conversation:
         made._count()
         return made
 
-    def fork(self, log: Log) -> Conversation:
+    def fork(self, log: Log) -> Self:
         """Return a conversation that begins with this one's lines; `log` continues after this one's last entry."""
         self._head_open = False  # the fork may send it
         other = copy(self)
@@ -276,11 +276,11 @@ class Conversation:
     def freeze_request(self, plan: RequestPlan) -> FrozenRequest:
         """Render the new items of `plan` and move the cursor of this object, before the request is recorded: the caller
         records it, and has it saved before it sends. Raises `ValueError` unless `plan` is that of the present window,
-        so that only what was checked, priced and shown is sent, and unless the epoch is recorded."""
-        if not self.is_recorded:
-            raise ValueError("the epoch is not recorded")
+        so that only what was checked, priced and shown is sent."""
         if plan.epoch is not self.epoch or plan.waiting or plan.items != tuple(self.items):
             raise ValueError("the plan is not that of the present window")
+        if not self.is_recorded:
+            self.begin()
         head_lines: tuple[bytes, ...] = ()
         changed_head: tuple[FixedValues, ...] = ()
         size = len(plan.items) - len(self._unsent())

@@ -388,5 +388,8 @@ LineEvent = (
 )
 """The events that are a line of JSON."""
 
+RecordedEvent = CacheResult | CompactionDone | Notice | TurnEnd
+"""The events that the ledger keeps for a replay: a person saw them, and no entry holds them."""
+
 Event = LineEvent | ToolQueue | AgentEvent
 """All events. A queued call has its line when it begins; the line of a worker's event has `agent` and `lane`."""

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
 from context.conversation import Letters
+from conversation.planned import Conversation
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.conversation.conversation import Conversation, EpochHeader, FrozenRequest
+from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.memory_log import MemoryLog
-from nexus_cli.conversation.render import Wire
-from nexus_cli.conversation.request_plan import RequestPlan, project
-from nexus_cli.conversation.tokens.estimate import Estimate
-from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Epoch, ItemForm, Kind
 from nexus_cli.core.message import Message, Role, ToolCall
@@ -44,27 +39,12 @@ def measure(message: Message, preamble: str) -> int:
 
 def new_lane() -> Conversation:
     header = EpochHeader("m", "system text", ({"name": "look"},), system_tokens=10, tools_tokens=5)
-    lane = Conversation(Record(), lambda: datetime(2026, 1, 13, tzinfo=UTC), measure, header)
-    lane.begin()
-    return lane
-
-
-def freeze(lane: Conversation) -> FrozenRequest:
-    """Freeze the request of the present window, which holds what its plan shows and nothing else."""
-    plan = plan_of(lane)
-    sealed, alone = lane.freeze_request(plan), Wire(plan.epoch)
-    alone.extend(plan.arranged)
-    assert (sealed.wire.messages, sealed.wire.sha256) == (alone.messages, alone.sha256)
-    return sealed
-
-
-def plan_of(lane: Conversation) -> RequestPlan:
-    return project(lane.contents(), Estimate.of(), TokenBudget(8_000, 1_000, 0))
+    return Conversation(Record(), lambda: datetime(2026, 1, 13, tzinfo=UTC), measure, header)
 
 
 def lines(lane: Conversation) -> list[bytes]:
     """What a request sent now would hold."""
-    return [canonical(message) for message in freeze(lane).wire.messages]
+    return [canonical(message) for message in lane.freeze_request().wire.messages]
 
 
 def say(lane: Conversation, role: Role, text: str) -> None:
@@ -122,6 +102,7 @@ def test_within_an_epoch_each_request_begins_with_the_one_before(
 @given(STEPS, st.integers(0, 30))
 def test_a_lane_that_is_loaded_goes_on_with_the_same_lines(steps: list[tuple[str, Any]], cut: int) -> None:
     lane = new_lane()
+    lane.begin()
     for number, (name, value) in enumerate(steps):
         if name == "user":
             say(lane, U, value)
@@ -129,12 +110,12 @@ def test_a_lane_that_is_loaded_goes_on_with_the_same_lines(steps: list[tuple[str
             lane.append(Kind.ASSISTANT, Message(A, "", (ToolCall(f"c{number}", "look"),)), "agent")
             lane.append(Kind.TOOL, Message(T, "seen", tool_call_id=f"c{number}"), "tool:look")
         if number == cut and lane.items:
-            freeze(lane)
+            lane.freeze_request()
     again = Conversation.load(lane.log, local_now, measure, lane.epoch, lane.cursor, [b""])
     assert again.items == lane.items
     assert again.counted == lane.counted
     assert again.run == lane.run
-    first, second = freeze(lane), freeze(again)
+    first, second = lane.freeze_request(), again.freeze_request()
     assert second.wire.messages == first.wire.messages
     assert second.wire.sha256 == first.wire.sha256
     assert second.fixed == first.fixed
@@ -167,11 +148,11 @@ def test_what_is_added_to_a_head_is_settled_by_its_first_request() -> None:
     lane.detach_preamble()
     assert lane.attach_preamble("new") and lane.attach_preamble("newer")
     assert (recorded.head[0].preamble, lane.items[0].preamble) == ("old", "new\nnewer")
-    [fixed] = freeze(lane).changed_head
+    [fixed] = lane.freeze_request().changed_head
     assert (fixed.entry, fixed.preamble, fixed.tokens) == (1, "new\nnewer", lane.items[0].tokens)
     assert not lane.attach_preamble("too late")
     lane.detach_preamble()
-    assert lane.items[0].preamble == "new\nnewer" and not freeze(lane).changed_head
+    assert lane.items[0].preamble == "new\nnewer" and not lane.freeze_request().changed_head
     again = Conversation.load(lane.log, local_now, measure, recorded, 0, [])
     assert (
         again.attach_preamble("later")
@@ -186,50 +167,28 @@ def test_what_is_settled_is_said_once_and_the_head_with_the_first_request() -> N
     say(lane, A, "two")
     lane.rewrite(lane.items, "truncation", ())
     say(lane, U, "three")
-    first, second = freeze(lane), freeze(lane)
+    first, second = lane.freeze_request(), lane.freeze_request()
     assert len(first.head_lines) == 2
     assert [fixed.entry for fixed in first.fixed] == [3]
     assert (second.head_lines, second.fixed) == ((), ())
     assert (first.previous_end, second.previous_end) == (0, 4)
 
 
-@pytest.mark.parametrize(
-    "change",
-    {
-        "a message": lambda lane: say(lane, U, "two"),
-        "a preamble": lambda lane: lane.attach_preamble("new"),
-        "an epoch": lambda lane: lane.rewrite(lane.items, "reload", ()),
-    }.values(),
-)
-def test_a_plan_of_another_window_is_not_sent(change: Callable[[Conversation], Any]) -> None:
+def test_the_first_request_records_the_epoch_that_nobody_began() -> None:
     lane = new_lane()
     say(lane, U, "one")
-    plan = plan_of(lane)
-    change(lane)
-    cursor, items = lane.cursor, lane.items
-    with pytest.raises(ValueError, match="not that of the present window"):
-        lane.freeze_request(plan)
-    assert (lane.cursor, lane.items) == (cursor, items)
-    freeze(lane)
-
-
-def test_what_waits_for_the_next_message_is_not_sent_without_it() -> None:
-    lane = new_lane()
-    say(lane, U, "one")
-    shown = project(lane.contents(), Estimate.of(), TokenBudget(8_000, 1_000, 0), waiting=lane.items)
-    with pytest.raises(ValueError, match="not that of the present window"):
-        lane.freeze_request(shown)
-
-
-def test_no_request_is_made_before_its_epoch_is_recorded() -> None:
-    lane = Conversation(Record(), lambda: datetime(2026, 1, 13, tzinfo=UTC), measure, EpochHeader("m"))
-    say(lane, U, "one")
-    with pytest.raises(ValueError, match="not recorded"):
-        lane.freeze_request(plan_of(lane))
+    log: Any = lane.log
+    assert (lane.is_recorded, log.epochs) == (False, [])
+    lane.freeze_request()
+    assert lane.is_recorded
+    assert [epoch.system for epoch in log.epochs] == ["system text"]
+    lane.freeze_request()
+    assert len(log.epochs) == 1
 
 
 def test_a_rewrite_begins_an_epoch_with_a_parent_and_another_frame() -> None:
     lane = new_lane()
+    lane.begin()
     say(lane, U, "one")
     epoch = lane.rewrite(lane.items, "reload", (), EpochHeader("n", "other", system_tokens=3))
     assert (epoch.id, epoch.parent, epoch.cause, epoch.base) == (1, 0, "reload", 1)
@@ -252,6 +211,7 @@ def test_a_placeholder_is_never_part_of_a_head() -> None:
 
 def test_a_fork_begins_with_the_lines_of_its_parent_and_leaves_it_alone() -> None:
     lane = new_lane()
+    lane.begin()
     say(lane, U, "one")
     parent = lines(lane)
     say(lane, A, "two")

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-import pytest
 from session.played import Played
 
 from nexus_cli.context import ContextConfig, ContextManager
 from nexus_cli.conversation.memory_log import MemoryLog
-from nexus_cli.core.entry import Kind
 from nexus_cli.core.event import CacheExpectation, CacheResult, ContextDrop, Event
-from nexus_cli.core.message import Message, Role
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.model_call import call_model
 from nexus_cli.engine.requests.side_conversations import forked
@@ -59,17 +56,3 @@ def test_a_fork_of_a_cut_request_has_a_drop_of_its_own() -> None:
         asyncio.run(call_model(side, side.window_request(), main=False))
         assert [drop.id for drop in cast(MemoryLog, side.conversation.log).drops] == ["d1"]
     assert session.engine.context.cut_run == session.engine.conversation.run
-
-
-def test_a_request_that_is_not_the_planned_one_is_neither_recorded_nor_sent() -> None:
-    provider = answering(1_200)
-    session = Session(provider, ContextManager(ContextConfig(40_000, 4_000)))
-    say(session, "one")
-    side = forked(session.engine, "compact", "Sum it up")
-    plan, cursor = side.window_request(), side.conversation.cursor
-    side.conversation.append(Kind.INSTRUCTION, Message(Role.USER, "and one thing more"), "nexus")
-    with pytest.raises(ValueError, match="not that of the present window"):
-        asyncio.run(call_model(side, plan, main=False))
-    assert (len(provider.seen), side.step, side.conversation.cursor) == (1, 0, cursor)
-    asyncio.run(call_model(side, side.window_request(), main=False))
-    assert provider.seen[-1][-1] == {"role": "user", "content": "and one thing more"}

@@ -87,18 +87,11 @@ class _Counting(ABC):
 
     def count_message(self, message: Message) -> int:
         """Return the tokens of content, images, calls, thinking that is sent back, and the overhead."""
-        return self.count_messages((message,))
+        return count_message(message, self.count)
 
     def count_messages(self, messages: Iterable[Message]) -> int:
-        """Return the sum of `count_message` over `messages`."""
-        count, tokens = self.count, 0
-        for message in messages:
-            tokens += OVERHEAD_PER_MESSAGE + count(message.content) + IMAGE_TOKENS * len(message.parts)
-            for call in message.tool_calls:
-                tokens += count(call.sent_name) + count(call.id) + count(compact(call.sent_arguments))
-            tokens += count(message.tool_call_id) if message.tool_call_id else 0
-            tokens += count(_thinking_text(message.opaque)) if message.opaque else 0
-        return tokens
+        """Return the sum over `messages`."""
+        return sum(count_message(message, self.count) for message in messages)
 
 
 class SimpleTokenCounter(_Counting):
@@ -189,6 +182,16 @@ def get_token_counter(use_tiktoken: bool = True) -> TokenCounter:
     if use_tiktoken and _find_spec_of("tiktoken"):
         return TiktokenCounter()
     return SimpleTokenCounter()
+
+
+def count_message(message: Message, count: Callable[[str], int]) -> int:
+    """Return the tokens of one message: see `_Counting.count_message`."""
+    tokens = OVERHEAD_PER_MESSAGE + count(message.content) + IMAGE_TOKENS * len(message.parts)
+    for call in message.tool_calls:
+        tokens += count(call.sent_name) + count(call.id) + count(compact(call.sent_arguments))
+    if message.tool_call_id:
+        tokens += count(message.tool_call_id)
+    return tokens + (count(_thinking_text(message.opaque)) if message.opaque else 0)
 
 
 def compact(value: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from nexus_cli.core.attachment import AttachedFile, Part
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import ContextDrop, Event, Notice
+from nexus_cli.core.event import ContextDrop, Event, Notice, RecordedEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class Control:
     """The events of the newest turn or act; None before the first one, when events are discarded."""
     waiting_texts: Callable[[], Sequence[str]] = tuple
     """Returns the texts that the front end will send with the person's next message."""
-    recorder: Callable[[Event], None] | None = None
-    """Records the events of the turn or act that runs, as far as a replay needs it."""
+    recorder: Callable[[RecordedEvent], None] | None = None
+    """Records events of the turn or act that runs, for a replay."""
     listener: Callable[[Event], None] | None = None
     """Receives the events of workers while no turn runs."""
     steering: deque[SteeringWords] = field(default_factory=deque)
@@ -66,7 +66,7 @@ class Control:
 
     def emit(self, event: Event) -> None:
         """Send an event to the front end."""
-        if self.recorder is not None:
+        if self.recorder is not None and isinstance(event, RecordedEvent):
             self.recorder(event)
         if self.events is not None:
             self.events.put_nowait(event)

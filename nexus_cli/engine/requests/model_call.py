@@ -146,7 +146,7 @@ def _send(engine: Engine, plan: RequestPlan, cap: int, main: bool) -> Request:
     arguments |= {"response_format": request.response_format} if request.response_format else {}
     manifest = Manifest(
         engine.step,
-        plan.epoch.id,
+        conversation.epoch.id,
         conversation.cursor,
         arguments,
         sealed.wire.sha256,
