@@ -209,9 +209,9 @@ class Conversation:
 
     def append_reply(
         self, message: Message | None, step: int, usage: Usage, finish: str, reported: bool, sent_body: str = ""
-    ) -> Entry | None:
+    ) -> None:
         """Record the reply to the request of `step`, with its usage, at the end of log and window; without a message
-        its usage alone."""
+        its usage alone. See `Log.record_reply`."""
         entry = None
         if message is not None:
             tokens = self._measure(message, "")
@@ -219,7 +219,6 @@ class Conversation:
         self.log.record_reply(entry, step, usage, finish, reported, sent_body)
         if entry is not None:
             self._add(entry)
-        return entry
 
     def _add(self, entry: Entry) -> None:
         self.tail.append(item_of(entry))
@@ -255,7 +254,7 @@ class Conversation:
         """Return the message for the next preamble: the newest unsent user message, else the newest unsent result; if
         nothing is unsent, the same of the head while no request has settled it."""
         head = [item for item in self.epoch.head if item.form in SHOWN] if self._head_open else []
-        unsent = [*(item for item in head if item.entry > self.cursor), *self._unsent()]
+        unsent = [*(item for item in head if item.entry > self.cursor), *self.items[self._sent_size() :]]
         orders = ((items, role) for items in (unsent, head) for role in (Role.USER, Role.TOOL))
         return next((item for items, role in orders for item in reversed(items) if item.message.role is role), None)
 
@@ -271,7 +270,7 @@ class Conversation:
 
     def is_preamble_due(self) -> bool:
         """True if an unsent user message has no preamble yet."""
-        return any(item.message.role is Role.USER and not item.preamble for item in self._unsent())
+        return any(item.message.role is Role.USER and not item.preamble for item in self.items[self._sent_size() :])
 
     def freeze_request(self, plan: RequestPlan) -> FrozenRequest:
         """Render the new items of `plan` and move the cursor of this object, before the request is recorded: the caller
@@ -283,7 +282,7 @@ class Conversation:
             self.begin()
         head_lines: tuple[bytes, ...] = ()
         changed_head: tuple[FixedValues, ...] = ()
-        size = len(plan.items) - len(self._unsent())
+        size = self._sent_size()
         if self._wire is None:
             self._wire, lines, _ = self._render(plan.items[:size])
             # Also if it was sent before: a resumed conversation does not know if that was under this epoch.
@@ -308,7 +307,7 @@ class Conversation:
 
     def renders_as_sent(self) -> bool:
         """True if the sent items of a restored conversation render to the lines that were sent."""
-        _, lines, entries = self._render(self.items[: len(self.items) - len(self._unsent())])
+        _, lines, entries = self._render(self.items[: self._sent_size()])
         head, sent = self._stored_lines
         return (not head or list(head) == lines) and all(sent.get(entry, line) == line for entry, line in entries)
 
@@ -320,12 +319,12 @@ class Conversation:
         sent = flatten(group_tool_calls(items[size:]))
         return wire, head, [(item.entry, line) for item, line in zip(sent, wire.extend(sent), strict=True)]
 
-    def _unsent(self) -> list[WindowItem]:
-        """Return the items of the tail after the cursor."""
-        place = len(self.tail)
-        while place and self.tail[place - 1].entry > self.cursor:
-            place -= 1
-        return self.tail[place:]
+    def _sent_size(self) -> int:
+        """Return the number of items in the head and in the tail up to the cursor."""
+        size = len(self.tail)
+        while size and self.tail[size - 1].entry > self.cursor:
+            size -= 1
+        return len(self.epoch.head) + size
 
     def make_epoch(self, head: Iterable[WindowItem], cause: str, header: EpochHeader | None = None) -> Epoch:
         """Return the epoch that would begin now with this head, under the present header or another one. Changes

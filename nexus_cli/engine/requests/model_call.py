@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 
-from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.tokens.estimate import is_possible_report
 from nexus_cli.core import event
 from nexus_cli.core.entry import Kind, Manifest
 from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.event import CacheResult
 from nexus_cli.core.memo_kinds import CUT_ANSWER, SERVER_CUT
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import with_cost
@@ -165,10 +165,7 @@ def _send(engine: Engine, plan: RequestPlan, cap: int, main: bool) -> Request:
 def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, before: str) -> Reply:
     """Account for a streamed reply and record it, with the text `before` if it is empty. Raises if unfinished."""
     conversation = engine.conversation
-    reported = _possible(engine.context, plan, reply.usage)
-    usage = reported or _estimate_usage(engine.context, plan, reply.message)
-    cached = track_cache_use(engine.context, plan, reported or Usage())
-    engine.spending.add(usage)
+    usage, cached, is_reported = _spend(engine, plan, reply.message, reply.usage)
     if reply.usage and reply.usage.input:
         told = report_cut(engine.context, engine.control, engine.step, plan, reply.usage.input)
         if told and reply.message.tool_calls:
@@ -185,7 +182,7 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
     elif reply.finish in ("none", "refused") or message is not reply.message:
         message = _with_mark(Message(Role.ASSISTANT, message.content), BROKEN_OFF)
     kept = message if message.tool_calls or said else None
-    conversation.append_reply(kept, engine.step, usage, reply.finish, reported is not None, reply.sent_body)
+    conversation.append_reply(kept, engine.step, usage, reply.finish, is_reported, reply.sent_body)
     if main:
         engine.conversation.sent.last_usage = usage
         engine.control.emit(cached)
@@ -194,12 +191,21 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
     return reply
 
 
-def _possible(context: ContextManager, request: RequestPlan, usage: Usage | None) -> Usage | None:
-    """Return the reported usage if it is plausible for a request, else None."""
-    info = context.model.info
+def _spend(
+    engine: Engine, plan: RequestPlan, message: Message, told: Usage | None = None
+) -> tuple[Usage, CacheResult, bool]:
+    """Account for a request with the reply `message`, whole or partial. Return its usage, its cache result, and True if
+    the usage is what the provider has `told`; without a plausible report it is estimated by our count."""
+    info = engine.model.info
     # A window from an overflow error may be wrong: a report beyond it is the correction.
     most = max(info.window, info.listed_window)
-    return usage if usage and is_possible_report(request.counted.total, usage.input, most) else None
+    if told and is_possible_report(plan.counted.total, told.input, most):
+        usage = reported = told
+    else:
+        said = engine.context.measure(message, "") if message.content or message.tool_calls else 0
+        usage, reported = with_cost(Usage(plan.tokens, said), info), Usage()
+    engine.spending.add(usage)
+    return usage, track_cache_use(engine.context, plan, reported), usage is reported
 
 
 def _raise_unless_finished(reply: Reply) -> None:
@@ -220,17 +226,16 @@ def _raise_unless_finished(reply: Reply) -> None:
             )
 
 
-def _estimate_usage(context: ContextManager, request: RequestPlan, message: Message) -> Usage:
-    """Estimate the usage of an unreported request by our count and the known prices."""
-    said = context.measure(message, "") if message.content or message.tool_calls else 0
-    return with_cost(Usage(request.tokens, said), context.model.info)
-
-
 def _keep_partial(engine: Engine, fold: ReplyFold, mark: str, why: str, paid: RequestPlan | None, before: str) -> None:
     """Record the text received (or `before` if there is none) without incomplete calls. `paid` is the request,
     None if no reply to it began."""
     message = fold.partial()
-    usage = _spend_partial(engine, message, paid)
+    engine.partial_reply = message.content
+    if paid:
+        usage, _, _ = _spend(engine, paid, message)
+    else:
+        usage = with_cost(Usage(), engine.model.info)
+        engine.spending.add(usage)
     if before and not message.content:
         message = Message(Role.ASSISTANT, before)
         engine.partial_reply = before
@@ -243,26 +248,14 @@ def _keep_cut(
 ) -> _ReplyCutError:
     """Record a request whose answer was cut, and its text as a memo outside the window; return the error to raise."""
     message, conversation = fold.partial(), engine.conversation
-    reported = _possible(engine.context, plan, reported)
-    usage = _spend_partial(engine, message, plan, reported)
+    engine.partial_reply = message.content
+    usage, _, is_reported = _spend(engine, plan, message, reported)
     if message.content:
         value = {"text": message.content, "step": engine.step, "why": why}
         conversation.memo(CUT_ANSWER, value)
-    conversation.append_reply(None, engine.step, usage, finish, reported is not None)
+    conversation.append_reply(None, engine.step, usage, finish, is_reported)
     engine.control.emit(event.StepEnd(engine.step, "cut", usage))
     return _ReplyCutError(why, message.content)
-
-
-def _spend_partial(engine: Engine, message: Message, paid: RequestPlan | None, reported: Usage | None = None) -> Usage:
-    """Account for the request `paid` with the partial reply `message`; None, without usage, if no reply began."""
-    engine.partial_reply = message.content
-    usage = with_cost(Usage(), engine.model.info)
-    if paid:
-        usage = reported or _estimate_usage(engine.context, paid, message)
-    engine.spending.add(usage)
-    if paid:
-        track_cache_use(engine.context, paid, reported or Usage())
-    return usage
 
 
 def _with_mark(message: Message, mark: str) -> Message:
