@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nexus_cli.core.entry import Epoch, WindowItem
-from nexus_cli.core.message import Message, Role
+from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.wire import WireRules, canonical
 
 EMPTY = "(empty)"
@@ -71,7 +71,11 @@ class Wire:
                 wired = self._ids.get(call, self._rules.call_id(call))
                 return {"role": "tool", "tool_call_id": wired, "content": content}
             case _:
-                return {"role": str(message.role), "content": _user_content(message, preamble)}
+                content = "\n\n".join(part for part in (preamble, message.content) if part) or EMPTY
+                value: dict[str, Any] = {"role": str(message.role), "content": content}
+                if message.parts:
+                    value["content"] = [{"type": "text", "text": content}, *map(_image, message.parts)]
+                return value
 
     def _assistant(self, message: Message) -> dict[str, Any]:
         value: dict[str, Any] = {"role": "assistant", "content": message.content or None}
@@ -101,15 +105,9 @@ class Wire:
         return data.get("message", {}), data.get("calls", {})
 
 
-def _user_content(message: Message, preamble: str) -> str | list[dict[str, Any]]:
-    text = "\n\n".join(part for part in (preamble, message.content) if part) or EMPTY
-    if not message.parts:
-        return text
-    images = [
-        {"type": "image_url", "image_url": {"url": f"data:{p.media_type};base64,{base64.b64encode(p.data).decode()}"}}
-        for p in message.parts
-    ]
-    return [{"type": "text", "text": text}, *images]
+def _image(part: Part) -> dict[str, Any]:
+    data = base64.b64encode(part.data).decode()
+    return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{data}"}}
 
 
 def prefix_sha256(epoch: Epoch, items: Sequence[WindowItem]) -> str:
