@@ -197,6 +197,14 @@ class Conversation:
         """Return the loop's next step."""
         return next_step(self.items)
 
+    def add(self, entry: Entry) -> None:
+        """Append a recorded entry to the window."""
+        self.tail.append(item_of(entry))
+        self.messages_tokens += entry.tokens
+        self.changes += 1
+        if entry.kind is Kind.USER:
+            self.run = entry.id
+
     def append(
         self, kind: Kind, message: Message, actor: str, notes: Mapping[str, Mapping[str, Any]] | None = None
     ) -> Entry:
@@ -204,7 +212,7 @@ class Conversation:
         entry = Entry(self.last + 1, self.now(), actor, kind, message, tokens=self._measure(message, ""))
         memos = [Memo(name, entry.at, entry.id, value) for name, value in (notes or {}).items()]
         self.log.append(entry, memos)
-        self._add(entry)
+        self.add(entry)
         return entry
 
     def append_reply(
@@ -218,14 +226,7 @@ class Conversation:
             entry = Entry(self.last + 1, self.now(), "agent", Kind.ASSISTANT, message, tokens=tokens)
         self.log.record_reply(entry, step, usage, finish, reported, sent_body)
         if entry is not None:
-            self._add(entry)
-
-    def _add(self, entry: Entry) -> None:
-        self.tail.append(item_of(entry))
-        self.messages_tokens += entry.tokens
-        self.changes += 1
-        if entry.kind is Kind.USER:
-            self.run = entry.id
+            self.add(entry)
 
     def attach_preamble(self, preamble: str) -> bool:
         """Add `preamble` to the message of `_preamble_slot`; False if there is none. What this epoch has sent is never
