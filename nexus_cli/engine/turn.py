@@ -108,6 +108,7 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
             epoch = engine.conversation.epoch.id
             plan = await ensure_fits_after_overflow(engine, error)
             plan = await _send_lost_again(engine, dispatcher, epoch) or plan
+        engine.control.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
         await call_model(engine, plan)
 
 

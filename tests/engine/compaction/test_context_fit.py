@@ -19,7 +19,7 @@ from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.core.event import CompactionDone, ContextDrop, Event, Notice, Outcome, TurnEnd
+from nexus_cli.core.event import CompactionDone, ContextDrop, ContextPlan, Event, Notice, Outcome, StepStart, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Part
 from nexus_cli.core.request import Request
@@ -196,6 +196,8 @@ def test_a_request_that_the_provider_refuses_as_too_long_is_sent_once_more_and_s
     assert len(sent) == 2 and sent[1] < sent[0]
     assert [end.ok for end in ends] == [True, refusals == 1] and ends[1].finish == ("overflow", "stop")[refusals == 1]
     assert [event for event in events if isinstance(event, Notice) and "refused the request as too long" in event.text]
+    planned = [event.plan["step"] for event in events if isinstance(event, ContextPlan)]
+    assert planned == [event.step for event in events if isinstance(event, StepStart)]
     assert_replays(session)
 
 
