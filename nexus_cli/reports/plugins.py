@@ -29,7 +29,7 @@ STATES: Mapping[str, str] = {
 
 def installed_object(plugin: InstalledPlugin) -> PluginObject:
     """Return an installed plugin with the states of its items."""
-    states = {item.key: state for item, state in plugin.items("skill", "command", "hook", "server")}
+    states = {item.key: state for item, state in plugin.items("skill", "command", "agent", "hook", "server")}
     states |= {key: "removed" for key in plugin.accepted if key not in states}
     made = plugin_object(plugin.folder, plugin.source.shown, states, plugin)
     return {**made, "name": plugin.name, "problem": plugin.describe_change()}

@@ -47,6 +47,7 @@ from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.section import Layer, Phase, Section
 from nexus_cli.sections.section_drops import SectionDrops
 from nexus_cli.sections.skills import SKILL, Skill, find_guides, find_skills, may_have_skills
+from nexus_cli.session.agent_roles import find_agents
 from nexus_cli.session.capability_snapshot import snapshot
 from nexus_cli.session.options import CHAT, Options
 from nexus_cli.tools.files import ToolError, read_real_file
@@ -81,6 +82,10 @@ class SkillCatalogue:
         self._is_new = False
         return _describe(self._last[0] if self._last else ())
 
+    def agents(self) -> list[dict[str, Any]]:
+        """Return name and description of the agents that the model may hand work to."""
+        return _describe(tuple(find_agents(self.cwd).values()))
+
     def matching(self) -> list[dict[str, Any]]:
         """Return those of now that fit the words of the newest message, the best first, without those that it calls."""
         message = self.about()
@@ -114,6 +119,8 @@ BLOCKS_INSTEAD = frozenset({"task", "user_memory", "project_memory", "agent_memo
 BLOCK_RULES = "run_instructions"
 SKILL_TOOL = "skill"
 """The tool that reads guides."""
+AGENT_TOOL = "agent"
+"""The tool that starts workers."""
 
 
 @dataclass
@@ -413,6 +420,7 @@ def make_collector(
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
         "tools": tools,
+        "agents": lambda: catalogue.agents() if AGENT_TOOL in tools() else (),
         "trigger": lambda: plain_trigger(options.front),
         "capabilities": lambda: snapshot(
             options.cwd,

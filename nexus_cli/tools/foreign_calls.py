@@ -103,6 +103,11 @@ def _rows() -> Mapping[str, Sequence[Mapping[str, Any]]]:
     return found
 
 
+def names_of_ours(name: str) -> list[str]:
+    """Return the names of our tools that a foreign one stands for, in the order of the table."""
+    return list(dict.fromkeys(row["tool"] for row in _rows().get(name, ())))
+
+
 def foreign_names(tool: str) -> list[str]:
     """Return the names that other programs have for our tool, in the order of the table."""
     return [name for name, rows in _rows().items() if any(row["tool"] == tool for row in rows)]
