@@ -366,6 +366,27 @@ ROWS = (
         (bash("echo out of it; echo err of it >&2; exit 3"),),
     ),
     Row(
+        "the files of instructions of one folder",
+        lambda played: sorted(set(played.between("BEGIN", "END"))),
+        {name: f"BEGIN {name} END\n" for name in ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")},
+    ),
+    Row(
+        "instructions that import another file alone",
+        lambda played: len(played.between("BEGIN", "END")),
+        {"AGENTS.md": "BEGIN once END\n", "CLAUDE.md": "@AGENTS.md\n"},
+    ),
+    Row(
+        "rules of the person",
+        lambda played: sorted(set(played.between("BEGIN", "END"))),
+        {"src/a.py": "1\n", "docs/b.md": "2\n"},
+        (("Read", {"file_path": "TREE/src/a.py"}),),
+        home={
+            ".claude/rules/always.md": "BEGIN always END\n",
+            ".claude/rules/src.md": "---\npaths: src/**\n---\nBEGIN src END\n",
+            ".claude/rules/docs.md": "---\npaths: docs/**\n---\nBEGIN docs END\n",
+        },
+    ),
+    Row(
         "an agent works with its role",
         lambda played: (has_role(played), played.files("made")),
         {".claude/agents/team/any.md": AGENT.format(more="tools: Write, Bash")},
