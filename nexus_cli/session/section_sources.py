@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.config.paths import project_root, repository_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
@@ -384,6 +385,15 @@ def _is_news(options: Options, name: str, text: str) -> bool:
     return is_news(f"{name}:{options.front}:{os.path.realpath(project_root(options.cwd))}", text)
 
 
+def _read_instructions(options: Options) -> Mapping[str, str]:
+    """Return what the MCP servers of a session say about their use, by name."""
+    if options.no_tools or not (options.servers or may_have_servers(options.cwd)):
+        return {}
+    from nexus_cli.mcp.server_tools import Catalogue  # noqa: PLC0415  (most folders have no servers)
+
+    return Catalogue.read(options.cwd, options.servers).instructions()
+
+
 def make_collector(
     options: Options,
     info: ModelInfo,
@@ -421,6 +431,7 @@ def make_collector(
         "outline": lambda: project_outline(options.cwd),
         "tools": tools,
         "agents": lambda: catalogue.agents() if AGENT_TOOL in tools() else (),
+        "server_instructions": lambda: _read_instructions(options),
         "trigger": lambda: plain_trigger(options.front),
         "capabilities": lambda: snapshot(
             options.cwd,

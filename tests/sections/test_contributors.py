@@ -192,6 +192,7 @@ def posing(folder: Path) -> Sources:
         },
         skills=lambda: [{"name": POSED, "description": POSED}],
         agents=lambda: [{"name": POSED, "description": POSED}],
+        server_instructions=lambda: {"db": POSED},
         matching_skills=lambda: [{"name": "a", "description": POSED}],
         outline=lambda: outline_files([f"{POSED}/a.py", POSED]),
         repository=lambda: {"branch": POSED, "dirty": [POSED], "subjects": [POSED]},
