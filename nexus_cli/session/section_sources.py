@@ -385,6 +385,11 @@ def _is_news(options: Options, name: str, text: str) -> bool:
     return is_news(f"{name}:{options.front}:{os.path.realpath(project_root(options.cwd))}", text)
 
 
+def _can_run(names: Sequence[str]) -> bool:
+    """Return True if one of these tools runs commands."""
+    return any(tool and tool.effect is Effect.RUN for tool in map(find_tool, names))
+
+
 def _read_instructions(options: Options) -> Mapping[str, str]:
     """Return what the MCP servers of a session say about their use, by name."""
     if options.no_tools or not (options.servers or may_have_servers(options.cwd)):
@@ -419,8 +424,7 @@ def make_collector(
     commands may run or the person can be asked, `is_run` in a structured run. `misses` is that of the collector;
     `seams` are the session's fields of `Sources`.
     """
-    found = (find_tool(name) for name in tools())
-    can_run = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")
+    can_run = _can_run(tools()) and (runs or settings.sandbox.backend != "off")
     catalogue = SkillCatalogue(options.cwd, seams.get("about", str))
     reads_skills = SKILL_TOOL in tools()
     own: dict[str, Any] = {
