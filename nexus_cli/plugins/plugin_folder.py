@@ -31,6 +31,8 @@ NOT_READ = {
 }
 """Keys of a manifest, and folders, that nexus does not have."""
 OTHER_FILES = {".lsp.json": "language servers", ".app.json": "apps", "settings.json": "settings"}
+LISTED = "listed"
+"""A key of a manifest that comes from a marketplace."""
 SKIPPED = frozenset({".git", "__pycache__"})
 """Folders of a source that are not installed."""
 DEFINITION = "definition"
@@ -57,14 +59,19 @@ class PluginFolder:
     """One line for each part that nexus does not have or cannot read."""
 
 
-def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED) -> PluginFolder:
-    """Read the plugin folder `root`, without the folders `skipped`; raise `NexusError("config", ...)` if it is none."""
+def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED, listed: Mapping[str, Any] | None = None) -> PluginFolder:
+    """Read the plugin folder `root`, without the folders `skipped`; raise `NexusError("config", ...)` if it is none.
+
+    Without a plugin.json it is what a marketplace has `listed`, which then stands in its files."""
     try:
         files, programs = _read_files(root, skipped)
     except UnfitError as unfit:
         raise _refusal(root, one_line(str(unfit)), "Remove it, and try again") from None
     except OSError as error:
         raise _refusal(root, f"it cannot be read ({error.strerror})", _HINT) from error
+    if listed is not None and not any(name in files for name in MANIFESTS):
+        entry = {key: value for key, value in listed.items() if key != "source"}
+        files = dict(sorted({**files, MANIFESTS[1]: json.dumps({**entry, LISTED: True}).encode()}.items()))
     path = next((name for name in MANIFESTS if name in files), None)
     if path is None:
         raise _refusal(root, "it has no plugin.json", _HINT)
@@ -126,8 +133,10 @@ class _Reader:
         return PluginFolder(self._root, name, version, described, self._files, programs, items, left_out)
 
     def _paths(self, key: str) -> Iterator[str]:
-        """Yield the folders and files of a kind of guides: the usual one, and those that the manifest names."""
-        yield key
+        """Yield the folders and files of a kind of guides: the usual one, and those that the manifest names. What a
+        marketplace lists may be one of several plugins of a folder: then those alone that it names."""
+        if not (self._manifest.get(LISTED) and key in self._manifest):
+            yield key
         for named, path in self._list_named(key):
             if path is None:
                 self._left_out.append(f"`{key}` of the manifest: {one_line(str(named))[:80]} is no path in the plugin")
