@@ -33,7 +33,7 @@ UNUSED: Mapping[str, str] = {
     "permissionmode": "is not applied: a worker has the level of its session, or what the call says",
     "background": "is not applied: the call says whether the session waits",
     "skills": "is not applied: a worker reads skills like its session",
-    "mcpservers": "is not applied: a worker has the servers of its session",
+    "mcpservers": "is not applied: a worker has no MCP servers",
     "memory": "is not applied: a worker has the memory of its session",
 }
 """Keys of other programs, and what becomes of them."""

@@ -11,13 +11,13 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.reports.text.lines import Value, filled, plural, table
 from nexus_cli.sections.contributors.skills import catalogue_place
 from nexus_cli.sections.skills import (
-    AGENT,
     COMMAND,
     SKILL,
     Skill,
     find_guides,
     read_guide,
 )
+from nexus_cli.session.recipes import list_agents as find_all_agents
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import CommandObject, ListedSkill, SkillObject, SkillsReport
@@ -44,7 +44,7 @@ def list_skills(cwd: Path, built_in: Collection[str] = ()) -> SkillsReport:
 
 def list_agents(cwd: Path) -> list[SkillObject]:
     """Return every agent with its description and path."""
-    return cast("list[SkillObject]", [_to_json(one) for one in find_guides(cwd, AGENT)[0]])
+    return cast("list[SkillObject]", [_to_json(one) for one in find_all_agents(cwd)])
 
 
 def agent_rows(value: Value) -> list[tuple[str, str, str]]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from nexus_cli.core.elide import RECALL, one_line
 from nexus_cli.core.limits import Limits
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.sections.skills import AGENT, Skill, find_guides, read_guide
+from nexus_cli.sections.skills import Skill, read_guide
 from nexus_cli.tools.foreign_calls import names_of_ours
 from nexus_cli.tools.registry import discover_tools
 
@@ -18,11 +17,7 @@ WORKTREE = "worktree"
 """The value of `isolation` with which a worker changes a copy of the project."""
 _NAMED = re.compile(r"[^\s,()]+(?:\([^)]*\))?")
 _ALL = ("*", "all")
-
-
-def find_agents(cwd: Path) -> dict[str, Skill]:
-    """Return the agents that can work in a folder, by name. Blocks; raises nothing."""
-    return {one.name: one for one in find_guides(cwd, AGENT)[0] if one.is_usable}
+_MOST_DIGITS = 6
 
 
 def make_agent_recipe(agent: Skill, worker: Recipe) -> Recipe:
@@ -42,8 +37,7 @@ def make_agent_recipe(agent: Skill, worker: Recipe) -> Recipe:
 
 def read_limits(agent: Skill) -> Limits:
     """Return the tools and steps that the front matter of an agent allows; `None` where it says nothing."""
-    steps = agent.fields.get("maxturns", "")
-    return Limits(tools=_read_tools(agent), max_steps=int(steps) if steps.isdecimal() and int(steps) else None)
+    return Limits(tools=_read_tools(agent), max_steps=_read_steps(agent.fields.get("maxturns", "")))
 
 
 def check_agent_fields(fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -54,30 +48,32 @@ def check_agent_fields(fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             name, _, pattern = named.partition("(")
             if pattern:
                 yield field, f"the pattern of {one_line(named)} is not applied: rules decide"
-            if not (name in _ALL or names_of_ours(name) or name in known or _is_of_server(name)):
+            if name.startswith("mcp__"):
+                yield field, f"{one_line(name)} is not there: a worker has no MCP servers"
+            elif not (name in _ALL or names_of_ours(name) or name in known):
                 yield field, f"there is no tool {one_line(name)} here"
-    steps, isolation = fields.get("maxturns", "1"), fields.get("isolation", WORKTREE)
-    if not (steps.isdecimal() and int(steps)):
-        yield "maxturns", "maxTurns must be a whole number above 0"
-    if isolation != WORKTREE:
+    if _read_steps(fields.get("maxturns", "1")) is None:
+        yield "maxturns", "maxTurns must be a whole number above 0, with at most 6 digits"
+    if fields.get("isolation", WORKTREE) != WORKTREE:
         yield "isolation", f"isolation must be {WORKTREE}"
 
 
+def _read_steps(text: str) -> int | None:
+    return (int(text) or None) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
+
+
 def _read_tools(agent: Skill) -> frozenset[str] | None:
-    named, excluded = (agent.fields.get(field, "") for field in ("tools", "disallowedtools"))
-    is_narrowed = named.strip() and not set(_ALL) & set(_NAMED.findall(named))
+    """Return the allowed tools: none if `tools` is empty, all if it is missing."""
+    named, excluded = ({*_find_tools(agent.fields.get(field, ""))} for field in ("tools", "disallowedtools"))
+    is_narrowed = "tools" in agent.fields and named.isdisjoint(_ALL)
     if not is_narrowed and not excluded:
         return None
-    allowed = {RECALL, *_find_tools(named)} if is_narrowed else {*discover_tools()}
-    return frozenset(allowed - {*_find_tools(excluded)})
+    allowed = {RECALL, *named} if is_narrowed else {*discover_tools()}
+    return frozenset(allowed - excluded if excluded.isdisjoint(_ALL) else {RECALL})
 
 
 def _find_tools(text: str) -> Iterator[str]:
-    """Yield our names of the tools in a list."""
+    """Yield our names of the tools in a list: `Bash` is no patch, which a model may write as a command."""
     for named in _NAMED.findall(text):
         name = named.partition("(")[0]
-        yield from names_of_ours(name) or [name]
-
-
-def _is_of_server(name: str) -> bool:
-    return name.startswith("mcp__") and "__" in name.removeprefix("mcp__")
+        yield from [one for one in names_of_ours(name) if one in discover_tools()] or [name]

@@ -53,11 +53,10 @@ from nexus_cli.provider.retry import RetryingProvider
 from nexus_cli.provider.served_models import served_model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.session.agent_roles import find_agents
 from nexus_cli.session.limits_record import permission_facts
 from nexus_cli.session.open_session import find_session, lock_session, needs_ledger, open_instead, open_ledger
 from nexus_cli.session.options import CHAT, Options, limit_layers
-from nexus_cli.session.recipes import recipe_of
+from nexus_cli.session.recipes import find_agents, recipe_of
 from nexus_cli.session.running_workers import RunningJobs
 from nexus_cli.session.section_sources import AGENT_TOOL, SessionSources, make_collector
 from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services

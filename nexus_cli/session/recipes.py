@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
-from nexus_cli.sections.skills import AGENT, explain_uncallable
-from nexus_cli.session.agent_roles import find_agents, make_agent_recipe
+from nexus_cli.sections.skills import AGENT, Skill, explain_uncallable, find_guides
+from nexus_cli.session.agent_roles import make_agent_recipe
 from nexus_cli.session.options import Options
 
 INSIDE = "recipes/"
@@ -24,6 +25,7 @@ NOT_TRUSTED: Mapping[State, str] = {
     "untrusted": "it belongs to this project, which is not trusted",
 }
 """Reasons for ignoring a recipe of the project, by its trust state."""
+TAKEN = "has the name of a recipe, which comes first"
 TRUST = "`nexus trust` shows its content and enables it"
 
 
@@ -55,6 +57,20 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
     shadowed = here is not None and name in here.names() and name in recipe_names(folders())
     notice = f"recipe {name} of this project is not used: another recipe of this name comes first"
     return found, (notice,) if shadowed else ()
+
+
+def list_agents(cwd: Path) -> list[Skill]:
+    """Return the agents of a folder; one with the name of a recipe, which comes first, has this problem. Blocks; raises
+    nothing."""
+    agents = find_guides(cwd, AGENT)[0]
+    here = project_recipes(cwd) if agents else None
+    taken = {*recipe_names(folders()), *(here.names() if here else ())} if agents else ()
+    return [replace(one, problem=one.problem or TAKEN) if one.name in taken else one for one in agents]
+
+
+def find_agents(cwd: Path) -> dict[str, Skill]:
+    """Return the agents that can work in a folder, by name. Blocks; raises nothing."""
+    return {one.name: one for one in list_agents(cwd) if one.is_usable}
 
 
 def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tuple[str, ...]]:

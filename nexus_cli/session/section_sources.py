@@ -48,9 +48,9 @@ from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.section import Layer, Phase, Section
 from nexus_cli.sections.section_drops import SectionDrops
 from nexus_cli.sections.skills import SKILL, Skill, find_guides, find_skills, may_have_skills
-from nexus_cli.session.agent_roles import find_agents
 from nexus_cli.session.capability_snapshot import snapshot
 from nexus_cli.session.options import CHAT, Options
+from nexus_cli.session.recipes import find_agents
 from nexus_cli.tools.files import ToolError, read_real_file
 from nexus_cli.tools.registry import find_tool
 

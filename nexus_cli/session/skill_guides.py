@@ -42,14 +42,14 @@ from nexus_cli.sections.skills import (
     read_file_of,
     read_guide,
 )
-from nexus_cli.session.agent_roles import find_agents
 from nexus_cli.session.guide_model import read_guide_model
+from nexus_cli.session.recipes import find_agents
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import neutralize
 
 CALL = re.compile(r"/([\w-]+(?::[\w-]+)*)(?:\s+(.*))?\s*", re.DOTALL)
 MENTION = re.compile(r"(?<![\w$\\])\$([A-Za-z][\w-]*(?::[\w-]+)*)")
-AGENT_CALL = re.compile(r"(?<![\w.@+/\\`-])@(?:agent-)?([A-Za-z][\w-]*(?::[\w-]+)*)")
+AGENT_CALL = re.compile(r"(?<![\w.@+/\\`-])@([A-Za-z][\w-]*(?::[\w-]+)*)")
 FILE = re.compile(r"(?<![\w.@+/\\`-])@(~?[\w./-]*[\w/-])")
 VALUE = re.compile(
     r"\$(?:ARGUMENTS(?:\[(\d{1,2})\])?|(\d{1,2})(?!\d))"
@@ -115,15 +115,17 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
         chosen[called[1]] = (called[2] or "").strip()
     chosen |= {name: "" for name in MENTION.findall(words) if name in known and name not in chosen}
     blocks = [await _Expansion(state, known[name], arguments).block() for name, arguments in chosen.items()]
-    blocks += await asyncio.to_thread(_ask_for_agents, "\n".join([words, *blocks]), cwd)
+    guides = [await asyncio.to_thread(read_guide, known[name]) for name in chosen]
+    blocks += await asyncio.to_thread(_ask_for_agents, "\n".join([words, *guides]), cwd)
     return replace(trigger, text="\n\n".join([trigger.text, *blocks])) if blocks else trigger
 
 
 def _ask_for_agents(text: str, cwd: Path) -> list[str]:
     """Return a block for each agent that words or guides name; a file of this name comes first."""
-    named = dict.fromkeys(AGENT_CALL.findall(text))
+    named = AGENT_CALL.findall(text)
     agents = find_agents(cwd) if named else {}
-    asked = [agents[name] for name in named if name in agents and not (cwd / name).exists()]
+    names = dict.fromkeys(name if name in agents else name.removeprefix("agent-") for name in named)
+    asked = [agents[name] for name in names if name in agents and not (cwd / name).exists()]
     return [
         f'<agent name="{escape(one.name)}" source="{escape(one.path)}">\n'
         f'Hand the work to this agent: agent(task, recipe="{one.name}")\n</agent>'

@@ -38,12 +38,12 @@ from nexus_cli.permission.permission import resolve_targets
 from nexus_cli.provider.available_models import resolve_for_worker
 from nexus_cli.sections.prompts import load_prompt
 from nexus_cli.sections.skills import Skill
-from nexus_cli.session.agent_roles import WORKTREE, find_agents
+from nexus_cli.session.agent_roles import WORKTREE
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.guide_model import read_guide_model
 from nexus_cli.session.options import Options
-from nexus_cli.session.recipes import recipe_for
+from nexus_cli.session.recipes import find_agents, recipe_for
 from nexus_cli.session.running_workers import FAILED, FINISHED, STOPPED, UNKNOWN, WAITING, RunningWorkers
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
@@ -526,7 +526,10 @@ class SessionWorkers(RunningWorkers[Session]):
             return "cannot continue: this run may not start workers"
         if not worker.session_id:
             return "never began. Start another worker."
-        over = worker.state == FINISHED and self._is_over(worker)
+        try:
+            over = worker.state == FINISHED and self._is_over(worker)
+        except NexusError as error:  # its recipe is gone or not trusted any more
+            return f"cannot continue: {error.message}. {error.hint}".rstrip(". ")
         return "has reported and ended. Start another worker." if over else ""
 
     def _is_over(self, worker: Worker) -> bool:

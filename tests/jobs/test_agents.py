@@ -116,6 +116,22 @@ def test_what_an_agent_cannot_have_is_told_and_permits_nothing(place: Stage) -> 
     assert not asked and "is not trusted" in done.text and "nexus trust" in done.text, done.text
 
 
+def test_a_worker_whose_agent_is_gone_is_not_steered_and_why_is_told(place: Stage) -> None:
+    assert place.run("trust").status == 0
+    play(place, {"task": "TASK", "recipe": "reviewer"})
+    assert place.ask("review").status == 0
+    (place.folder / ".claude/agents/team/reviewer.md").unlink()
+    place.script(
+        lambda body: (
+            calls(("agents", {"action": "steer", "agent": "w1", "text": "more"}))
+            if body["messages"][-1]["role"] == "user"
+            else {"text": str(body["messages"][-1]["content"])}
+        )
+    )
+    done = place.ask("-c", "more")
+    assert "w1 cannot continue: recipe reviewer: there is no such recipe" in done.text, done
+
+
 def test_a_person_names_an_agent_in_words_and_in_a_command(place: Stage) -> None:
     assert place.run("trust").status == 0
     asked = play(place)
@@ -125,6 +141,16 @@ def test_a_person_names_an_agent_in_words_and_in_a_command(place: Stage) -> None
     wanted = 'agent(task, recipe="reviewer")'
     assert wanted in one and wanted in two and 'name="builder"' not in one, one
     assert 'agent(task, recipe="builder")' in three and wanted not in three
+    (place.folder / ".claude/commands/ship.md").write_text("Read !`echo @reviewer, @builder` again.\n")
+    assert place.run("trust").status == 0 and place.ask("--allow", "all", "/ship").status == 0
+    data = str(place.server.requests[-1].body["messages"][-1]["content"])
+    assert "Read @reviewer, @builder again." in data and "Hand the work" not in data, data
+    own = place.home / ".agents/agents/own.md"
+    own.parent.mkdir(parents=True)
+    own.write_text(REVIEWER.replace("name: reviewer", "name: agent-own"))
+    assert place.ask("@agent-own look").status == 0
+    assert 'recipe="agent-own"' in str(place.server.requests[-1].body["messages"][-1]["content"])
+    own.unlink()
     (place.folder / "reviewer").write_text("a file\n")
     assert place.ask("@reviewer look").status == 0
     assert wanted not in str(place.server.requests[-1].body["messages"][-1]["content"])
