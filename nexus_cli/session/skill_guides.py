@@ -117,7 +117,8 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
     blocks = [await _Expansion(state, known[name], arguments).block() for name, arguments in chosen.items()]
     guides = [await asyncio.to_thread(read_guide, known[name]) for name in chosen]
     blocks += await asyncio.to_thread(_ask_for_agents, "\n".join([words, *guides]), cwd)
-    return replace(trigger, text="\n\n".join([trigger.text, *blocks])) if blocks else trigger
+    parts = (*trigger.parts, *state.engine.control.pop_images())
+    return replace(trigger, text="\n\n".join([trigger.text, *blocks]), parts=parts) if blocks else trigger
 
 
 def _ask_for_agents(text: str, cwd: Path) -> list[str]:
@@ -276,6 +277,8 @@ class _Expansion:
             result = await dispatcher.execute(call, tool)
         finally:
             dispatcher.partial_outputs.pop(call.id, None)
+        if result.images:
+            result = control.take_images(tool.name, result, takes_images=state.engine.model.info.images)
         control.emit(event.ToolResultEvent(call, result, 0, time.monotonic() - began))
         return await self._shown(result, shown)
 

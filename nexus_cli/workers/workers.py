@@ -102,6 +102,9 @@ async def _quote_file(path: str, session: Session, may_read: bool) -> str:
     result = await read_unasked(path, session)
     if result is None or result.error:
         return f"{path}: not shown ({result.error if result else 'reading it needs permission'})"
+    if result.images:
+        info, control = session.engine.model.info, session.engine.control
+        result = control.take_images("read_file", result, takes_images=info.images)
     return f"<file path={json.dumps(path)}>\n{result.output}\n</file>"
 
 
@@ -316,7 +319,8 @@ class SessionWorkers(RunningWorkers[Session]):
             text = await first_message(worker, session, self.session.state.rights()) if words is None else words
             if words is not None:
                 session.engine.tell_model(*(*worker.notices, describe_budget(worker.scope)))
-            trigger = Trigger(text, source=worker.source, shown=worker.task if words is None else "")
+            shown, parts = worker.task if words is None else "", session.engine.control.pop_images()
+            trigger = Trigger(text, source=worker.source, parts=parts, shown=shown)
             worker.in_turn = True
             async with aclosing(session.run(trigger)) as events:
                 async for each in events:

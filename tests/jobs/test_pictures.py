@@ -71,3 +71,19 @@ def test_what_cannot_be_looked_at_is_said_and_not_sent(place: Stage) -> None:
     told = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
     assert "not shown, it is no whole PNG image" in told[0] and "<p>blue</p>" in told[1], told
     assert len(pictures(body)) == 1
+
+
+def test_a_picture_that_a_command_names_or_a_worker_is_given_is_seen(place: Stage) -> None:
+    place.settings(f"{QUICK}{PRICED}images = true\n")
+    commands = place.home / ".claude/commands"
+    commands.mkdir(parents=True)
+    (commands / "look.md").write_text("Look at @shot.png.\n")
+    play(place)
+    assert place.ask("/look").status == 0
+    body = place.server.requests[-1].body
+    assert len(pictures(body)) == 1 and "bytes: attached" in str(body["messages"][-1]), body
+
+    play(place, ("agent", {"task": "TASK", "files": ["shot.png"]}))
+    assert place.ask("look").status == 0
+    (first,) = [one.body for one in place.server.requests if "# Files" in str(one.body["messages"][-1])]
+    assert len(pictures(first)) == 1 and "bytes: attached" in str(first["messages"][-1]), first

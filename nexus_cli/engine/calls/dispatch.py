@@ -19,7 +19,6 @@ from nexus_cli.conversation.read_lines import read_note
 from nexus_cli.core import event
 from nexus_cli.core.elide import ElidedText
 from nexus_cli.core.entry import Drop, Kind
-from nexus_cli.core.image_check import choose_images
 from nexus_cli.core.limits import UNASKED
 from nexus_cli.core.memo_kinds import DECISION, FAILED_EDIT, RESULT, WAIT
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
@@ -222,10 +221,7 @@ class Dispatcher(CallDecider):
             self.errors = 0 if result.ran else self.errors + 1
         tool = self.registry.get(call.name)
         if result.images:
-            parts, lines = choose_images(result.images, takes_images=context.model.info.images)
-            if parts:
-                control.images.append((f"[Images in the result of {call.name}]", tuple(parts)))
-            result = replace(result, images=()).with_line("\n".join(lines))
+            result = control.take_images(call.name, result, takes_images=context.model.info.images)
         what = f"result of {call.name} {describe_subject(tool, call)[:WHAT]}".rstrip()
         if tool and (tool.effect is Effect.RUN or tool.feeds):
             shown, states = await leave_out_repeats(context, result.output, what)
