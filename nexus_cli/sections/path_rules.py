@@ -85,9 +85,10 @@ def list_path_rules(cwd: Path, is_denied: Callable[[Path], bool] | None = None) 
 
 
 def list_personal_rules(project: Path) -> list[PathRule]:
-    """Return the rules in the person's home folder, with globs that are relative to `project`. Never raises."""
+    """Return the rules in the person's home folder, whose links may lead out of it, with globs that are relative to
+    `project`. Never raises."""
     home = Path(os.path.realpath(os.path.expanduser("~")))
-    return [replace(rule, folder=project) for rule in list_rules(home, UnaskedFiles(home))]
+    return [replace(rule, folder=project) for rule in list_rules(home, UnaskedFiles(Path(home.anchor)))]
 
 
 def list_rules(folder: Path, gate: UnaskedFiles) -> Iterator[PathRule]:

@@ -122,6 +122,16 @@ def test_the_person_s_rules_count_in_every_project(repo: Path, tmp_path: Path, m
     assert [layer.text for layer in instruction_layers(repo) if layer.part] == ["Theirs."]
 
 
+def test_a_person_s_rules_may_lie_elsewhere_behind_a_link(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, kept = tmp_path / "home", put(tmp_path / "dotfiles/always.md", "Always mine.").parent
+    monkeypatch.setenv("HOME", str(home))
+    (home / ".claude").mkdir(parents=True)
+    (home / ".claude/rules").symlink_to(kept)
+    assert [(layer.text, layer.notice) for layer in instruction_layers(repo) if layer.part] == [("Always mine.", "")]
+
+
 def test_five_files_deep_is_the_end_and_a_circle_is_named_once(repo: Path) -> None:
     put(repo / "NEXUS.md", "@1.md")
     for number in range(1, 9):
