@@ -43,7 +43,7 @@ from nexus_cli.core.event import (
     TurnEnd,
     WorkerState,
 )
-from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, PLAN
+from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, PLAN
 from nexus_cli.core.request import close_if_closable
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.mcp.server_values import ServerEntry
@@ -127,6 +127,8 @@ class EditorSession:
     approver: EditorApprover
     told: str = ""
     """The title that the editor was told."""
+    level: str = ""
+    """The level that the editor was told."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by a turn, a command and a change of the session: another prompt waits for it."""
     cancels: int = 0
@@ -139,8 +141,8 @@ class EditorSession:
 
 
 class EditorAgent:
-    """Serves one editor: several sessions over one ledger and one provider. It has no forks (`/rewind` forks), no modes
-    (levels are a config option, see `set_config_option`) and no extensions."""
+    """Serves one editor: several sessions over one ledger and one provider. It has no forks (`/rewind` forks) and no
+    extensions. A level is a mode and an option: some editors know only one of them."""
 
     def __init__(self, options: Options) -> None:
         """`options` has the model, level and effort of the command line, for new sessions."""
@@ -220,7 +222,7 @@ class EditorAgent:
     ) -> schema.NewSessionResponse:
         """Begin a session in a folder."""
         one = await self._open_session(cwd, additional_directories, mcp_servers)
-        return schema.NewSessionResponse(session_id=one.session.id, config_options=self._config(one))
+        return schema.NewSessionResponse(session_id=one.session.id, **self._offer(one))
 
     async def load_session(
         self,
@@ -236,7 +238,7 @@ class EditorAgent:
         replay = replay_of(one.session)
         for past in replay.events() if replay else ():
             await self._send(one, stream.translate(past.event))
-        return schema.LoadSessionResponse(config_options=self._config(one))
+        return schema.LoadSessionResponse(**self._offer(one))
 
     async def resume_session(
         self,
@@ -248,7 +250,7 @@ class EditorAgent:
     ) -> schema.ResumeSessionResponse:
         """Open a session of the ledger; its conversation is not sent again."""
         one = await self._open_session(cwd, additional_directories, mcp_servers, session_id or NO_SESSION)
-        return schema.ResumeSessionResponse(config_options=self._config(one))
+        return schema.ResumeSessionResponse(**self._offer(one))
 
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **kwargs: Any
@@ -437,7 +439,13 @@ class EditorAgent:
                 raise NexusError("usage", f"the {config_id} {word[:80]!r}", "unknown value", "Choose from the list")
             context = self._context(one)
             await find_served(OPTIONS[config_id], word, context).invoke(context, word)
+        await self._tell_level(one)
         return schema.SetSessionConfigOptionResponse(config_options=self._config(one))
+
+    async def set_session_mode(self, mode_id: str, session_id: str, **kwargs: Any) -> schema.SetSessionModeResponse:
+        """Change the level of a session, as the option does."""
+        await self.set_config_option(LEVEL, session_id, mode_id)
+        return schema.SetSessionModeResponse()
 
     def _context(self, one: EditorSession) -> ServedContext:
         return ServedContext(lambda: one.session, partial(self._tell_beside, one), partial(self._reopen, one))
@@ -453,12 +461,27 @@ class EditorAgent:
         one.session.listen(partial(self._tell_beside, one))
         one.stream()
 
+    def _offer(self, one: EditorSession) -> dict[str, Any]:
+        """Return the levels as modes, and the options, as they are when a session is opened."""
+        one.level = one.session.status().allow
+        levels = [schema.SessionMode(id=level, name=level, description=about) for level, about in _LEVELS.items()]
+        modes = schema.SessionModeState(current_mode_id=one.level, available_modes=levels)
+        return {"modes": modes, "config_options": self._config(one)}
+
+    async def _tell_level(self, one: EditorSession) -> None:
+        """Send the level as mode and option if it is not the one that the editor was told."""
+        level = one.session.status().allow
+        if level != one.level:
+            one.level = level
+            mode = schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id=level)
+            options = schema.ConfigOptionUpdate(session_update="config_option_update", config_options=self._config(one))
+            await self._send(one, [mode, options])
+
     def _config(self, one: EditorSession) -> list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean]:
         status = one.session.status()
         names = [status.model, *models.quick_names(one.session.engine.settings, os.environ)]
-        levels = (PLAN, *LEVELS)
         return [
-            _select(LEVEL, "Permission level", "mode", status.allow, levels, _LEVELS),
+            _select(LEVEL, "Permission level", "mode", status.allow, list(_LEVELS), _LEVELS),
             _select(MODEL, "Model", "model", status.model, list(dict.fromkeys(names)), {}),
             _select(EFFORT, "Effort", "thought_level", status.effort or DEFAULT_EFFORT, (DEFAULT_EFFORT, *EFFORTS), {}),
         ]
@@ -470,8 +493,9 @@ class EditorAgent:
             await self._client.session_update(one.session.id, update)
 
     async def _tell_figures(self, one: EditorSession) -> None:
-        """Send the fill of the window and the dollars after a turn, and the title once there is one."""
+        """Send the window and the dollars after a turn, a changed level, and the title once there is one."""
         await self._send(one, [usage_update(one.session.status())])
+        await self._tell_level(one)
         with suppress(NexusError):
             found = self._open_ledger().session(one.session.id)
             title = _title(found)

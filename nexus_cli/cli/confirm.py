@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from nexus_cli.cli.process import SIGNALS
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion, GivenAnswer, ask
+from nexus_cli.ui.asked_question import TRIES, AnswerKey, AskedQuestion, GivenAnswer, ask
 from nexus_cli.ui.print.stream import QuietStream, Stream
 
 
@@ -20,6 +20,32 @@ def confirm(question: str, default: str = "n") -> bool:
     keys = (AnswerKey("y", "yes", True), AnswerKey("n", "no", False))
     reply = ask_terminal(AskedQuestion(question, keys, words="", default=default, escape="Esc no"))
     return reply is not None and bool(reply.meaning)
+
+
+def choose_several(question: str, most: int) -> list[int]:
+    """Ask which of `most` numbered things are meant; return their places, from 0, none at Esc or the end of input."""
+    hint, text = f"all, none, or numbers such as 1 3-{most}", ""
+    for _ in range(TRIES):
+        reply = ask_terminal(AskedQuestion(f"{question} ({hint})", text=text, words="", escape="Esc none"))
+        places = [] if reply is None else _read_numbers(reply.words, most)
+        if places is not None:
+            return places
+        text = "That is none of these."
+    return []
+
+
+def _read_numbers(line: str, most: int) -> list[int] | None:
+    """Return the places, from 0, that a line names; None if it cannot be read."""
+    words = line.replace(",", " ").casefold().split()
+    if words in (["all"], ["a"]):
+        return list(range(most))
+    places: set[int] = set()
+    for word in words if words not in (["none"], ["n"]) else ():
+        first, _, last = word.partition("-")
+        if not (first.isdecimal() and (last or first).isdecimal()):
+            return None
+        places.update(range(int(first) - 1, min(int(last or first), most + 1)))
+    return sorted(places) if all(0 <= place < most for place in places) else None
 
 
 def read_hidden_line(prompt: str) -> str:

@@ -14,6 +14,7 @@ from nexus_cli.commands.worktree import diff_value, follow_apply_in
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.conversation import Replay
+from nexus_cli.reports.skills import list_agents
 from nexus_cli.reports.transcript import transcript_of
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.running_workers import AT_WORK, RunningWorkers
@@ -26,9 +27,10 @@ WorkerId = Annotated[str, Option("ID", "The worker's id, such as w1.", is_argume
 async def show_agents(
     context: CommandContext, worker: Annotated[str, Option("[ID]", "", is_argument=True)] = ""
 ) -> None:
-    """List the workers, or open the transcript of one in your pager."""
+    """List the workers and the agents, or open the transcript of a worker in your pager."""
     if not worker:
-        context.show("workers", {"version": 1, "workers": _rows(read_source(context))})
+        source = read_source(context)
+        context.show("workers", {"version": 1, "workers": _rows(source), "agents": list_agents(source.folder())})
         return
     row = _find(context, worker)
     if not row["session"]:

@@ -18,6 +18,9 @@ ABOVE = "../"
 """Before the path of a file beside `.nexus`."""
 SKILLS = (".agents/skills", ".claude/skills")
 COMMANDS = (".claude/commands",)
+AGENTS = (".agents/agents", ".claude/agents")
+GUIDES = (*SKILLS, *COMMANDS, *AGENTS)
+"""Folders whose entries are items."""
 HOOKS = (".claude/settings.json", ".claude/settings.local.json", ".codex/hooks.json")
 RULES = HOOKS[:2]
 """Settings of Claude, of which `permissions.deny` and `permissions.ask` count."""
@@ -28,6 +31,7 @@ PATHS: Mapping[str, tuple[str, ...]] = {
     "server": tuple(SERVERS),
     "skill": SKILLS,
     "command": COMMANDS,
+    "agent": AGENTS,
     "rule": RULES,
 }
 """Files and folders of each kind of item, in the order in which they are read."""

@@ -10,7 +10,14 @@ from nexus_cli.config.foreign_items import ABOVE, KINDS
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.trust import Configuration, read_configuration, trusted_configuration, trusted_items
 
-NOUNS = {"skill": "skill", "command": "command", "hook": "hook", "server": "MCP server", "rule": "rule"}
+NOUNS = {
+    "skill": "skill",
+    "command": "command",
+    "agent": "agent",
+    "hook": "hook",
+    "server": "MCP server",
+    "rule": "rule",
+}
 """Kinds of items beside `.nexus`, with their names for people."""
 
 
@@ -45,4 +52,4 @@ def describe_waiting(project: Path) -> str:
     if not counts:
         return ""
     named = " and ".join(filter(None, (", ".join(counts[:-1]), counts[-1])))
-    return f"This project has {named} for agents, not active: `nexus trust` shows its effects"
+    return f"This project has {named}, not active: `nexus trust` shows its effects"

@@ -1,4 +1,4 @@
-"""Find what a project has for agents beside `.nexus`: skills, commands, hooks and MCP servers of other programs.
+"""Find what a project has beside `.nexus`: skills, commands, agents, hooks and MCP servers of other programs.
 
 Each is an item of its own (`trust_items`) and takes effect by the same record of trust. One that cannot be read is left
 out by itself, because such folders are not ours: it makes nothing else invalid.
@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import ABOVE, COMMANDS, PATHS, SKILLS, find_scripts
+from nexus_cli.config.foreign_items import ABOVE, GUIDES, PATHS, SKILLS, find_scripts
 from nexus_cli.config.trust_files import (
     LARGE_IN_ALL,
     MOST_IN_ALL,
@@ -24,7 +24,7 @@ from nexus_cli.config.trust_files import (
 from nexus_cli.config.unasked_files import UnaskedFiles
 
 MOST_ENTRIES = 2500
-"""Most skills and commands of one folder."""
+"""Most guides of one folder."""
 MOST_FILES_OF_ONE = 300
 """Most files of one skill."""
 UNREAD = b"not read: "
@@ -58,7 +58,7 @@ def _find_items(
     paths = [path for kind in PATHS if kind in kinds for path in PATHS[kind] if os.path.lexists(project / path)]
     for path in paths:
         name = ABOVE + path
-        if path not in (*SKILLS, *COMMANDS):
+        if path not in GUIDES:
             yield name, find_below(name, str(project / path), root)
             continue
         try:
@@ -77,13 +77,14 @@ def _find_items(
 
 
 def _read_item(name: str, parts: Iterable[tuple[str, str]], gate: UnaskedFiles) -> dict[str, bytes]:
-    """Return the files of one item; of commands, only the Markdown. Raises `UnfitError` and `OSError`."""
-    is_command = any(name.startswith(f"{ABOVE}{folder}/") for folder in COMMANDS)
+    """Return the files of one item; only the Markdown, unless it is a skill. Raises `UnfitError` and `OSError`."""
+    is_skill = any(name.startswith(f"{ABOVE}{folder}/") for folder in SKILLS)
+    is_guide = any(name.startswith(f"{ABOVE}{folder}/") for folder in GUIDES)
     item: dict[str, bytes] = {}
     for part, real in parts:
-        if is_command and not part.endswith(".md"):
+        if is_guide and not is_skill and not part.endswith(".md"):
             continue
-        if len(item) >= (MOST_ENTRIES if is_command else MOST_FILES_OF_ONE):
+        if len(item) >= (MOST_ENTRIES if is_guide and not is_skill else MOST_FILES_OF_ONE):
             raise UnfitError(name, f"has more than {len(item)} files")
         item[part] = read_part(part, real, gate)
     return item

@@ -14,7 +14,7 @@ from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
 
 FOLDER = ".nexus"
 SINGLE = ("config.toml", "mcp.json", "SOUL.md", "IDENTITY.md", "AGENT.md")
-FOLDERS = ("recipes", "commands", "skills")
+FOLDERS = ("recipes", "commands", "skills", "agents")
 """Parts of `.nexus` that can take effect; anything else is ignored."""
 MOST_FILES = 2000
 MOST_BYTES = 4 * 1024 * 1024

@@ -1,8 +1,8 @@
 """Split a project's configuration into items that are trusted separately, each with its own hash.
 
 A change revokes the trust of that item alone. The settings are one item, and so is each rule, hook and server (with the
-files in the project that its command names), recipe, command, skill (with all its files) and identity file. What no
-item covers never takes effect.
+files in the project that its command names), recipe, command, agent, skill (with all its files) and identity file. What
+no item covers never takes effect.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from nexus_cli.config.foreign_items import (
     ABOVE,
+    AGENTS,
     COMMANDS,
     HOOKS,
     NO_SERVERS,
@@ -40,8 +41,10 @@ _FOLDERS = {
     "recipes": "recipe",
     "commands": "command",
     "skills": "skill",
+    "agents": "agent",
     **{ABOVE + folder: "command" for folder in COMMANDS},
     **{ABOVE + folder: "skill" for folder in SKILLS},
+    **{ABOVE + folder: "agent" for folder in AGENTS},
 }
 """Folders with items that are whole files, and the kind of these."""
 _WHOLE = {*_FOLDERS.values(), "identity"}
@@ -56,7 +59,7 @@ class TrustItem:
     """A part of the configuration that is trusted by itself."""
 
     kind: str
-    """`settings`, `rule`, `hook`, `server`, `servers`, `recipe`, `command`, `skill` or `identity`."""
+    """`settings`, `rule`, `hook`, `server`, `servers`, `recipe`, `command`, `skill`, `agent` or `identity`."""
     name: str
     """Its name, unique within its kind; "" for settings and servers as a whole."""
     parts: Mapping[str, bytes]

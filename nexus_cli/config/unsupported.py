@@ -20,10 +20,6 @@ from nexus_cli.config.trust_files import UnfitError, resolve_inside
 from nexus_cli.core.real_files import read_regular
 
 PLACES: Mapping[str, tuple[str, str]] = {
-    ".claude/agents": (
-        "agents",
-        "workers have no instructions of their own: a command that names one gets a general worker",
-    ),
     ".claude/output-styles": ("output styles", "are not applied: say in NEXUS.md how to answer"),
     ".cursor/mcp.json": ("MCP servers", "MCP servers are not read"),
     ".cursor/commands": ("commands", "commands are not read"),

@@ -7,14 +7,16 @@ Reads headers alone and decodes nothing.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from nexus_cli.core.attachment import IMAGE_NAMES, image_type
+from nexus_cli.core.attachment import IMAGE_NAMES, Part, image_type
 
 MOST_BYTES = 3_900_000
 """Most bytes of an image: Anthropic refuses more than 5 MiB of base64."""
 MOST_SIDE = 8_000
 """Most pixels of one side, at Anthropic."""
+MOST_IMAGES = 10
+"""Most images of one result."""
 Sides = tuple[int, int]
 
 
@@ -30,6 +32,25 @@ def describe_bad_image(data: bytes, size: int = 0) -> str:
     if not (min(sides) > 0 and max(sides) <= MOST_SIDE):
         return f"it has {sides[0]:,} x {sides[1]:,} pixels; at most {MOST_SIDE:,} a side can be sent"
     return ""
+
+
+def choose_images(images: Sequence[tuple[str, bytes]], *, takes_images: bool) -> tuple[list[Part], list[str]]:
+    """Return the images that the model gets, and a line for each: what it is, and why it is not sent if so."""
+    parts: list[Part] = []
+    lines: list[str] = []
+    for kind, data in images:
+        found = image_type(data[:12])
+        why = ""
+        if not takes_images:
+            why = "this model takes no images"
+        elif bad := describe_bad_image(data):
+            why = bad
+        elif len(parts) >= MOST_IMAGES:
+            why = f"more than {MOST_IMAGES} images"
+        if not why:
+            parts.append(Part(found, data, f"image {len(parts) + 1}"))
+        lines.append(f"[{found or kind}, {len(data):,} bytes: {f'not shown, {why}' if why else 'attached'}]")
+    return parts, lines
 
 
 def _png_size(data: bytes) -> Sides | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -212,6 +212,8 @@ class ToolResult:
     call of the step has its result."""
     memos: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, metadata=UNSHOWN)
     """Memos to record with the result, by kind."""
+    images: tuple[tuple[str, bytes], ...] = field(default=(), metadata=UNSHOWN)
+    """Media type and data of each image for the model, which follows the result in a message of its own."""
 
     def __post_init__(self) -> None:
         for name in ("output", "error", "cites", "diff", "warning"):
@@ -223,6 +225,12 @@ class ToolResult:
         object.__setattr__(self, "changed", tuple(self.changed))
         object.__setattr__(self, "pipe", tuple(self.pipe))
         object.__setattr__(self, "facts", tuple(self.facts))
+
+    def with_line(self, line: str) -> ToolResult:
+        """Return the result with a line behind its error, else behind its output."""
+        if self.error:
+            return replace(self, error=f"{self.error}\n{line}")
+        return replace(self, output=f"{self.output.removesuffix(chr(10))}\n{line}".lstrip("\n"))
 
     @property
     def success(self) -> bool:

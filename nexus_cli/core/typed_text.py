@@ -10,7 +10,7 @@ NOT_DONE = "Not done yet: "
 """Beginning of a message of `--until`. Its first sentence says how the command ended."""
 LONGEST_TYPED = 4_000
 """Most characters of typed text: a longer one probably contains a paste (a log, a page)."""
-_BLOCKS = ("stdin", "file", "folder", "shell", "recalled", "skill", "command", "resource")
+_BLOCKS = ("stdin", "file", "folder", "shell", "recalled", "skill", "command", "agent", "resource")
 """Tags of the blocks with attachments, which follow the typed text."""
 _BLOCK = re.compile(rf"^[^\S\n]*<(?:{'|'.join(_BLOCKS)})\b", re.MULTILINE)
 _ATTACHED = re.compile(rf"^<(?:stdin\b|(?:{'|'.join(_BLOCKS)}) \w+=)", re.MULTILINE)

@@ -176,13 +176,16 @@ class _Talk:
             return
         self._answered.add(call)
         texts = [content] if isinstance(content, str) else []
+        images: list[Part] = []
         for one in content if isinstance(content, list) else ():
             if isinstance(one, dict) and one.get("type") == "text":
                 texts.append(str(one.get("text", "")))
+            elif isinstance(one, dict) and (image := self._image(one)) is not None:
+                images.append(image)
             else:
                 kind = one.get("type") if isinstance(one, dict) else type(one).__name__
                 self.session.left_out[f"{str(kind)[:40]} blocks in results of tools"] += 1
-        self.session.add_result(call, "\n\n".join(texts), self._names)
+        self.session.add_result(call, "\n\n".join(texts), self._names, images)
 
     def _image(self, block: Record) -> Part | None:
         source = block.get("source")

@@ -51,14 +51,12 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
         if beside := [name for _, name in find_imports(text) if (home / name).is_file() and name[0] not in "/~"]:
             names = ", ".join(f"@{name}" for name in beside[:5])
             setup.notes.append(f"CLAUDE.md imports {names}: in NEXUS.md write @{with_tilde(home)}/ before the name")
-    for name in ("skills", "commands"):
+    for name in ("skills", "commands", "agents"):
         if (home / name).is_dir():
             if home == Path.home() / ".claude":
                 setup.in_place.append(f"{name} in {with_tilde(home / name)} are read there: nexus skill list")
             else:
                 setup.notes.append(f"{name} in {home / name}: copy or link them to ~/.claude/{name}")
-    if (home / "agents").is_dir():
-        setup.notes.append(f"agents in {with_tilde(home / 'agents')} have no counterpart")
     _read_servers(setup, servers)
     return setup
 

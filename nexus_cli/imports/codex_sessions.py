@@ -104,7 +104,9 @@ class _Talk:
             self._add_call(item)
         elif kind in RESULTS:
             self._reply = -1
-            self.session.add_result(read_name(item, "call_id"), self._output(item.get("output")), self._names)
+            images: list[Part] = []
+            text = self._output(item.get("output"), images)
+            self.session.add_result(read_name(item, "call_id"), text, self._names, images)
         elif kind == "reasoning":
             self.session.left_out["thinking, which only its own service can read"] += 1
         else:
@@ -161,8 +163,8 @@ class _Talk:
         else:
             self.session.extend(self._reply, text, calls)
 
-    def _output(self, value: object) -> str:
-        """Return the text of a result: as it is, or inside a JSON object with `output` or `content`."""
+    def _output(self, value: object, images: list[Part]) -> str:
+        """Return the text of a result: as it is, or inside a JSON object with `output` or `content`; add its images."""
         if isinstance(value, str):
             try:
                 found = json.loads(value) if value.startswith("{") else None
@@ -173,7 +175,10 @@ class _Talk:
         if isinstance(value, dict):
             value = value.get("content", value)
         if isinstance(value, list):
-            texts = [str(one.get("text", "")) for one in value if isinstance(one, dict) and "text" in one]
-            self.session.left_out["parts of results that are no text"] += len(value) - len(texts)
+            blocks = [one for one in value if isinstance(one, dict)]
+            texts = [str(one.get("text", "")) for one in blocks if "text" in one]
+            images += [image for one in blocks if (image := self._image(one.get("image_url"))) is not None]
+            if left := len(value) - len(texts) - len(images):
+                self.session.left_out["parts of results that are no text"] += left
             return "\n\n".join(texts)
         return value if isinstance(value, str) else json.dumps(value)

@@ -52,6 +52,8 @@ class ForeignSession:
     bad_lines: list[str] = field(default_factory=list)
     """Lines of the file that could not be read."""
     _at: str = ""
+    _images: list[tuple[str, Sequence[Part]]] = field(default_factory=list)
+    """Tool and images of the results since the last message, which follow them in messages of their own."""
 
     def note_time(self, at: object) -> None:
         """Use `at` (ISO 8601) for the entries that follow; keep the time before for any other value."""
@@ -66,6 +68,8 @@ class ForeignSession:
 
     def add(self, kind: Kind, message: Message, actor: str) -> int:
         """Append an entry at the time noted last, and return its place in `entries`."""
+        if kind is not Kind.TOOL:
+            self._add_images()
         at = self._at or format_utc(datetime.fromtimestamp(self.path.stat().st_mtime, UTC))
         self.entries.append(Entry(0, at, actor, kind, message))
         return len(self.entries) - 1
@@ -83,16 +87,25 @@ class ForeignSession:
             message = Message(Role.USER, clean_text(text), parts=tuple(parts))
             self.add(*((Kind.USER, message, "person") if typed else (Kind.STEER, message, NOTE)))
 
-    def add_result(self, call: str, text: str, names: Mapping[str, str]) -> None:
+    def add_result(self, call: str, text: str, names: Mapping[str, str], images: Sequence[Part] = ()) -> None:
         """Append the result of a call; `names` are the tools by call id."""
-        message = Message(Role.TOOL, clean_text(text), tool_call_id=call)
-        self.add(Kind.TOOL, message, f"tool:{names.get(call, 'unknown')}")
+        tool = names.get(call, "unknown")
+        lines = (f"[{one.media_type}, {len(one.data):,} bytes: attached]" for one in images)
+        shown = "\n".join(filter(None, [text, *lines]))
+        self.add(Kind.TOOL, Message(Role.TOOL, clean_text(shown), tool_call_id=call), f"tool:{tool}")
+        self._images += [(tool, images)] if images else []
+
+    def _add_images(self) -> None:
+        images, self._images = self._images, []
+        for tool, parts in images:
+            self.add_text(f"[Images in the result of {tool}]", parts, typed=False)
 
     def close_calls(self) -> None:
         """Give every call before the last step that has no result one that says so, and number the entries.
 
         Calls of the last step stay open: the session that resumes it closes them.
         """
+        self._add_images()
         answered = {one.message.tool_call_id for one in self.entries if one.message.role is Role.TOOL}
         last = max((i for i, one in enumerate(self.entries) if one.message.role is not Role.TOOL), default=0)
         closed: list[Entry] = []

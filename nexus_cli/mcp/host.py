@@ -271,6 +271,7 @@ def _is_session_gone(error: ServerError) -> bool:
 async def _list(client: Client, _message: Json, _call: Call) -> Json:
     session, offers = client.session, client.server_capabilities
     return {
+        "instructions": session.instructions or "",
         "tools": await _pages(session.list_tools, "tools", tool_json),
         "prompts": await _offered(session.list_prompts, "prompts", _prompt_json) if offers.prompts else [],
         "resources": await _offered(session.list_resources, "resources", _resource_row) if offers.resources else [],

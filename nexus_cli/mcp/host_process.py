@@ -71,12 +71,13 @@ class McpHost:
         self._starting = asyncio.Lock()
 
     async def list_offer(self, server: ServerEntry) -> ServerOffer:
-        """Return the tools, prompts and resources of a server, in its order."""
+        """Return the instructions, tools, prompts and resources of a server, in its order."""
         found = await self._ask("list", server)
         return ServerOffer(
             tuple(ServerTool(**one) for one in found["tools"]),
             tuple(ServerPrompt(name, text, tuple(map(tuple, names))) for name, text, names in found["prompts"]),
             tuple((uri, name) for uri, name in found["resources"]),
+            str(found["instructions"]),
         )
 
     async def call(

@@ -20,7 +20,7 @@ from nexus_cli.core.tool import COMMAND, Effect, Tool, ToolContext
 from nexus_cli.core.wire import canonical
 from nexus_cli.mcp.server_entries import ServerFiles, fit_name, read_servers
 from nexus_cli.mcp.server_values import ServerEntry, ServerPrompt, ServerTool
-from nexus_cli.mcp.tool_cache import ToolList, read_list
+from nexus_cli.mcp.tool_cache import MOST_INSTRUCTIONS, ToolList, read_list
 from nexus_cli.text.untrusted_text import neutralize
 
 MOST_TOKENS = 2000
@@ -84,6 +84,11 @@ class Catalogue:
                 found.setdefault(name_tool(server, prompt.name), (server, prompt))
         return found
 
+    def instructions(self) -> dict[str, str]:
+        """Return what servers say about their use, by name, without forms of ours."""
+        said = {server: _clean_words(one.instructions, MOST_INSTRUCTIONS) for server, one in sorted(self.lists.items())}
+        return {server: text for server, text in said.items() if text}
+
     def tools(self) -> list[Tool]:
         """Return all tools, in an order that depends on nothing but their names."""
         each = self.tokens <= MOST_TOKENS
@@ -131,7 +136,9 @@ def object_schema(parameters: Any) -> dict[str, Any]:
 def _clean_schema(value: Any) -> Any:
     """Return a part of a schema with its words for the model as those of a description are."""
     if isinstance(value, Mapping):
-        said = {key: _clean(one) for key, one in value.items() if key in ("description", "title") and type(one) is str}
+        said = {
+            key: _clean_words(one) for key, one in value.items() if key in ("description", "title") and type(one) is str
+        }
         return {key: said[key] if key in said else _clean_schema(one) for key, one in value.items()}
     return [_clean_schema(one) for one in value] if isinstance(value, list) else value
 
@@ -157,7 +164,7 @@ def _is_deep(value: Any, most: int) -> bool:
 
 
 def _make_tool(name: str, server: str, tool: ServerTool, *, is_sent: bool) -> Tool:
-    description = _clean(tool.description + _describe_rest(tool.parameters))
+    description = _clean_words(tool.description + _describe_rest(tool.parameters))
     schema = object_schema(tool.parameters)
     texts = [
         key for key, one in schema["properties"].items() if isinstance(one, Mapping) and one.get("type") == "string"
@@ -181,12 +188,10 @@ async def _run_tool(server: str, tool: str, arguments: Mapping[str, Any], contex
     return await context.service(ServerTools).call(server, tool, arguments, context)
 
 
-def _clean(text: str) -> str:
-    """Return words of a server without forms of ours and invisible characters, cut to their bound."""
-    text = neutralize(
-        "".join(char for char in text[: 2 * MOST_DESCRIPTION] if unicodedata.category(char) != "Cf")
-    ).strip()
-    return text if len(text) <= MOST_DESCRIPTION else f"{text[:MOST_DESCRIPTION]}..."
+def _clean_words(text: str, most: int = MOST_DESCRIPTION) -> str:
+    """Return words of a server without forms of ours and invisible characters, cut to `most` characters."""
+    text = neutralize("".join(char for char in text[: 2 * most] if unicodedata.category(char) != "Cf")).strip()
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _first_line(text: str) -> str:

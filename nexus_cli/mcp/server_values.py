@@ -75,6 +75,8 @@ class ServerOffer:
     prompts: tuple[ServerPrompt, ...] = ()
     resources: tuple[tuple[str, str], ...] = ()
     """URI and name of each."""
+    instructions: str = ""
+    """What the server says about its use in the handshake."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Keep what servers list (tools, prompts, resources) between sessions: a request has it before any server is started.
+"""Keep what servers say and list between sessions (instructions, tools, prompts, resources): a request has it before
+any server is started.
 
 One file for each server, named by the hash of its entry: another command or address has another list.
 """
@@ -19,11 +20,13 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.wire import canonical
 from nexus_cli.mcp.server_values import ServerEntry, ServerOffer, ServerPrompt, ServerTool
 
-VERSION = 2
+VERSION = 3
 MOST_TOOLS = 1000
 """Most tools of one server."""
 MOST_RESOURCES = 500
 """Most resources of one server that are kept, for completion."""
+MOST_INSTRUCTIONS = 8_000
+"""Most characters of the instructions of one server."""
 MOST_BYTES = 16 << 20
 """Most bytes of a list that is read."""
 ENCODING = "o200k_base"
@@ -43,6 +46,7 @@ class ToolList:
     prompts: tuple[ServerPrompt, ...] = ()
     resources: tuple[tuple[str, str], ...] = ()
     """URI and name of each."""
+    instructions: str = ""
 
 
 def _path(entry: ServerEntry) -> Path:
@@ -58,7 +62,7 @@ def read_list(entry: ServerEntry) -> ToolList | None:
             return None
         tools, prompts = tuple(map(_read_tool, value["tools"])), tuple(map(_read_prompt, value["prompts"]))
         resources = tuple((str(uri), str(name)) for uri, name in value["resources"])
-        return ToolList(tools, int(value["tokens"]), str(value["at"]), prompts, resources)
+        return ToolList(tools, int(value["tokens"]), str(value["at"]), prompts, resources, str(value["instructions"]))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
@@ -79,7 +83,8 @@ def make_list(offer: ServerOffer) -> ToolList:
     count = TiktokenCounter(ENCODING).count
     tokens = sum(count(canonical(_as_sent(tool)).decode()) for tool in kept)
     prompts = tuple(sorted(offer.prompts, key=lambda one: one.name)[:MOST_TOOLS])
-    return ToolList(kept, tokens, format_utc(local_now()), prompts, tuple(sorted(offer.resources)[:MOST_RESOURCES]))
+    resources, said = tuple(sorted(offer.resources)[:MOST_RESOURCES]), offer.instructions[: 2 * MOST_INSTRUCTIONS]
+    return ToolList(kept, tokens, format_utc(local_now()), prompts, resources, said)
 
 
 def _as_sent(tool: ServerTool) -> dict[str, Any]:

@@ -35,13 +35,15 @@ class PluginSource:
     """An absolute path, or the address of a repository."""
     commit: str = ""
     inner: str = ""
-    """The folder in the repository; "" for its root."""
+    """The folder in it, or the plugin of a marketplace; "" for its root."""
+    ref: str = ""
+    """A branch or tag whose commit has to be found first."""
 
     @property
     def shown(self) -> str:
         """Return the source as it is typed."""
-        inner = f":{self.inner}" if self.inner else ""
-        return f"{self.place}@{self.commit}{inner}" if self.commit else self.place
+        version = f"@{self.commit or self.ref}" if self.commit or self.ref else ""
+        return f"{self.place}{version}{f':{self.inner}' if self.inner else ''}"
 
 
 @dataclass(frozen=True, slots=True)

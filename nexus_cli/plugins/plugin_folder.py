@@ -1,4 +1,4 @@
-"""Read a plugin folder: `plugin.json` with skills, commands, hooks and MCP servers, in the layouts of Claude and codex.
+"""Read a plugin folder: `plugin.json`, skills, commands, agents, hooks and servers, as Claude and codex lay them out.
 
 Nothing of it runs here. Each part is an item with its own hash. A hook, a server, and a guide that names the plugin's
 folder can run any of its files: their hash covers all of them.
@@ -24,7 +24,6 @@ from nexus_cli.core.errors import NexusError
 
 MANIFESTS = ("plugin.json", ".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
 NOT_READ = {
-    "agents": "agents",
     "lspServers": "language servers",
     "outputStyles": "output styles",
     "apps": "apps",
@@ -32,6 +31,8 @@ NOT_READ = {
 }
 """Keys of a manifest, and folders, that nexus does not have."""
 OTHER_FILES = {".lsp.json": "language servers", ".app.json": "apps", "settings.json": "settings"}
+LISTED = "listed"
+"""A key of a manifest that comes from a marketplace."""
 SKIPPED = frozenset({".git", "__pycache__"})
 """Folders of a source that are not installed."""
 DEFINITION = "definition"
@@ -53,19 +54,24 @@ class PluginFolder:
     programs: frozenset[str]
     """Paths of the executable ones."""
     items: Mapping[str, TrustItem]
-    """Skills, commands, hooks and servers by key. Paths of guides are those in `files`."""
+    """Skills, commands, agents, hooks and servers by key. Paths of guides are those in `files`."""
     left_out: tuple[str, ...] = ()
     """One line for each part that nexus does not have or cannot read."""
 
 
-def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED) -> PluginFolder:
-    """Read the plugin folder `root`, without the folders `skipped`; raise `NexusError("config", ...)` if it is none."""
+def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED, listed: Mapping[str, Any] | None = None) -> PluginFolder:
+    """Read the plugin folder `root`, without the folders `skipped`; raise `NexusError("config", ...)` if it is none.
+
+    Without a plugin.json it is what a marketplace has `listed`, which then stands in its files."""
     try:
         files, programs = _read_files(root, skipped)
     except UnfitError as unfit:
         raise _refusal(root, one_line(str(unfit)), "Remove it, and try again") from None
     except OSError as error:
         raise _refusal(root, f"it cannot be read ({error.strerror})", _HINT) from error
+    if listed is not None and not any(name in files for name in MANIFESTS):
+        entry = {key: value for key, value in listed.items() if key != "source"}
+        files = dict(sorted({**files, MANIFESTS[1]: json.dumps({**entry, LISTED: True}).encode()}.items()))
     path = next((name for name in MANIFESTS if name in files), None)
     if path is None:
         raise _refusal(root, "it has no plugin.json", _HINT)
@@ -114,8 +120,9 @@ class _Reader:
         """Return the plugin."""
         for path in self._paths("skills"):
             self._add_skills(path)
-        for path in self._paths("commands"):
-            self._add_commands(path)
+        for kind in ("command", "agent"):
+            for path in self._paths(f"{kind}s"):
+                self._add_texts(kind, path)
         for where, data in self._tables("hooks", "hooks/hooks.json"):
             self._add_hooks(where, data)
         for where, data in self._tables("mcpServers", ".mcp.json"):
@@ -126,8 +133,10 @@ class _Reader:
         return PluginFolder(self._root, name, version, described, self._files, programs, items, left_out)
 
     def _paths(self, key: str) -> Iterator[str]:
-        """Yield the folders and files of a kind of guides: the usual one, and those that the manifest names."""
-        yield key
+        """Yield the folders and files of a kind of guides: the usual one, and those that the manifest names. What a
+        marketplace lists may be one of several plugins of a folder: then those alone that it names."""
+        if not (self._manifest.get(LISTED) and key in self._manifest):
+            yield key
         for named, path in self._list_named(key):
             if path is None:
                 self._left_out.append(f"`{key}` of the manifest: {one_line(str(named))[:80]} is no path in the plugin")
@@ -166,13 +175,13 @@ class _Reader:
                 parts = {name: data for name, data in self._files.items() if name.startswith(f"{above}/")}
                 self._add_guide("skill", posixpath.basename(above), path, parts)
 
-    def _add_commands(self, place: str) -> None:
-        """Add the commands in a folder, or the one that is a file."""
+    def _add_texts(self, kind: str, place: str) -> None:
+        """Add the commands or agents in a folder, or the one that is a file."""
         for path, data in self._files.items():
             if path.endswith(".md") and (path == place or path.startswith(f"{place}/")):
                 above = posixpath.dirname(path) if path == place else place
                 name = path[len(above) :].strip("/").removesuffix(".md").replace("/", ":")
-                self._add_guide("command", name, path, {path: data})
+                self._add_guide(kind, name, path, {path: data})
 
     def _add_guide(self, kind: str, name: str, path: str, parts: Mapping[str, bytes]) -> None:
         if PLUGIN_ROOT.encode() in self._files[path]:
@@ -214,7 +223,7 @@ class _Reader:
 def describe_item(item: TrustItem) -> str:
     """Return in one line, never cut, the commands that a guide runs, or the entry of a server; "" for a hook, unless
     its name is too long for its whole command."""
-    if item.kind in ("skill", "command"):
+    if item.kind in ("skill", "command", "agent"):
         return _whole_line("; ".join(COMMAND_TEXT.findall(item.definition)))
     has_whole_name = item.kind == "hook" and len(item.name) <= LONGEST_LINE
     return "" if has_whole_name else _whole_line(item.definition)

@@ -1,4 +1,7 @@
-"""Open the source of a plugin: a folder, or a commit of a git repository. Nothing follows a branch."""
+"""Open the source of a plugin: a folder, a commit of a git repository, or a plugin of a marketplace in one of these.
+
+A branch or tag is resolved to its commit once, and nothing follows it.
+"""
 
 from __future__ import annotations
 
@@ -6,77 +9,152 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from nexus_cli.config.programs import GIT_OPTIONS, find_program, git_environment, run_program
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.plugins.installed_plugins import PluginSource
+from nexus_cli.plugins.marketplace import MarketPlugin, find_market, find_market_plugin, github_address
+from nexus_cli.plugins.plugin_folder import MANIFESTS
 
 SECONDS = 300.0
 """Time limit of one command of git."""
-_COMMIT = re.compile(r"(?P<place>.+)@(?P<commit>[0-9a-f]{40}|[0-9a-f]{64})(?::(?P<inner>.+))?", re.DOTALL)
-_REMOTE = re.compile(r"[a-z][a-z+.-]*://|[\w.-]+@[\w.-]+:")
-_HINT = "nexus plugin add REPOSITORY@COMMIT, with the commit's 40 digits (git ls-remote REPOSITORY)"
+COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_REMOTE = r"(?:[a-z][a-z+.-]*://[^/]*/|[\w.-]+@[\w.-]+:)"
+_SOURCE = re.compile(rf"(?P<place>{_REMOTE}?[^@:]+)(?:@(?P<ref>[^@:]+))?(?::(?P<inner>.+))?", re.DOTALL)
+_SHORT = re.compile(r"[A-Za-z0-9][\w-]*/[\w.-]+")
+"""`OWNER/REPO` of GitHub."""
+_NAMED = re.compile(r"(?P<plugin>[A-Za-z0-9][\w-]*)@(?P<market>[A-Za-z0-9][\w.-]*)")
+_HINT = "nexus plugin add PATH, OWNER/REPO[:PLUGIN], REPOSITORY[@COMMIT] or PLUGIN@MARKETPLACE"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSource:
+    """The folder of a plugin, while it is open."""
+
+    folder: Path
+    source: PluginSource
+    """The source with its commit, to be kept."""
+    manifest: Mapping[str, Any] | None = None
+    """What a marketplace says of a plugin without a plugin.json."""
 
 
 def parse_source(text: str, cwd: Path) -> PluginSource:
-    """Return the source that a person names: PATH, or REPOSITORY@COMMIT[:FOLDER]; raise `NexusError("usage", ...)` for
-    a repository without a whole commit."""
-    if found := _COMMIT.fullmatch(text):
-        place = found["place"]
-        local = os.path.abspath(cwd / os.path.expanduser(place))
-        place = local if not _REMOTE.match(place) and os.path.exists(local) else place
-        inner = os.path.normpath(found["inner"] or ".")
-        if inner.startswith(("/", "..")) or place.startswith("-"):
-            raise NexusError("usage", one_line(text), "not a folder in a repository", _HINT)
-        return PluginSource(place, found["commit"], "" if inner == "." else inner)
-    if _REMOTE.match(text) or text.endswith(".git"):
-        why = "a repository needs a commit: a branch or tag may change what runs here"
-        raise NexusError("usage", one_line(text), why, _HINT)
-    return PluginSource(os.path.abspath(cwd / os.path.expanduser(text)))
+    """Return the source that a person names, see `_HINT`; raise `NexusError("usage", ...)` if it cannot be one."""
+    whole = os.path.abspath(cwd / os.path.expanduser(text))
+    if os.path.exists(whole):
+        return PluginSource(whole)
+    if (named := _NAMED.fullmatch(text)) and not os.path.exists(cwd / named["plugin"]):
+        market = find_market(named["market"], cwd)
+        if market is None:
+            hint = f"Name its repository: nexus plugin add OWNER/REPO:{named['plugin']}"
+            raise NexusError("usage", one_line(text), "no settings here name this marketplace", hint)
+        return replace(market, inner=named["plugin"])
+    found = _SOURCE.fullmatch(text)
+    if found is None or found["place"].startswith("-"):
+        raise NexusError("usage", one_line(text), "not a folder or repository", _HINT)
+    place, ref = found["place"], found["ref"] or ""
+    inner = os.path.normpath(found["inner"] or ".")
+    if inner.startswith(("/", "..")) or ref.startswith("-"):
+        raise NexusError("usage", one_line(text), "not a folder in a repository", _HINT)
+    local = os.path.abspath(cwd / os.path.expanduser(place))
+    inner = "" if inner == "." else inner
+    if os.path.exists(local):
+        place = local
+    elif _SHORT.fullmatch(place):
+        place = github_address(place)
+    elif not re.match(_REMOTE, place):
+        return PluginSource(local, inner=inner)
+    commit = ref if COMMIT.fullmatch(ref) else ""
+    is_folder = place == local and not ref
+    return PluginSource(place, commit, inner, "" if commit or is_folder else ref or "HEAD")
 
 
 @contextmanager
-def open_source(source: PluginSource) -> Iterator[Path]:
-    """Yield the folder of a source, or a commit fetched into one; raise `NexusError` if it cannot be had."""
-    if not source.commit:
+def open_source(source: PluginSource) -> Iterator[OpenedSource]:
+    """Yield the folder of a source, fetched if it is a repository; raise `NexusError` if it cannot be had."""
+    with ExitStack() as stack:
+        root, pinned = _open_root(source, stack)
+        inner = root / source.inner
+        has_own = any((inner / name).is_file() for name in MANIFESTS)
+        found = None if has_own else find_market_plugin(root, source.inner)
+        if found is None:
+            if not inner.is_dir():
+                why = f"there is no folder {one_line(source.inner)} in it"
+                raise NexusError("usage", one_line(pinned.shown), why, _HINT)
+            yield OpenedSource(inner, pinned)
+        else:
+            yield _open_listed(found, root, pinned, stack)
+
+
+def _open_listed(found: MarketPlugin, root: Path, market: PluginSource, stack: ExitStack) -> OpenedSource:
+    """Return the folder of a plugin that a marketplace names."""
+    pinned = market
+    if found.source.place:
+        root, pinned = _open_root(found.source, stack)
+    folder = root / found.source.inner
+    if not folder.resolve().is_relative_to(root.resolve()) or not folder.is_dir():
+        why = f"the marketplace names a folder that is not there: {one_line(found.source.inner)}"
+        raise NexusError("config", one_line(market.shown), why, _HINT)
+    return OpenedSource(folder, pinned, found.manifest)
+
+
+def _open_root(source: PluginSource, stack: ExitStack) -> tuple[Path, PluginSource]:
+    """Return the folder of a source without its inner part, and the source with the commit that was fetched."""
+    if not (source.commit or source.ref):
         if not os.path.isdir(source.place):
             why = "there is no such folder"
-            raise NexusError("usage", one_line(source.place), why, f"Name a folder, or a repository: {_HINT}")
-        yield Path(source.place)
-        return
-    with tempfile.TemporaryDirectory(prefix="nexus-plugin-") as made:
-        folder = Path(os.path.realpath(made))
-        _fetch(source, folder)
-        inner = folder / source.inner
-        if not inner.is_dir():
-            raise NexusError("usage", one_line(source.shown), f"the commit has no folder {one_line(source.inner)}")
-        yield inner
+            raise NexusError("usage", one_line(source.place), why, _HINT)
+        return Path(source.place), source
+    folder = Path(os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="nexus-plugin-"))))
+    return folder, _fetch(source, folder)
 
 
-def _fetch(source: PluginSource, folder: Path) -> None:
-    """Check out a commit in `folder`. Servers that give no single commits are asked for all branches."""
+def _fetch(source: PluginSource, folder: Path) -> PluginSource:
+    """Check out a commit in `folder`, and return the source with it. Servers that give no single commits are asked for
+    all branches."""
     git = find_program("git")
     if git is None:
         raise NexusError("config", one_line(source.shown), "git is not installed", "Install git")
     env = {**git_environment(Path.cwd()), "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh"}
     options = [word if word != "protocol.allow=never" else "protocol.allow=user" for word in GIT_OPTIONS]
 
+    said = b""
+
     def run(*arguments: str) -> str:
+        nonlocal said
         try:
             done = run_program([git, *options, *arguments], env=env, cwd=folder, timeout=SECONDS)
         except subprocess.TimeoutExpired:
             return f"git took longer than {SECONDS:.0f} s"
-        lines = os.fsdecode(done.stderr).strip().splitlines()
+        said, lines = done.stdout, os.fsdecode(done.stderr).strip().splitlines()
         return (one_line(lines[-1]) if lines else "git failed") if done.returncode else ""
 
     why = run("init", "-q", "--template=")
+    if not (why or source.commit):
+        why = run("ls-remote", "--", source.place, source.ref, f"{source.ref}^{{}}")
+        commit = _find_commit(os.fsdecode(said), source.ref)
+        if not (why or commit):
+            missing = f"it has no branch or tag {one_line(source.ref)}"
+            raise NexusError("usage", one_line(source.place), missing, "Name a branch, a tag or a whole commit")
+        source = replace(source, commit=commit, ref="")
+    is_known = not why
     why = why or run("fetch", "-q", "--no-tags", "--depth=1", "--", source.place, source.commit)
-    if why:
+    if why and is_known:
         why = run("fetch", "-q", "--", source.place, "+refs/*:refs/fetched/*")
     why = why or run("-c", "core.autocrlf=false", "checkout", "-q", "--detach", source.commit)
     if why:
         raise NexusError("network", one_line(source.shown), why, "Check the repository and the commit")
+    return source
+
+
+def _find_commit(listed: str, ref: str) -> str:
+    """Return the commit of a tag or branch in the output of `git ls-remote`, "" if it is not there."""
+    rows = {name: commit for commit, _, name in (line.partition("\t") for line in listed.splitlines())}
+    names = (ref, f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}", f"refs/heads/{ref}")
+    return next((rows[name] for name in names if COMMIT.fullmatch(rows.get(name, ""))), "")

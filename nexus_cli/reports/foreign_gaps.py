@@ -14,6 +14,8 @@ from nexus_cli.config.unsupported import PLACES, read_settings
 from nexus_cli.core.elide import cut_at_word, name_first, one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
+from nexus_cli.plugins.installed_plugins import installed_plugins
+from nexus_cli.plugins.marketplace import find_market
 from nexus_cli.reports.skill_check import check_guides
 from nexus_cli.rules.claude_rules import map_claude_rule
 from nexus_cli.rules.rule_set import parse_rule
@@ -24,12 +26,11 @@ KEYS: Mapping[str, str] = {
     "model": "is not applied: a project chooses no model",
     "outputStyle": "is not applied: say in NEXUS.md how to answer",
     "statusLine": "is not run: the status line is nexus's own",
-    "enabledPlugins": "are not installed",
     "enableAllProjectMcpServers": "is not applied: `nexus trust` decides on servers",
     "enabledMcpjsonServers": "is not applied: `nexus trust` decides on servers",
 }
 """What becomes of keys of Claude's settings."""
-APPLIED = ("hooks", "permissions", "$schema")
+APPLIED = ("hooks", "permissions", "$schema", "enabledPlugins", "extraKnownMarketplaces")
 PROGRAM = re.compile(r"\s*([\w.+-]+)(?=\s|$)")
 """The program that a line of the shell begins with, by its name alone."""
 SHELL_WORDS = frozenset(
@@ -62,6 +63,7 @@ def _settings(project: Path) -> Iterator[str]:
             if key not in APPLIED:
                 yield one_line(f"{name}: {key} {KEYS.get(key, 'is not read')}")
         yield from (f"{name}: {line}" for line in _permissions(table.get("permissions")))
+        yield from (f"{name}: enabledPlugins: {line}" for line in _plugins(table.get("enabledPlugins"), project))
 
 
 def _permissions(table: object) -> Iterator[str]:
@@ -79,6 +81,16 @@ def _permissions(table: object) -> Iterator[str]:
     for key in table:
         if key not in ("allow", "deny", "ask"):
             yield one_line(f"permissions.{key} is not applied")
+
+
+def _plugins(table: object, project: Path) -> Iterator[str]:
+    """Yield a line for each plugin that a project wants and the person does not have."""
+    there = {one.name for one in installed_plugins()}
+    for named in (str(one) for one, on in (table.items() if isinstance(table, dict) else ()) if on is True):
+        plugin, _, market = named.partition("@")
+        if plugin not in there:
+            way = f": nexus plugin add {named}" if find_market(market, project) else ""
+            yield one_line(f"{cut_at_word(named, 100)} is not installed{way}")
 
 
 def _hooks(project: Path) -> Iterator[str]:

@@ -29,7 +29,7 @@ STATES: Mapping[str, str] = {
 
 def installed_object(plugin: InstalledPlugin) -> PluginObject:
     """Return an installed plugin with the states of its items."""
-    states = {item.key: state for item, state in plugin.items("skill", "command", "hook", "server")}
+    states = {item.key: state for item, state in plugin.items("skill", "command", "agent", "hook", "server")}
     states |= {key: "removed" for key in plugin.accepted if key not in states}
     made = plugin_object(plugin.folder, plugin.source.shown, states, plugin)
     return {**made, "name": plugin.name, "problem": plugin.describe_change()}
@@ -80,7 +80,8 @@ def compare_files(before: PluginFolder | None, now: PluginFolder) -> str:
 
 
 def plugins_text(value: Value, width: int) -> str:
-    """List each plugin with its items."""
+    """List each plugin with its items; `numbers` by which a person chooses stand before theirs."""
+    numbers = value.get("numbers", {})
     if not value["plugins"] and not value.get("python"):
         return "\n".join(filled(NONE, width))
     lines: list[str] = []
@@ -93,7 +94,9 @@ def plugins_text(value: Value, width: int) -> str:
             is_first = item["state"] == "new" and not value.get("diff")
             state = f" [{STATES[item['state']]}]" if STATES[item["state"]] and not is_first else ""
             what = f": {'' if item['kind'] == 'server' else 'runs '}{item['what']}" if item["what"] else ""
-            lines += filled(f"{item['kind']} {item['name']}{what}{state}", width, " " * 6, "  ")
+            key = f"{item['kind']} {item['name']}"
+            mark = f"{numbers[key]:>2} " if key in numbers else "  "
+            lines += filled(f"{key}{what}{state}", width, " " * 6, mark)
         for one in plugin["left_out"]:
             lines += filled(f"left out: {one}", width, " " * 6, "  ")
         if plugin["problem"]:

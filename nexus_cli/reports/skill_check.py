@@ -1,4 +1,4 @@
-"""Check the skills and commands of a folder: what they use that nexus does not have, line by line."""
+"""Check the skills, commands and agents of a folder: what they use that nexus does not have, line by line."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.sections.front_matter import FENCE, read_front_matter
-from nexus_cli.sections.skills import FILE, FOLDERS, LIMIT, PLACES, SKILL, list_guide_files
+from nexus_cli.sections.skills import AGENT, FILE, FOLDERS, LIMIT, PLACES, SKILL, list_guide_files
+from nexus_cli.session.agent_roles import check_agent_fields
 
 USED = frozenset(
     """
     name description license compatibility metadata argument-hint arguments version model effort
     """.split()
 )
+AGENT_KEYS = frozenset("name description tools disallowedtools model maxturns isolation color".split())
 USED_FLAGS = frozenset({"disable-model-invocation", "user-invocable"})
 UNUSED: Mapping[str, str] = {
     "allowed-tools": "permits nothing here: your own rules decide",
@@ -28,6 +30,11 @@ UNUSED: Mapping[str, str] = {
     "paths": "is not applied: the description decides",
     "shell": "is not applied: commands run in bash",
     "mode": "is not applied",
+    "permissionmode": "is not applied: a worker has the level of its session, or what the call says",
+    "background": "is not applied: the call says whether the session waits",
+    "skills": "is not applied: a worker reads skills like its session",
+    "mcpservers": "is not applied: a worker has no MCP servers",
+    "memory": "is not applied: a worker has the memory of its session",
 }
 """Keys of other programs, and what becomes of them."""
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -84,14 +91,18 @@ def _check_file(path: Path, shown: str) -> Iterator[str]:
 
 
 def _check_fields(fields: Mapping[str, str], path: Path) -> Iterator[tuple[str, str]]:
-    is_skill = path.name == FILE
+    is_skill, is_agent = path.name == FILE, PLACES[AGENT] in path.parts[:-1]
     for key, value in fields.items():
+        if is_agent and key in AGENT_KEYS:
+            continue
         if key in UNUSED:
             yield key, f"{one_line(key)} {UNUSED[key]}"
-        elif key not in USED | USED_FLAGS:
+        elif key not in USED | USED_FLAGS or (is_agent and key == "effort"):
             yield key, f"{one_line(key)} is unknown, and not used"
         elif key in USED_FLAGS and value not in ("true", "false"):
             yield key, f"{key} must be true or false"
+    if is_agent:
+        yield from check_agent_fields(fields)
     name, said = fields.get("name", ""), fields.get("description", "")
     if is_skill and name and not (NAME.fullmatch(name) and len(name) <= LONGEST_NAME):
         yield "name", "name should have at most 64 lower-case letters, digits and single hyphens"

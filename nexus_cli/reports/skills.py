@@ -17,15 +17,16 @@ from nexus_cli.sections.skills import (
     find_guides,
     read_guide,
 )
+from nexus_cli.session.recipes import list_agents as find_all_agents
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import CommandObject, ListedSkill, SkillsReport
+    from nexus_cli.core.json_types.setup_reports import CommandObject, ListedSkill, SkillObject, SkillsReport
 
 NO_SKILLS = "There are no skills. A skill is a folder with a SKILL.md, in the skills folder beside config.toml."
 
 
 def list_skills(cwd: Path, built_in: Collection[str] = ()) -> SkillsReport:
-    """Return every skill and command with its description and path, and how many skills do not count because the
+    """Return every skill, command and agent with its description and path, and how many skills do not count because the
     project is untrusted. `built_in` has the names of the commands of nexus."""
     skills, untrusted = find_guides(cwd, SKILL)
     offered = [skill for skill in skills if skill.is_offered]
@@ -36,8 +37,19 @@ def list_skills(cwd: Path, built_in: Collection[str] = ()) -> SkillsReport:
         "version": 1,
         "skills": cast("list[ListedSkill]", listed),
         "commands": cast("list[CommandObject]", commands),
+        "agents": list_agents(cwd),
         "untrusted": untrusted,
     }
+
+
+def list_agents(cwd: Path) -> list[SkillObject]:
+    """Return every agent with its description and path."""
+    return cast("list[SkillObject]", [_to_json(one) for one in find_all_agents(cwd)])
+
+
+def agent_rows(value: Value) -> list[tuple[str, str, str]]:
+    """Return name, origin and description of each agent, for people."""
+    return [(f"@{one['name']}", _name_origin(one), _describe(one)) for one in value.get("agents", ())]
 
 
 def _to_json(skill: Skill) -> dict[str, Any]:
@@ -81,6 +93,7 @@ def skills_text(value: Value, width: int) -> str:
     rows = [("name", "from", "what")]
     rows += [(skill["name"], _name_origin(skill), _describe(skill)) for skill in value["skills"]]
     rows += [(f"/{one['name']}", _name_origin(one), _describe(one)) for one in value.get("commands", ())]
+    rows += agent_rows(value)
     lines = table(rows, width) if len(rows) > 1 else filled(NO_SKILLS, width)
     if value["untrusted"]:
         more = plural(value["untrusted"], "more skill")

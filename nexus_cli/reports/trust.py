@@ -32,6 +32,7 @@ ACTIVE = {
     "recipe": "recipes",
     "skill": "skills",
     "command": "commands",
+    "agent": "agents",
     "hook": "hooks",
     "server": "MCP servers",
     "servers": "MCP servers",

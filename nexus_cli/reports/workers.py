@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.skills import agent_rows
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural, short, table, worker_title
 from nexus_cli.session.running_workers import AT_WORK, UNKNOWN
 
@@ -46,17 +47,19 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
 
 
 def workers_text(value: Value, width: int) -> str:
-    """Return a line for each worker, and the command that opens one."""
+    """Return a line for each worker, the command that opens one, and a line for each agent."""
     rows = [("id", "state", "steps", "tokens", "cost", "task")]
     for one in value.get("workers", ()):
         task = worker_title(str(one["task"]))
         now = f" · {cut_line(one['doing'], DOING)}" if one["doing"] else ""
         figures = (f"{one['steps']:,}", short(one["tokens"]), dollars(one["cost_usd"]))
         rows.append((str(one["id"]), str(one["state"]), *figures, f"{task}{now}"))
-    if len(rows) == 1:
-        return "\n".join(filled(NONE, width))
     way = "/agents ID opens one; /agents steer ID WORDS, stop ID, review ID"
-    return "\n".join([*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)])
+    lines = [*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)] if rows[1:] else filled(NONE, width)
+    if agents := agent_rows(value):
+        offered = "The model can hand work to these agents; you ask for one with @NAME:"
+        lines += ["", *filled(offered, width), *table(agents, width)]
+    return "\n".join(lines)
 
 
 def worker_lines(value: Value, width: int) -> list[str]:

@@ -101,6 +101,10 @@ class Sources:
     Blocking."""
     skills: Callable[[], Sequence[Mapping[str, Any]]] = tuple
     """Returns name and description of the skills that the model may read. Blocking."""
+    agents: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+    """Returns name and description of the agents that the model may hand work to. Blocking."""
+    server_instructions: Callable[[], Mapping[str, str]] = dict
+    """Returns what MCP servers say about their use, by name. Blocking."""
     matching_skills: Callable[[], Sequence[Mapping[str, Any]]] = tuple
     """Returns those that are relevant to the newest message. Blocking."""
     repository: Callable[[], Mapping[str, Any]] = dict

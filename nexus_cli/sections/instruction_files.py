@@ -1,5 +1,5 @@
-"""The instruction files of a session: the layers of `context/loader`, the files that they import by `@PATH`, and the
-rules of the project that always count. Each import and each rule is a layer of its own, so that it has its own section.
+"""The instruction files of a session: the layers of `context/loader`, Claude's files beside them, the files that these
+import by `@PATH`, and the rules that always count. Each of these is a layer of its own, so that it has its own section.
 Other folders of the project have layers as soon as a file in them was read.
 
 An import is relative to the file that names it, and stays in that file's text. It counts outside of code, once, and at
@@ -19,14 +19,16 @@ from nexus_cli.config.paths import defaults_dir, project_root
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.loader import ContextLayer, Name, load_folder, load_layers
-from nexus_cli.context.prompt_loader import FOREIGN_FILES, INSTRUCTION_FILES, trim_text
+from nexus_cli.context.prompt_loader import FOREIGN_FILES, INSTRUCTION_FILES, FilePromptSource, trim_text
 from nexus_cli.context.text_file import read_text, read_unasked
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.sections.path_rules import FOLDER, PathRule, list_path_rules, list_rules
+from nexus_cli.sections.path_rules import FOLDER, PathRule, list_path_rules, list_personal_rules, list_rules
 from nexus_cli.sections.project_outline import walk_files
 
+BESIDE = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
+"""Files that Claude Code reads all, and that count beside the instruction file of a folder unless that is NEXUS.md."""
 DEEPEST = 5
 """Most files between an instruction file and one that it imports through others, that one included."""
 MOST = 100
@@ -65,6 +67,7 @@ def instruction_layers(cwd: Path | None, is_denied: Callable[[Path], bool] | Non
     for layer in layers:
         if gate is None or layer.name == "global":
             found += reader.with_imports(layer, None)
+            found += reader.personal_rules(gate.project if gate else None)
         else:
             found += reader.with_rules(layer, gate)
     return [layer for layer in found if layer.text or layer.notice]
@@ -118,7 +121,7 @@ def _list_folders(paths: Iterable[str], project: str) -> set[str]:
 
 
 def _named_in(folder: str) -> Iterator[str]:
-    return (f"{folder}/{name}" for name in (*INSTRUCTION_FILES, *FOREIGN_FILES, FOLDER))
+    return (f"{folder}/{name}" for name in (*INSTRUCTION_FILES, *FOREIGN_FILES, *BESIDE, FOLDER))
 
 
 def _is_own(folder: Path, project: Path) -> bool:
@@ -164,13 +167,39 @@ class _ImportReader:
         return is_new
 
     def with_rules(self, layer: ContextLayer, gate: UnaskedFiles, paths: Sequence[str] = ()) -> list[ContextLayer]:
-        """Return `layer` with its imports, and the rules of its folder that always count or name one of `paths`."""
-        found = self.with_imports(layer, gate)
+        """Return `layer` with its imports, what is beside it, and the rules of its folder that always count or name one
+        of `paths`."""
+        found = [*self.with_imports(layer, gate), *self._beside(layer, gate)]
         for rule in list_rules(layer.folder, gate):
             if (not rule.globs or any(map(rule.names, paths))) and self.is_new(rule.path):
                 made = _rule_layer(layer.name, rule)
                 found += [made] if rule.globs else self.with_imports(made, gate)
         return found
+
+    def personal_rules(self, project: Path | None) -> list[ContextLayer]:
+        """Return the person's rules that always count, in any project."""
+        rules = list_personal_rules(project) if project is not None else ()
+        return [_rule_layer("global", rule) for rule in rules if not rule.globs and self.is_new(rule.path)]
+
+    def _beside(self, layer: ContextLayer, gate: UnaskedFiles) -> Iterator[ContextLayer]:
+        """Yield Claude's files in the folder of `layer` that were not read yet, with their imports; those that differ
+        from `layer` in imports alone without their text."""
+        if layer.path is not None and layer.path.name == INSTRUCTION_FILES[0]:
+            return
+        for name in BESIDE:
+            path = layer.folder / name
+            if path == layer.path or not os.path.lexists(path) or not self.is_new(path):
+                continue
+            source = FilePromptSource(path, gate, skips=True)
+            text = source.load() or ""
+            if source.is_refused and source.notice in layer.notice:
+                continue
+            made = ContextLayer(
+                layer.name, layer.folder, path, text, source.notice, beyond=source.beyond, part=one_line(name)
+            )
+            own, *imported = self.with_imports(made, gate)
+            says_more = text.strip() != layer.text.strip() and bool(_IMPORT.sub("", text).strip())
+            yield from (own, *imported) if says_more or own.notice else imported
 
     def with_imports(
         self, layer: ContextLayer, gate: UnaskedFiles | None, chain: Sequence[str] = ()

@@ -1,8 +1,9 @@
-"""Rules of a project by path: `.claude/rules/**/*.md`, whose front matter names files (`paths`, globs).
+"""Rules by path of a project and of the person: `.claude/rules/**/*.md`, whose front matter has globs (`paths`).
 
 A rule without `paths` always counts, like an instruction file. One with `paths` counts once a file that it names is
-read, edited or attached. Globs are those of Claude Code: relative to the folder that holds `.claude`, `**` for any
-folders, `{a,b}` for either; a plain name of a folder stands for all that is in it.
+read, edited or attached. Globs are those of Claude Code: relative to the folder that holds `.claude`, those of a
+person's rules to the project, `**` for any folders, `{a,b}` for either; a plain name of a folder stands for all that is
+in it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -45,7 +46,7 @@ class PathRule:
 
     path: Path
     folder: Path
-    """The folder that holds `.claude`."""
+    """The folder that holds `.claude`; of a personal rule that of the project."""
     globs: tuple[str, ...]
     """() for a rule that always counts."""
     text: str
@@ -56,8 +57,9 @@ class PathRule:
 
     @property
     def name(self) -> str:
-        """Its path below `folder`: `.claude/rules/api.md`."""
-        return replace_surrogates(os.path.relpath(self.path, self.folder))
+        """Its path below `folder`: `.claude/rules/api.md`; the whole one of a personal rule."""
+        is_inside = self.path.is_relative_to(self.folder)
+        return replace_surrogates(os.path.relpath(self.path, self.folder) if is_inside else str(self.path))
 
     def names(self, path: str) -> bool:
         """Return True if it names the file with this real path."""
@@ -67,7 +69,8 @@ class PathRule:
 
 
 def list_path_rules(cwd: Path, is_denied: Callable[[Path], bool] | None = None) -> tuple[PathRule, ...]:
-    """Return the rules of the folders from the project's root down to `cwd`, by folder and name. Never raises.
+    """Return the person's rules and those of the folders from the project's root down to `cwd`, by folder and name.
+    Never raises.
 
     A rule that the project's gate refuses, with `is_denied`, has a notice and no text."""
     folder = Path(os.path.realpath(cwd))
@@ -76,7 +79,16 @@ def list_path_rules(cwd: Path, is_denied: Callable[[Path], bool] | None = None) 
     while folder != gate.project and folder.is_relative_to(gate.project):
         folder = folder.parent
         found[:0] = list_rules(folder, gate)
-    return tuple(found)
+    known = {os.path.realpath(rule.path) for rule in found}
+    personal = [rule for rule in list_personal_rules(gate.project) if os.path.realpath(rule.path) not in known]
+    return (*personal, *found)
+
+
+def list_personal_rules(project: Path) -> list[PathRule]:
+    """Return the rules in the person's home folder, whose links may lead out of it, with globs that are relative to
+    `project`. Never raises."""
+    home = Path(os.path.realpath(os.path.expanduser("~")))
+    return [replace(rule, folder=project) for rule in list_rules(home, UnaskedFiles(Path(home.anchor)))]
 
 
 def list_rules(folder: Path, gate: UnaskedFiles) -> Iterator[PathRule]:

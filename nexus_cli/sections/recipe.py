@@ -41,6 +41,8 @@ class Recipe:
     limits: Limits = NONE
     source: str = field(default="", compare=False)
     """The file that defines it."""
+    role: str = ""
+    """The text of an agent, for the first message of a worker: unlike an instruction it replaces nothing."""
     signals: bool = False
     """True if pressure and errors bind the limits of the run, instead of only being reported."""
 

@@ -1,6 +1,7 @@
-"""Skills and commands of one's own: guides in Markdown that are read on demand.
+"""Skills, commands and agents of one's own: guides in Markdown that are read on demand.
 
-A skill is a folder with a SKILL.md below `skills`, a command a file NAME.md below `commands`. Both are found in the
+A skill is a folder with a SKILL.md below `skills`, a command a file NAME.md below `commands`, an agent, which is the
+role of a worker, a file below `agents`. All are found in the
 person's folders (`config`, `~/.nexus`, `~/.agents`, `~/.claude`), and among the trusted items of the folders of a
 project, whose bytes are those that were judged. Of two with one name the first counts: the person's before the
 project's, those of an inner folder before those of an outer one, then by the order of `FOLDERS`. A plugin's guide whose
@@ -10,7 +11,7 @@ name another one has is `PLUGIN:NAME`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from nexus_cli.config.trust_items import TrustItem
 
 FILE = "SKILL.md"
-SKILL, COMMAND = "skill", "command"
-PLACES: Mapping[str, str] = {SKILL: "skills", COMMAND: "commands"}
+SKILL, COMMAND, AGENT = "skill", "command", "agent"
+PLACES: Mapping[str, str] = {SKILL: "skills", COMMAND: "commands", AGENT: "agents"}
 """The folder of each kind."""
 FOLDERS = (FOLDER, ".agents", ".claude")
 """Folders of a project and of the home folder, in the order of precedence."""
@@ -59,12 +60,13 @@ _unchanged: VersionMemo[Skill] = VersionMemo(4 * MOST, 32 * 1024 * 1024)
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One skill or command, without its guide."""
+    """One skill, command or agent, without its guide."""
 
     name: str
-    """Its name: the front matter's `name`, else the folder's. That of a command is its path: `frontend:button`."""
+    """Its name: the front matter's `name`, else that of its folder or file. That of a command is its path:
+    `frontend:button`."""
     description: str
-    """One line: the front matter's, else the first paragraph of the guide; may be ""."""
+    """One line: the front matter's, else, unless it is an agent, the first paragraph of the guide; may be ""."""
     path: str
     """Its file, in a form that can be shown."""
     source: Path | bytes = field(repr=False)
@@ -76,7 +78,7 @@ class Skill:
     problem: str = ""
     """The reason that it cannot be used; else ""."""
     kind: str = SKILL
-    """`SKILL` or `COMMAND`."""
+    """`SKILL`, `COMMAND` or `AGENT`."""
     fields: Mapping[str, str] = field(default_factory=dict)
     """The front matter."""
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
@@ -169,17 +171,21 @@ def find_guides(cwd: Path, kind: str) -> tuple[tuple[Skill, ...], int]:
     return tuple(guides), max(0, inactive)
 
 
-def explain_uncallable(cwd: Path) -> dict[str, str]:
+def explain_uncallable(cwd: Path, kinds: Sequence[str] = (SKILL, COMMAND)) -> dict[str, str]:
     """Return the reason that a guide cannot be called, by its name: its file is not trusted or no guide, or it is for
     the model alone. A name may also be that of a guide that can be called. Raises nothing."""
     found: dict[str, str] = {}
     for folder in project_folders(cwd):
-        configuration = read_configuration(folder, beside=PLACES)
+        configuration = read_configuration(folder, beside=kinds)
         active = trusted_items(folder, configuration)
-        listed = [one for kind in PLACES for one in _list_items(configuration.items.values(), kind)]
-        waiting = [(name, _place(folder, item)) for name, item in listed if item.key not in active]
-        found |= {_name(name): f"{place} is not trusted: nexus trust" for name, place in waiting}
-    for one in (one for kind in PLACES for one in find_guides(cwd, kind)[0] if not one.is_callable):
+        listed = [one for kind in kinds for one in _list_items(configuration.items.values(), kind)]
+        waiting = (
+            _find_in(name, item, _place(folder, item), "project", item.kind)
+            for name, item in listed
+            if item.key not in active
+        )
+        found |= {one.name: f"{one.path} is not trusted: nexus trust" for one in waiting}
+    for one in (one for kind in kinds for one in find_guides(cwd, kind)[0] if not one.is_callable):
         if not one.shadowed:
             found[one.name] = f"{one.path} {one.problem or 'is for the model alone (user-invocable)'}"
     return found
@@ -228,8 +234,8 @@ def read_file_of(skill: Skill, name: str) -> str:
 
 def list_guide_files(folder: Path, kind: str) -> Iterator[tuple[str, Path]]:
     """Yield name and file of the guides of a kind in a folder, without hidden ones. A skill has the name of its folder,
-    a command that of its path."""
-    if kind == COMMAND:
+    any other guide that of its path."""
+    if kind != SKILL:
         with suppress(OSError), open_folder(os.path.realpath(folder)) as opened:
             entries = islice(walk_below(opened), MOST_NAMES)
             paths = sorted(path for path, entry in entries if path.endswith(".md") and not entry.is_dir())
@@ -313,11 +319,11 @@ def _make_guide(name: str, source: Path | bytes, where: str, origin: str, kind: 
         return Skill(name, "", where, source, origin, problem="is not a regular file", kind=kind)
     front = read_front_matter(found.text, cut=found.beyond > 0)
     described = front.fields.get("description", "")
-    said = described or ("" if front.problem else _paragraph(front.text))
+    said = described or ("" if front.problem or kind == AGENT else _paragraph(front.text))
     problem = front.problem or _problem(found.text, front, source, where)
-    if not problem and not said and kind == SKILL:
+    if not problem and not said and kind != COMMAND:
         problem = "has no description"
-    named = _name(front.fields.get("name", "")) if kind == SKILL else ""
+    named = "" if kind == COMMAND else _name(front.fields.get("name", ""))
     line = "" if problem and not described else _one_line(said)
     return Skill(named or name, line, where, source, origin, problem=problem, kind=kind, fields=front.fields)
 

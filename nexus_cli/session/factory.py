@@ -56,8 +56,8 @@ from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.limits_record import permission_facts
 from nexus_cli.session.open_session import find_session, lock_session, needs_ledger, open_instead, open_ledger
 from nexus_cli.session.options import CHAT, Options, limit_layers
-from nexus_cli.session.recipes import recipe_of
-from nexus_cli.session.section_sources import SessionSources, make_collector
+from nexus_cli.session.recipes import find_agents, recipe_of
+from nexus_cli.session.section_sources import AGENT_TOOL, SessionSources, make_collector
 from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_facts import SessionFacts
@@ -492,7 +492,8 @@ class SessionFactory:
         def called_for() -> Collection[str]:
             with suppress(NexusError):
                 memory = MEMORY_TOOLS if facts.search("", limit=1) else ()
-                return {*dispatcher.permission.allowed_tools(), *(dispatcher.limits.tools or ()), *memory}
+                agents = (AGENT_TOOL,) if find_agents(self.options.cwd) else ()
+                return {*dispatcher.permission.allowed_tools(), *(dispatcher.limits.tools or ()), *memory, *agents}
             return ()
 
         attended = self.options.interactive and not self.options.served

@@ -1,8 +1,10 @@
-"""Find the recipe of a run: in the person's folder, the package, then a trusted project."""
+"""Find the recipe of a run: in the person's folder, the package, a trusted project, for a worker among the agents."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from nexus_cli.config.paths import defaults_dir, places, project_root
@@ -11,6 +13,8 @@ from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
+from nexus_cli.sections.skills import AGENT, Skill, explain_uncallable, find_guides
+from nexus_cli.session.agent_roles import make_agent_recipe
 from nexus_cli.session.options import Options
 
 INSIDE = "recipes/"
@@ -21,6 +25,7 @@ NOT_TRUSTED: Mapping[State, str] = {
     "untrusted": "it belongs to this project, which is not trusted",
 }
 """Reasons for ignoring a recipe of the project, by its trust state."""
+TAKEN = "has the name of a recipe, which comes first"
 TRUST = "`nexus trust` shows its content and enables it"
 
 
@@ -34,20 +39,38 @@ def own_recipe(name: str) -> Recipe:
     return load_recipe(name, folders())
 
 
-def recipe_for(name: str, cwd: Path) -> tuple[Recipe, tuple[str, ...]]:
-    """Load the recipe `name` for `cwd`, with notices; raises as `load_recipe`, also for one that is not trusted."""
+def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Recipe, tuple[str, ...]]:
+    """Load the recipe `name` for `cwd`, with notices; that of a worker `with_agents`. Raises as `load_recipe`, also for
+    one that is not trusted."""
     here = project_recipes(cwd)
     try:
         found = load_recipe(name, folders(), here)
     except NexusError as error:
-        hidden = error.kind == "usage" and not (here and name in here.names())
-        why = NOT_TRUSTED.get(_trust_of(name, cwd)) if hidden else None
-        if why is None:
+        if error.kind != "usage" or (here and name in here.names()):
             raise
-        raise NexusError("usage", error.what, why, TRUST) from error
+        agents = find_agents(cwd) if with_agents else {}
+        if name in agents:
+            return make_agent_recipe(agents[name], own_recipe("worker")), ()
+        why = NOT_TRUSTED.get(_trust_of(name, cwd)) or explain_uncallable(cwd, (AGENT,) * with_agents).get(name)
+        hint = f"{error.hint}. Agents: {', '.join(agents)}" if agents else error.hint
+        raise NexusError("usage", error.what, why or error.why, TRUST if why else hint) from error
     shadowed = here is not None and name in here.names() and name in recipe_names(folders())
     notice = f"recipe {name} of this project is not used: another recipe of this name comes first"
     return found, (notice,) if shadowed else ()
+
+
+def list_agents(cwd: Path) -> list[Skill]:
+    """Return the agents of a folder; one with the name of a recipe, which comes first, has this problem. Blocks; raises
+    nothing."""
+    agents = find_guides(cwd, AGENT)[0]
+    here = project_recipes(cwd) if agents else None
+    taken = {*recipe_names(folders()), *(here.names() if here else ())} if agents else ()
+    return [replace(one, problem=one.problem or TAKEN) if one.name in taken else one for one in agents]
+
+
+def find_agents(cwd: Path) -> dict[str, Skill]:
+    """Return the agents that can work in a folder, by name. Blocks; raises nothing."""
+    return {one.name: one for one in list_agents(cwd) if one.is_usable}
 
 
 def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tuple[str, ...]]:
@@ -56,11 +79,12 @@ def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tupl
     A session keeps its recipe, with its limits, unless the person names another. Raises as `load_recipe` does; if the
     session's recipe is missing or broken, the error explains how to resume.
     """
+    load = partial(recipe_for, cwd=options.cwd, with_agents=bool(options.spawner or (found and found.spawner)))
     if options.recipe or found is None:
-        return recipe_for(options.recipe or options.front, options.cwd)
+        return load(options.recipe or options.front)
     own = found.recipe
     try:
-        return recipe_for(options.front if own in FRONTS and options.front else own, options.cwd)
+        return load(options.front if own in FRONTS and options.front else own)
     except NexusError as error:
         why = f"the session has the limits of its recipe: {error.message}"
         hint = "Continue in another recipe: --recipe ask"

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.config.paths import project_root, repository_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
@@ -49,6 +50,7 @@ from nexus_cli.sections.section_drops import SectionDrops
 from nexus_cli.sections.skills import SKILL, Skill, find_guides, find_skills, may_have_skills
 from nexus_cli.session.capability_snapshot import snapshot
 from nexus_cli.session.options import CHAT, Options
+from nexus_cli.session.recipes import find_agents
 from nexus_cli.tools.files import ToolError, read_real_file
 from nexus_cli.tools.registry import find_tool
 
@@ -80,6 +82,10 @@ class SkillCatalogue:
             self.read()
         self._is_new = False
         return _describe(self._last[0] if self._last else ())
+
+    def agents(self) -> list[dict[str, Any]]:
+        """Return name and description of the agents that the model may hand work to."""
+        return _describe(tuple(find_agents(self.cwd).values()))
 
     def matching(self) -> list[dict[str, Any]]:
         """Return those of now that fit the words of the newest message, the best first, without those that it calls."""
@@ -114,6 +120,8 @@ BLOCKS_INSTEAD = frozenset({"task", "user_memory", "project_memory", "agent_memo
 BLOCK_RULES = "run_instructions"
 SKILL_TOOL = "skill"
 """The tool that reads guides."""
+AGENT_TOOL = "agent"
+"""The tool that starts workers."""
 
 
 @dataclass
@@ -377,6 +385,20 @@ def _is_news(options: Options, name: str, text: str) -> bool:
     return is_news(f"{name}:{options.front}:{os.path.realpath(project_root(options.cwd))}", text)
 
 
+def _can_run(names: Sequence[str]) -> bool:
+    """Return True if one of these tools runs commands."""
+    return any(tool and tool.effect is Effect.RUN for tool in map(find_tool, names))
+
+
+def _read_instructions(options: Options) -> Mapping[str, str]:
+    """Return what the MCP servers of a session say about their use, by name."""
+    if options.no_tools or not (options.servers or may_have_servers(options.cwd)):
+        return {}
+    from nexus_cli.mcp.server_tools import Catalogue  # noqa: PLC0415  (most folders have no servers)
+
+    return Catalogue.read(options.cwd, options.servers).instructions()
+
+
 def make_collector(
     options: Options,
     info: ModelInfo,
@@ -402,8 +424,7 @@ def make_collector(
     commands may run or the person can be asked, `is_run` in a structured run. `misses` is that of the collector;
     `seams` are the session's fields of `Sources`.
     """
-    found = (find_tool(name) for name in tools())
-    can_run = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")
+    can_run = _can_run(tools()) and (runs or settings.sandbox.backend != "off")
     catalogue = SkillCatalogue(options.cwd, seams.get("about", str))
     reads_skills = SKILL_TOOL in tools()
     own: dict[str, Any] = {
@@ -413,6 +434,8 @@ def make_collector(
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
         "tools": tools,
+        "agents": lambda: catalogue.agents() if AGENT_TOOL in tools() else (),
+        "server_instructions": lambda: _read_instructions(options),
         "trigger": lambda: plain_trigger(options.front),
         "capabilities": lambda: snapshot(
             options.cwd,

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, TypeAlias
 
 from nexus_cli.core import event
-from nexus_cli.core.attachment import TEXT, AttachedFile, Part, Trigger, image_type
+from nexus_cli.core.attachment import TEXT, AttachedFile, Part, Trigger
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, nearest_name
-from nexus_cli.core.image_check import describe_bad_image
+from nexus_cli.core.image_check import choose_images
 from nexus_cli.core.typed_text import typed_words
 from nexus_cli.engine.requests.clip_results import clip_with_drop
 from nexus_cli.mcp.server_tools import PREFIX, Catalogue, describe_arguments
@@ -33,8 +33,6 @@ BEHIND = ".,;:!?)]}*_"
 BLOCK_END = re.compile(r"<\s*/\s*(resource|command)\b", re.IGNORECASE)
 MOST_NAMED = 20
 """Most resources of one message."""
-MOST_IMAGES = 10
-"""Most images of one answer."""
 
 
 Open: TypeAlias = Callable[[ServerEntry], tuple[Any, ServerEntry]]
@@ -146,22 +144,3 @@ def read_arguments(prompt: ServerPrompt, text: str) -> dict[str, str]:
         if rest:
             given[name] = " ".join(rest) if place == len(free) - 1 else rest.pop(0)
     return given
-
-
-def choose_images(images: Sequence[tuple[str, bytes]], *, takes_images: bool) -> tuple[list[Part], list[str]]:
-    """Return the images that the model gets, and a line for each: what it is, and why it is not sent if so."""
-    parts: list[Part] = []
-    lines: list[str] = []
-    for kind, data in images:
-        found = image_type(data[:12])
-        why = ""
-        if not takes_images:
-            why = "this model takes no images"
-        elif bad := describe_bad_image(data):
-            why = bad
-        elif len(parts) >= MOST_IMAGES:
-            why = f"more than {MOST_IMAGES} images"
-        if not why:
-            parts.append(Part(found, data, f"image {len(parts) + 1}"))
-        lines.append(f"[{found or kind}, {len(data):,} bytes: {f'not shown, {why}' if why else 'attached'}]")
-    return parts, lines

@@ -22,10 +22,10 @@ from nexus_cli.core.message import USE_TOOL, ToolResult
 from nexus_cli.core.services import PersonQuestions, ServerTools
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.mcp.server_entries import ServerFiles, read_servers
-from nexus_cli.mcp.server_tools import MOST_TOKENS, Catalogue, name_tool
+from nexus_cli.mcp.server_tools import MOST_TOKENS, Catalogue
 from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerQuestion
 from nexus_cli.mcp.tool_cache import make_list, store_list
-from nexus_cli.session.server_inputs import attach_named, choose_images
+from nexus_cli.session.server_inputs import attach_named
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import ServerRow, ServersReport
@@ -122,12 +122,10 @@ class SessionServers(ServerTools):
             return ToolResult(error=describe_error(server, error))
         if entry.sha256 not in self._asked and entry.sha256 not in self._tasks:
             self._tasks[entry.sha256] = asyncio.create_task(self._list(entry))
-        engine = self._session.engine
-        parts, lines = choose_images(answer.images, takes_images=engine.model.info.images)
-        if parts:
-            engine.control.images.append((f"[Images in the result of {name_tool(server, tool)}]", tuple(parts)))
-        text = "\n".join([answer.text, *lines]).strip("\n")
-        return ToolResult(error=text or "the tool failed and did not say why") if answer.is_error else ToolResult(text)
+        text = answer.text.strip("\n")
+        if answer.is_error:
+            return ToolResult(error=text or "the tool failed and did not say why", images=answer.images)
+        return ToolResult(text, images=answer.images)
 
     async def attach(self, trigger: Trigger) -> Trigger:
         return await attach_named(self._session.state, self._catalogue, self._open, trigger)

@@ -1,4 +1,5 @@
-"""Give guides to the model, and to the person who calls one: `/NAME ARGUMENTS` begins a message, `$NAME` is in it.
+"""Give guides to the model, and to the person who calls one: `/NAME ARGUMENTS` begins a message, `$NAME` is in it,
+`@NAME` or `@agent-NAME` asks for an agent.
 
 The text of a called guide follows the words as a block with its source, like an attached file. In it, arguments are
 filled in, `!` commands run by the same rules, at the same level and in the same sandbox as calls of the tool `bash`,
@@ -42,11 +43,13 @@ from nexus_cli.sections.skills import (
     read_guide,
 )
 from nexus_cli.session.guide_model import read_guide_model
+from nexus_cli.session.recipes import find_agents
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import neutralize
 
 CALL = re.compile(r"/([\w-]+(?::[\w-]+)*)(?:\s+(.*))?\s*", re.DOTALL)
 MENTION = re.compile(r"(?<![\w$\\])\$([A-Za-z][\w-]*(?::[\w-]+)*)")
+AGENT_CALL = re.compile(r"(?<![\w.@+/\\`-])@([A-Za-z][\w-]*(?::[\w-]+)*)")
 FILE = re.compile(r"(?<![\w.@+/\\`-])@(~?[\w./-]*[\w/-])")
 VALUE = re.compile(
     r"\$(?:ARGUMENTS(?:\[(\d{1,2})\])?|(\d{1,2})(?!\d))"
@@ -97,7 +100,7 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
     """
     words = typed_words(trigger.text, trigger.pasted)
     called = CALL.fullmatch(words)
-    if called is None and not MENTION.search(words):
+    if called is None and not MENTION.search(words) and not AGENT_CALL.search(words):
         return trigger
     cwd = state.dispatcher.cwd
     known = await asyncio.to_thread(find_callable, cwd)
@@ -112,7 +115,23 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
         chosen[called[1]] = (called[2] or "").strip()
     chosen |= {name: "" for name in MENTION.findall(words) if name in known and name not in chosen}
     blocks = [await _Expansion(state, known[name], arguments).block() for name, arguments in chosen.items()]
-    return replace(trigger, text="\n\n".join([trigger.text, *blocks])) if blocks else trigger
+    guides = [await asyncio.to_thread(read_guide, known[name]) for name in chosen]
+    blocks += await asyncio.to_thread(_ask_for_agents, "\n".join([words, *guides]), cwd)
+    parts = (*trigger.parts, *state.engine.control.pop_images())
+    return replace(trigger, text="\n\n".join([trigger.text, *blocks]), parts=parts) if blocks else trigger
+
+
+def _ask_for_agents(text: str, cwd: Path) -> list[str]:
+    """Return a block for each agent that words or guides name; a file of this name comes first."""
+    named = AGENT_CALL.findall(text)
+    agents = find_agents(cwd) if named else {}
+    names = dict.fromkeys(name if name in agents else name.removeprefix("agent-") for name in named)
+    asked = [agents[name] for name in names if name in agents and not (cwd / name).exists()]
+    return [
+        f'<agent name="{escape(one.name)}" source="{escape(one.path)}">\n'
+        f'Hand the work to this agent: agent(task, recipe="{one.name}")\n</agent>'
+        for one in asked
+    ]
 
 
 class _Expansion:
@@ -258,6 +277,8 @@ class _Expansion:
             result = await dispatcher.execute(call, tool)
         finally:
             dispatcher.partial_outputs.pop(call.id, None)
+        if result.images:
+            result = control.take_images(tool.name, result, takes_images=state.engine.model.info.images)
         control.emit(event.ToolResultEvent(call, result, 0, time.monotonic() - began))
         return await self._shown(result, shown)
 

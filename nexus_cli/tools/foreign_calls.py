@@ -13,7 +13,6 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -88,10 +87,7 @@ class ForeignCalls:
         if name == call.name or name in self._mentioned or result.stopped:
             return result
         self._mentioned.add(name)
-        line = f"[{name} is {call.name} here]"
-        if result.error:
-            return replace(result, error=f"{result.error}\n{line}")
-        return replace(result, output=f"{result.output.removesuffix(chr(10))}\n{line}".lstrip("\n"))
+        return result.with_line(f"[{name} is {call.name} here]")
 
 
 @lru_cache(1)
@@ -101,6 +97,11 @@ def _rows() -> Mapping[str, Sequence[Mapping[str, Any]]]:
         for name in row["names"]:
             found.setdefault(name, []).append(row)
     return found
+
+
+def names_of_ours(name: str) -> list[str]:
+    """Return the names of our tools that a foreign one stands for, in the order of the table."""
+    return list(dict.fromkeys(row["tool"] for row in _rows().get(name, ())))
 
 
 def foreign_names(tool: str) -> list[str]:

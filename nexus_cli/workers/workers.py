@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -36,10 +37,13 @@ from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.permission import resolve_targets
 from nexus_cli.provider.available_models import resolve_for_worker
 from nexus_cli.sections.prompts import load_prompt
+from nexus_cli.sections.skills import Skill
+from nexus_cli.session.agent_roles import WORKTREE
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.guide_model import read_guide_model
 from nexus_cli.session.options import Options
-from nexus_cli.session.recipes import recipe_for
+from nexus_cli.session.recipes import find_agents, recipe_for
 from nexus_cli.session.running_workers import FAILED, FINISHED, STOPPED, UNKNOWN, WAITING, RunningWorkers
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
@@ -65,13 +69,13 @@ async def first_message(worker: Worker, session: Session, rights: Limits) -> str
     if worker.worktree:
         lines.append(f"- Your working folder is {session.folder}, a copy of the project, not the one named above.")
         lines += [f"- In it: {notice}." for notice in worker.notices]
-    if tools := worker.scope.tools:
+    recipe = session.dispatcher.recipe
+    if tools := (worker.scope & recipe.limits).tools:
         lines.append(f"- For this task you may use: {', '.join(sorted(tools))}. Other calls are refused.")
     if budget := describe_budget(worker.scope):
         lines.append(f"- {budget}")
-    recipe = session.dispatcher.recipe
-    if recipe.name != "worker" and recipe.instruction:
-        lines.append(f"\n# Role\n{recipe.instruction}")
+    if role := recipe.role or (recipe.instruction if recipe.name != "worker" else ""):
+        lines.append(f"\n# Role\n{role}")
     text = load_prompt("worker", place="\n".join(lines), task=worker.task)
     tool = find_reader(session)
     reading = Limits(tools=frozenset({tool.name} if tool else ()), categories=frozenset({str(Effect.READ)}))
@@ -98,6 +102,9 @@ async def _quote_file(path: str, session: Session, may_read: bool) -> str:
     result = await read_unasked(path, session)
     if result is None or result.error:
         return f"{path}: not shown ({result.error if result else 'reading it needs permission'})"
+    if result.images:
+        info, control = session.engine.model.info, session.engine.control
+        result = control.take_images("read_file", result, takes_images=info.images)
     return f"<file path={json.dumps(path)}>\n{result.output}\n</file>"
 
 
@@ -184,22 +191,34 @@ class SessionWorkers(RunningWorkers[Session]):
             raise NexusError("limit", "workers are nested too deep", f"at most {MOST_DEPTH} deep")
         self._refuse_without_place()
         recipe = task.recipe or FRONT
-        recipe_for(recipe, self.session.folder)
+        source = recipe_for(recipe, self.session.folder, with_agents=True)[0].source
+        agents = find_agents(self.session.folder).values() if task.recipe else ()
+        agent = next((one for one in agents if one.path == source), None)
         level = None if wanted.allow is None else require_level(wanted.allow, "limits.allow")
         scope = Limits(allow=level, tools=None if wanted.tools is None else frozenset(wanted.tools))
         parts: dict[str, Any] = {name: getattr(wanted, name) for name in BUDGET}
         if any(value is not None and value <= 0 for value in parts.values()):
             raise NexusError("usage", "its limits are wrong", "each has to be above 0")
         model = resolve_for_worker(task.model, self.session.model, self.session.engine.settings)
+        if agent is not None and not task.model:
+            model = self._read_model(agent)
         name = f"{self._prefix}{len(self._workers) + 1}"
         worker = Worker(name, call_id, task.task, recipe, task.files, model)
         worker.scope = scope & self._reserve(worker, Limits(**parts), self._spending)
-        if task.worktree:
+        if task.worktree or (agent is not None and agent.fields.get("isolation") == WORKTREE):
             worker.worktree = f"{self.session.id[-6:].lower()}-{worker.id.replace('.', '-')}"
         self._workers[worker.id] = worker
         worker.in_background = worker.untold = not task.wait
         self._record(worker)
         return worker
+
+    def _read_model(self, agent: Skill) -> str:
+        """Return the model that an agent asks for, "" for the session's; name what cannot be applied."""
+        asked = read_guide_model(agent, self.session.model, self.session.engine.settings, os.environ)
+        for problem in asked.problems:
+            notice = Notice(f"agent {agent.name} asks for {problem}; the session's model is used", warning=False)
+            self.session.engine.control.emit_aside(notice)
+        return asked.model
 
     def _refuse_without_place(self) -> None:
         """Raise `NexusError` if a nested worker would have to wait: its spawner occupies a place, so that the
@@ -300,7 +319,8 @@ class SessionWorkers(RunningWorkers[Session]):
             text = await first_message(worker, session, self.session.state.rights()) if words is None else words
             if words is not None:
                 session.engine.tell_model(*(*worker.notices, describe_budget(worker.scope)))
-            trigger = Trigger(text, source=worker.source, shown=worker.task if words is None else "")
+            shown, parts = worker.task if words is None else "", session.engine.control.pop_images()
+            trigger = Trigger(text, source=worker.source, parts=parts, shown=shown)
             worker.in_turn = True
             async with aclosing(session.run(trigger)) as events:
                 async for each in events:
@@ -510,13 +530,16 @@ class SessionWorkers(RunningWorkers[Session]):
             return "cannot continue: this run may not start workers"
         if not worker.session_id:
             return "never began. Start another worker."
-        over = worker.state == FINISHED and self._is_over(worker)
+        try:
+            over = worker.state == FINISHED and self._is_over(worker)
+        except NexusError as error:  # its recipe is gone or not trusted any more
+            return f"cannot continue: {error.message}. {error.hint}".rstrip(". ")
         return "has reported and ended. Start another worker." if over else ""
 
     def _is_over(self, worker: Worker) -> bool:
         """True if a worker accepts no message after its report."""
-        limits = recipe_for(worker.recipe, self.session.folder)[0].limits & self.session.dispatcher.limits
-        return bool(limits.terminal_ends)
+        recipe = recipe_for(worker.recipe, self.session.folder, with_agents=True)[0]
+        return bool((recipe.limits & self.session.dispatcher.limits).terminal_ends)
 
     # Across processes
 

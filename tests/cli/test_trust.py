@@ -164,13 +164,13 @@ def test_all_that_trust_puts_into_effect_is_named(nexus: Run, project: Path) -> 
     (project / ".nexus" / "commands").mkdir()
     (project / ".nexus" / "commands" / "fix.md").write_text("Fix it")
     (project / ".mcp.json").write_text('{"mcpServers": {"new": {"command": "serve"}}}')
-    (project / ".claude" / "agents").mkdir(parents=True)
+    (project / ".claude" / "output-styles").mkdir(parents=True)
     text = " ".join(nexus("trust").stdout.decode().split())
     assert "server .mcp.json: new" in text and ".mcp.json, 45 bytes" in text
     assert text.endswith("Trusted. Active: MCP servers, commands, settings, recipes.")
-    assert "Does not work here: .claude/agents: workers have no instructions of their own" in text
+    assert "Does not work here: .claude/output-styles: are not applied" in text
     for words, said in (
-        ("status", "Found .claude/agents: not supported"),
-        ("doctor", ".claude/agents: workers have no"),
+        ("status", "Found .claude/output-styles: not supported"),
+        ("doctor", ".claude/output-styles: are not"),
     ):
         assert said in " ".join(nexus(words).stdout.decode().split())

@@ -48,6 +48,27 @@ def test_parts_of_one_reply_and_parallel_results_beside_the_way_are_one_group(tm
     assert [one.id for one in found.entries] == [1, 2, 3, 4, 5] and found.entries[0].at == "2025-10-01T10:00:00.000Z"
 
 
+def test_images_of_results_follow_the_results_of_their_step(tmp_path: Path) -> None:
+    talk = Session("s", "/srv/a").user("Look").reply("", ("t1", "Read", {}), ("t2", "Read", {}))
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+    for call, content in (("t1", [image]), ("t2", [{"type": "text", "text": "words"}])):
+        block = {"type": "tool_result", "tool_use_id": call, "content": content}
+        talk.add("user", {"role": "user", "content": [block]})
+    found = read_claude_session(talk.reply("Seen.").write(tmp_path))
+    assert roles(found.entries) == "uattua" and not +found.left_out, (texts(found.entries), found.left_out)
+    assert texts(found.entries)[2:5] == ["[image/png, 16 bytes: attached]", "words", "[Images in the result of Read]"]
+    assert [len(one.message.parts) for one in found.entries] == [0, 0, 0, 0, 1, 0]
+    assert found.entries[4].kind is Kind.STEER and found.entries[4].actor == "nexus"
+
+    path = tmp_path / "rollout-x.jsonl"
+    asked = {"type": "function_call", "name": "view_image", "arguments": "{}", "call_id": "c"}
+    shown = {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}
+    output = {"type": "function_call_output", "call_id": "c", "output": [shown, {"type": "input_text", "text": "ok"}]}
+    path.write_text(codex_lines(say("user", "Look"), asked, output))
+    found = read_codex_session(path)
+    assert roles(found.entries) == "uatu" and found.entries[3].message.parts and not +found.left_out, found.left_out
+
+
 def test_a_rewound_branch_is_left_out_and_counted(tmp_path: Path) -> None:
     talk = Session("s", "/srv/a").user("One").reply("1").user("Wrong").reply("no")
     talk.user("Right").reply("yes")

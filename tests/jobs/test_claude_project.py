@@ -117,7 +117,6 @@ def test_trust_and_doctor_say_line_by_line_what_does_not_work(place: Stage) -> N
     assert "hooks of .claude/settings.json: PreToolUse python3 $CLAUDE_PROJECT_DIR/.claude/hooks/guard.py" in told
     doctor = plain(place.run("doctor").text)
     for line in (
-        ".claude/agents: workers have no instructions",
         ".claude/output-styles: are not applied",
         "statusLine is not run",
         "permissions.allow (2) permits nothing",

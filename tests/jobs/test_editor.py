@@ -243,6 +243,34 @@ def test_a_declined_call_ends_the_turn_and_the_session_goes_on_at_another_level(
     assert editor.said().startswith("Done.") and "system" in editor.said()
 
 
+def test_a_level_is_a_mode_too_and_each_change_of_it_is_told(place: Stage) -> None:
+    """Some editors know options alone, and some modes."""
+    place.script(lambda body: calls(EDIT) if body["messages"][-1]["role"] == "user" else {"text": "Done."})
+    editor = Editor()
+
+    async def work() -> None:
+        async with connected(place, editor) as (agent, _):
+            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+            assert opened.modes is not None and opened.modes.current_mode_id == "ask"
+            assert [one.id for one in opened.modes.available_modes] == ["plan", "ask", "edit", "auto", "all"]
+            await agent.set_session_mode(mode_id="edit", session_id=opened.session_id)
+            await agent.prompt(opened.session_id, [text("fix")])
+            await agent.prompt(opened.session_id, [text("/permissions ask")])
+            await agent.set_config_option("level", opened.session_id, "plan")
+            for wrong in ("everything", "", "allow bash(rm *)"):
+                with pytest.raises(RequestError):
+                    await agent.set_session_mode(mode_id=wrong, session_id=opened.session_id)
+            again = await agent.load_session(str(place.folder), opened.session_id, mcp_servers=[])
+            assert again is not None and again.modes is not None
+
+    live(work)
+    assert not editor.questions and "return 2" in (place.folder / "price.py").read_text()
+    told = [one.current_mode_id for one in editor.updates if isinstance(one, schema.CurrentModeUpdate)]
+    assert told == ["edit", "ask", "plan"]
+    options = [one for one in editor.updates if isinstance(one, schema.ConfigOptionUpdate)]
+    assert [one.config_options[0].current_value for one in options] == told
+
+
 def test_an_editor_that_leaves_in_the_middle_of_a_question_loses_nothing(place: Stage) -> None:
     place.script(lambda body: calls(EDIT) if body["messages"][-1]["role"] == "user" else {"text": "Done."})
     first, second = Editor(), Editor()

@@ -186,12 +186,13 @@ def test_a_repository_is_added_at_a_commit_and_follows_no_branch(place: Stage) -
     repository = place.home.parent / "market"
     make_hookify(repository / "plugins" / "hookify")
     first = commit(repository)
-    for bad in (f"{repository}@main", f"file://{repository}", f"{repository}@{first[:12]}", f"-x@{first}"):
+    for bad in (f"{repository}@none", f"{repository}@{first[:12]}", f"-x@{first}", f"{repository}@--upload-pack=x"):
         done = place.run("plugin", "add", "--all", "--", bad)
         assert done.status == 2 and b"Traceback" not in done.stderr, done
     canary = place.home / "canary"
-    done = place.run("plugin", "add", "--all", f"ext::sh -c touch% {canary}@{first}")
-    assert done.status == 1 and not canary.exists(), "a repository's address runs nothing"
+    for address in (f"ext::sh -c touch% {canary}@{first}", f"ext::sh://-c touch% {canary}/x@{first}"):
+        assert place.run("plugin", "add", "--all", address).status in (1, 2)
+        assert not canary.exists(), "a repository's address runs nothing"
     assert place.run("plugin", "add", "--all", f"{repository}@{'0' * 40}").status == 1
     assert "no folder nowhere" in place.run("plugin", "add", "--all", f"{repository}@{first}:nowhere").told[-1]
 
@@ -207,16 +208,18 @@ def test_a_repository_is_added_at_a_commit_and_follows_no_branch(place: Stage) -
     assert value["source"] == f"file://{repository}@{second}:plugins/hookify"
 
 
-def test_a_terminal_asks_for_each_item_and_shows_its_commands(place: Stage) -> None:
+def test_a_terminal_asks_once_for_all_items_and_shows_their_commands(place: Stage) -> None:
     folder = source(place)
     environment = place.environment | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
     with Terminal(
         [place.program, "plugin", "add", str(folder)], env=environment, cwd=place.folder, columns=160
     ) as terminal:
-        for key, answer in (("command help", "y"), ("command list", "n"), (HOOK, ""), ("skill writing-rules", "y")):
-            terminal.wait_for(shows(f"Accept {key}"), 60)
-            terminal.send(answer + ENTER)
-        terminal.wait_for(shows("2 items of 4 in effect"), 60)
+        terminal.wait_for(shows("Accept which? (all, none, or numbers such as 1 3-5)"), 60)
+        assert shows(" 2 command help")(terminal) and shows(" 3 command list: runs sh")(terminal)
+        terminal.send("2 x" + ENTER)
+        terminal.wait_for(shows("That is none of these."), 60)
+        terminal.send("2, 5" + ENTER)
+        terminal.wait_for(shows("2 items of 5 in effect"), 60)
     states = listed(place)
     assert sorted(key for key, state in states.items() if state == "active") == ["command help", "skill writing-rules"]
 

@@ -221,13 +221,13 @@ def test_a_guide_that_is_called_and_not_active_is_named_with_its_reason(place: S
 
 def test_what_waits_for_trust_is_said_once_and_again_when_it_has_changed(place: Stage) -> None:
     place.script(lambda body: {"text": "Fine."})
-    waiting = "1 skill and 3 commands for agents, not active"
+    waiting = "1 skill and 3 commands, not active"
     assert waiting in "\n".join(place.ask("hello").told)
     assert "not active" not in "\n".join(place.ask("hello").told)
     (place.folder / ".claude/settings.json").write_text(
         '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}'
     )
-    assert "1 hook for agents, not active" in "\n".join(place.ask("hello").told)
+    assert "1 hook, not active" in "\n".join(place.ask("hello").told)
     assert "not active" not in "\n".join(place.ask("hello", "--quiet").told)
     with opened(place) as repl:  # somebody else may have read the lines of a script
         repl.wait_for(lambda one: "not active" in one.text, 30, back=False)

@@ -97,8 +97,7 @@ class Bench:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_text(text.replace("TREE", str(tree)))
         subprocess.run(["git", "init", "-q", str(tree)], check=True)
-        script = {"rules": [{"when": {"offers": "-"}, "then": "title"}], "steps": row.script(tree), "default": "done"}
-        with ScriptedServer(script) as server:
+        with ScriptedServer(row.script(tree)) as server:
             line, env = prepare(server, home, tree)
             done = _run(line, home, tree, env)
         return Played(tree, home, [one.raw.decode() for one in server.requests if one.offered], done.returncode)

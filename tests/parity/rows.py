@@ -48,6 +48,8 @@ class Row:
     tree: Mapping[str, str]
     calls: tuple[Call, ...] = ()
     """The calls of the model, one a step; then it says that it is done."""
+    worker: tuple[Call, ...] = ()
+    """The calls of an agent with the role of `AGENT`."""
     peer: str = "claude"
     prompt: str = "go"
     home: Mapping[str, str] = field(default_factory=dict)
@@ -57,11 +59,17 @@ class Row:
     chosen: str = ""
     """Why nexus means to differ here."""
 
-    def script(self, tree: Path) -> list[dict[str, Any]]:
-        """Return the steps of the model."""
-        text = json.dumps([{"calls": [{"name": name, "arguments": given}]} for name, given in self.calls])
-        steps: list[dict[str, Any]] = json.loads(text.replace("TREE", str(tree)))
-        return steps
+    def script(self, tree: Path) -> dict[str, Any]:
+        """Return the script of the model: its steps, and those of an agent, which both end with a text."""
+        agent = {"when": {"anywhere": "ROLEBEGIN"}, "then": [*_steps(self.worker), "done"]}
+        rules = [{"when": {"offers": "-"}, "then": "title"}, agent]
+        text = json.dumps({"rules": rules, "steps": _steps(self.calls), "default": "done"})
+        script: dict[str, Any] = json.loads(text.replace("TREE", str(tree)))
+        return script
+
+
+def _steps(calls: tuple[Call, ...]) -> list[Any]:
+    return [{"calls": [{"name": name, "arguments": given}]} for name, given in calls]
 
 
 def settings(**keys: Any) -> str:
@@ -87,6 +95,11 @@ def guide(played: Played) -> list[str]:
     return played.between("BEGIN", "END")[-1:]
 
 
+def has_role(played: Played) -> bool:
+    """Return True if a request has the role of `AGENT`."""
+    return any("ROLEBEGIN Terse. ROLEEND" in one for one in played.requests)
+
+
 _VARYING = (
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID"),
     (r'"(session_id|tool_use_id)":"[^"]*"', r'"\1":"ID"'),
@@ -104,6 +117,15 @@ def inputs(played: Played) -> list[str]:
     return text.split("|")
 
 
+AGENT = """---
+name: reviewer
+description: Reviews every change.
+{more}
+---
+ROLEBEGIN Terse. ROLEEND
+"""
+DELEGATE: Call = ("Agent", {"description": "review", "prompt": "Review it.", "subagent_type": "reviewer"})
+"""A call that hands work to `AGENT`, whose calls are the next ones."""
 WHAT = "Edit(locked/**)", "Read(hidden/**)"
 LOCKED = {
     ".claude/settings.json": settings(permissions={"deny": list(WHAT)}),
@@ -342,6 +364,60 @@ ROWS = (
         lambda played: [word in played.requests[-1] for word in ("out of it", "err of it", "3")],
         {"a.txt": "x\n"},
         (bash("echo out of it; echo err of it >&2; exit 3"),),
+    ),
+    Row(
+        "the files of instructions of one folder",
+        lambda played: sorted(set(played.between("BEGIN", "END"))),
+        {name: f"BEGIN {name} END\n" for name in ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")},
+    ),
+    Row(
+        "instructions that import another file alone",
+        lambda played: len(played.between("BEGIN", "END")),
+        {"AGENTS.md": "BEGIN once END\n", "CLAUDE.md": "@AGENTS.md\n"},
+    ),
+    Row(
+        "rules of the person",
+        lambda played: sorted(set(played.between("BEGIN", "END"))),
+        {"src/a.py": "1\n", "docs/b.md": "2\n"},
+        (("Read", {"file_path": "TREE/src/a.py"}),),
+        home={
+            ".claude/rules/always.md": "BEGIN always END\n",
+            ".claude/rules/src.md": "---\npaths: src/**\n---\nBEGIN src END\n",
+            ".claude/rules/docs.md": "---\npaths: docs/**\n---\nBEGIN docs END\n",
+        },
+    ),
+    Row(
+        "an agent works with its role",
+        lambda played: (has_role(played), played.files("made")),
+        {".claude/agents/team/any.md": AGENT.format(more="tools: Write, Bash")},
+        (DELEGATE,),
+        (("Write", {"file_path": "TREE/made", "content": "by the agent\n"}),),
+    ),
+    Row(
+        "an agent has its tools alone",
+        lambda played: (has_role(played), played.files("made", "other")),
+        {".claude/agents/reviewer.md": AGENT.format(more="tools: Read, Grep")},
+        (DELEGATE,),
+        (("Write", {"file_path": "TREE/made", "content": "x\n"}), bash("touch other")),
+    ),
+    Row(
+        "an agent lacks the tools that it excludes",
+        lambda played: (has_role(played), played.files("made", "other")),
+        {".claude/agents/reviewer.md": AGENT.format(more="disallowedTools: Write")},
+        (DELEGATE,),
+        (("Write", {"file_path": "TREE/made", "content": "x\n"}), bash("touch other")),
+    ),
+    Row(
+        "the agents are listed with their descriptions",
+        lambda played: "Reviews every change." in played.requests[0],
+        {".claude/agents/reviewer.md": AGENT.format(more="color: blue")},
+    ),
+    Row(
+        "an agent of the person",
+        lambda played: has_role(played),
+        {"a.txt": "x\n"},
+        (DELEGATE,),
+        home={".claude/agents/mine.md": AGENT.format(more="color: blue")},
     ),
     Row(
         "codex: AGENTS.md reaches the model",

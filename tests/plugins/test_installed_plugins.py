@@ -117,13 +117,23 @@ def test_a_broken_record_of_items_is_no_consent(tmp_path: Path) -> None:
     assert set(states().values()) == {"off"}
 
 
-@pytest.mark.parametrize("text", ["https://example.com/x", "git@example.com:x/y", "x.git", "ssh://h/x@main"])
-def test_a_repository_needs_a_whole_commit(tmp_path: Path, text: str) -> None:
-    with pytest.raises(NexusError, match="needs a commit"):
-        parse_source(text, tmp_path)
-    commit = "a1" * 20
-    found = parse_source(f"{text}@{commit}:plugins/x", tmp_path)
-    assert (found.place, found.commit, found.inner) == (text, commit, "plugins/x")
-    assert found.shown == f"{text}@{commit}:plugins/x"
-    with pytest.raises(NexusError, match="not a folder in a repository"):
-        parse_source(f"{text}@{commit}:../x", tmp_path)
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("https://example.com:8080/x", ""),
+        ("git@example.com:x/y", ""),
+        ("ssh://git@h:22/x.git", ""),
+        ("obra/superpowers", "https://github.com/obra/superpowers"),
+    ],
+)
+def test_a_repository_is_named_with_a_commit_a_branch_or_a_plugin(tmp_path: Path, text: str, place: str) -> None:
+    commit, place = "a1" * 20, place or text
+    assert parse_source(text, tmp_path) == PluginSource(place, "", "", "HEAD")
+    assert parse_source(f"{text}@{commit}:plugins/x", tmp_path) == PluginSource(place, commit, "plugins/x")
+    assert parse_source(f"{text}@feature/one:x", tmp_path) == PluginSource(place, "", "x", "feature/one")
+    assert parse_source(f"{place}@{commit}:plugins/x", tmp_path).shown == f"{place}@{commit}:plugins/x"
+    for wrong in (f"{text}@{commit}:../x", f"{text}@-x", f"{text}:/etc"):
+        with pytest.raises(NexusError, match="not a folder in a repository"):
+            parse_source(wrong, tmp_path)
+    with pytest.raises(NexusError, match="no settings here name this marketplace"):
+        parse_source("x@market", tmp_path)

@@ -17,12 +17,12 @@ def hashes(plugin: PluginFolder) -> dict[str, str]:
     return {key: item.sha256 for key, item in plugin.items.items()}
 
 
-def test_claude_s_layout_brings_its_items_and_names_what_is_not_read(tmp_path: Path) -> None:
+def test_claude_s_layout_brings_its_items_(tmp_path: Path) -> None:
     plugin = read_plugin(make_hookify(tmp_path, notes={"command": "python3", "args": ["-V"]}))
     assert (plugin.name, plugin.version) == ("hookify", "0.1.0")
     kinds = [key.partition(" ")[0] for key in plugin.items]
-    assert kinds == ["command", "command", "hook", "server", "skill"], list(plugin.items)
-    assert plugin.left_out == ("agents: not supported",)
+    assert kinds == ["agent", "command", "command", "hook", "server", "skill"], list(plugin.items)
+    assert plugin.left_out == ()
     assert describe_item(plugin.items["command list"]) == "sh ${CLAUDE_PLUGIN_ROOT}/scripts/list.sh"
     assert '"python3"' in describe_item(plugin.items["server notes"])
 

@@ -191,6 +191,8 @@ def posing(folder: Path) -> Sources:
             "capabilities": [_category("skills", [(POSED, "broken", POSED), (POSED, "ready", "")])],
         },
         skills=lambda: [{"name": POSED, "description": POSED}],
+        agents=lambda: [{"name": POSED, "description": POSED}],
+        server_instructions=lambda: {"db": POSED},
         matching_skills=lambda: [{"name": "a", "description": POSED}],
         outline=lambda: outline_files([f"{POSED}/a.py", POSED]),
         repository=lambda: {"branch": POSED, "dirty": [POSED], "subjects": [POSED]},

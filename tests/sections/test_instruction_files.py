@@ -74,6 +74,64 @@ def test_imports_follow_their_file_and_are_relative_to_the_file_that_names_them(
     ]
 
 
+def test_claude_s_files_count_beside_the_instruction_file_unless_that_is_ours(repo: Path) -> None:
+    put(repo / "AGENTS.md", "Ours to all.")
+    put(repo / "CLAUDE.md", "For Claude: @docs/more.md")
+    put(repo / "docs/more.md", "More.")
+    put(repo / ".claude/CLAUDE.md", "Inside.")
+    put(repo / "CLAUDE.local.md", "Local.")
+    assert parts(repo) == ["CLAUDE.md", "docs/more.md", ".claude/CLAUDE.md", "CLAUDE.local.md"]
+    assert project(repo)[0].text == "Ours to all."
+    (repo / "AGENTS.md").unlink()
+    assert [layer.path and layer.path.name for layer in project(repo) if not layer.part] == ["CLAUDE.md"]
+    assert parts(repo) == ["docs/more.md", ".claude/CLAUDE.md", "CLAUDE.local.md"]
+    put(repo / "NEXUS.md", "Ours.")
+    assert [layer.text for layer in project(repo)] == ["Ours."]
+
+
+@pytest.mark.parametrize("form", ["link", "import", "copy", "imported"])
+def test_an_instruction_file_under_two_names_counts_once(repo: Path, form: str) -> None:
+    text = "Tabs, never blanks.\n"
+    put(repo / "AGENTS.md", "@CLAUDE.md\n" if form == "imported" else text)
+    if form == "link":
+        (repo / "CLAUDE.md").symlink_to("AGENTS.md")
+    else:
+        put(repo / "CLAUDE.md", "@AGENTS.md\n" if form == "import" else text)
+    assert [layer.text for layer in project(repo)].count(text.strip()) == 1
+    assert len(project(repo)) == (2 if form == "imported" else 1)
+
+
+def test_a_local_file_of_a_folder_below_comes_with_its_files(repo: Path) -> None:
+    put(repo / "api/CLAUDE.local.md", "Local to api.")
+    file = put(repo / "api/a.py", "")
+    assert [layer.text for layer in layers_below(repo, [str(file.resolve())], list)] == ["Local to api."]
+
+
+def test_the_person_s_rules_count_in_every_project(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    put(home / ".claude/rules/always.md", "Always mine.")
+    put(home / ".claude/rules/api.md", "---\npaths: src/**\n---\nMine for src.")
+    put(repo / ".claude/rules/theirs.md", "Theirs.")
+    texts = [(layer.name, layer.text) for layer in instruction_layers(repo) if layer.part]
+    assert texts == [("global", "Always mine."), ("local", "Theirs.")]
+    (rule,) = [rule for rule in list_path_rules(repo) if rule.globs]
+    assert rule.names(f"{repo.resolve()}/src/a.py") and not rule.names(f"{repo.resolve()}/docs/a.md")
+    assert rule.name == str(home / ".claude/rules/api.md")
+    monkeypatch.setenv("HOME", str(repo))
+    assert [layer.text for layer in instruction_layers(repo) if layer.part] == ["Theirs."]
+
+
+def test_a_person_s_rules_may_lie_elsewhere_behind_a_link(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, kept = tmp_path / "home", put(tmp_path / "dotfiles/always.md", "Always mine.").parent
+    monkeypatch.setenv("HOME", str(home))
+    (home / ".claude").mkdir(parents=True)
+    (home / ".claude/rules").symlink_to(kept)
+    assert [(layer.text, layer.notice) for layer in instruction_layers(repo) if layer.part] == [("Always mine.", "")]
+
+
 def test_five_files_deep_is_the_end_and_a_circle_is_named_once(repo: Path) -> None:
     put(repo / "NEXUS.md", "@1.md")
     for number in range(1, 9):

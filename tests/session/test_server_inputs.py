@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from images import png
 
+from nexus_cli.core.image_check import MOST_IMAGES, choose_images
 from nexus_cli.mcp.server_tools import describe_arguments
 from nexus_cli.mcp.server_values import ServerPrompt
-from nexus_cli.session.server_inputs import CALL, MOST_IMAGES, RESOURCE, choose_images, read_arguments
+from nexus_cli.session.server_inputs import CALL, RESOURCE, read_arguments
 
 REVIEW = ServerPrompt("review", "Review it.", (("file", True), ("tone", False)))
 

@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 import pytest
+from images import png
 from tools.documents import make_notebook, make_pdf
 
 from nexus_cli.tools import documents, files
@@ -87,9 +88,19 @@ def test_encodings_and_line_ends_are_read_and_named(desk: Any, data: bytes, show
 def test_images_and_binary_files_are_told_apart_and_not_remembered(desk: Any, data: bytes, kind: str) -> None:
     desk.write("a", data)
     result = desk.run("read_file", path="a")
-    why = "you see an image only if the person attaches it" if "image" in kind else "only text can be read"
-    assert result.error == f"a: is {kind}, {len(data)} bytes: {why}"
+    if kind == "binary":
+        assert result.error == f"a: is {kind}, {len(data)} bytes: only text can be read" and not result.images
+    else:
+        assert result.success and [given for _, given in result.images] == [data] and not result.file
     assert not desk.memory.files
+
+
+def test_images_among_several_parts_keep_their_order(desk: Any) -> None:
+    for name, data in (("one.png", png(1)), ("two.txt", b"words\n"), ("three.png", png(2))):
+        desk.write(name, data)
+    result = desk.run("read_file", path="one.png", more=["two.txt", "three.png"])
+    assert [data for _, data in result.images] == [png(1), png(2)]
+    assert "[one.png]" in result.output and "words" in result.output and "[three.png]" in result.output
 
 
 def test_a_folder_is_listed(desk: Any) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+from nexus_cli.cli.confirm import choose_several
 from nexus_cli.cli.print_report import print_for_consent, print_json
 from nexus_cli.commands.plugin import Name
 from nexus_cli.commands.verb import Authority, Option, Source, Verb
@@ -30,27 +31,29 @@ def add(
     place: Annotated[
         str,
         Option(
-            "PATH | REPOSITORY@COMMIT[:FOLDER]", "A folder, or a commit of a git repository.", is_argument=True, least=0
+            "SOURCE",
+            "PATH, OWNER/REPO[:PLUGIN], REPOSITORY[@COMMIT][:FOLDER] or PLUGIN@MARKETPLACE.",
+            is_argument=True,
+            least=0,
         ),
     ],
     accept_all: All = False,
     yes: Yes = None,
 ) -> int:
-    """Copy a plugin folder and accept its items one by one. Adding runs no code of the plugin.
+    """Copy a plugin folder and choose which of its items to accept. Adding runs no code of the plugin.
 
-    Accepted items are pinned: an item that changes later is inactive.
+    A branch or tag is resolved to its commit. Accepted items are pinned: an item that changes later is inactive.
 
     nexus plugin add ~/src/hookify
 
-    nexus plugin add --yes 'command commit' https://github.com/anthropics/claude-code@COMMIT:plugins/commit-commands
+    nexus plugin add --all obra/superpowers@v4.0.0
     """
-    chosen = parse_source(place, Path.cwd())
-    with open_source(chosen) as folder:
-        plugin = read_plugin(folder)
+    with open_source(parse_source(place, Path.cwd())) as opened:
+        plugin = read_plugin(opened.folder, listed=opened.manifest)
         if any(one.name == plugin.name for one in installed_plugins()):
             hint = f"nexus plugin update {plugin.name}, or nexus plugin remove {plugin.name}"
             raise NexusError("usage", f"plugin {plugin.name}", "there is one of this name", hint)
-        return _accept(source, plugin, chosen, None, accept_all, yes or ())
+        return _accept(source, plugin, opened.source, None, accept_all, yes or ())
 
 
 def update(
@@ -66,12 +69,12 @@ def update(
     if place and known.commit and "@" not in place and not os.path.isdir(place):
         place = replace(known, commit=place).shown
     chosen = parse_source(place, Path.cwd()) if place else known
-    with open_source(chosen) as folder:
-        plugin = read_plugin(folder)
+    with open_source(chosen) as opened:
+        plugin = read_plugin(opened.folder, listed=opened.manifest)
         if plugin.name != name:
             why = f"the plugin there is called {plugin.name}"
             raise NexusError("usage", f"plugin {name}", why, f"nexus plugin add {one_line(chosen.shown)}")
-        return _accept(source, plugin, chosen, installed, accept_all, yes or ())
+        return _accept(source, plugin, opened.source, installed, accept_all, yes or ())
 
 
 def _accept(
@@ -84,7 +87,7 @@ def _accept(
 ) -> int:
     """Show the plugin, ask for its items, and store it with those that are accepted; return the exit status."""
     if not plugin.items:
-        raise NexusError("config", f"plugin {plugin.name}", "it has no skill, command, hook or server", "")
+        raise NexusError("config", f"plugin {plugin.name}", "it has no skill, command, agent, hook or server", "")
     diff = compare_files(before.folder, plugin) if before else ""
     states = {key: _compare(item, before) for key, item in plugin.items.items()}
     kept = [key for key, state in states.items() if state == "active"]
@@ -124,6 +127,8 @@ def _choose(
 ) -> list[str]:
     """Show the plugin, and return the keys of the items in `asking` that the person accepts."""
     value = {"version": 1, "plugins": [plugin_object(plugin, place.shown, states)], "diff": diff}
+    if source.confirm and len(asking) > 1 and not (accept_all or yes):
+        value["numbers"] = {key: number for number, key in enumerate(asking, 1)}
     if not source.is_json or (source.confirm and not (accept_all or yes)):
         print_for_consent(partial(plugins_text, value), is_json=source.is_json)
     if accept_all:
@@ -142,7 +147,9 @@ def _choose(
         hint = f"Accept items with --yes ITEM or --all; items: {_names(asking)}"
         failed = "was not updated" if diff or "new" not in states.values() else "was not installed"
         raise NexusError("usage", f"plugin {plugin.name} {failed}", why, hint)
-    return [key for key in asking if source.confirm(f"Accept {one_line(key)[:200]}?")]
+    if len(asking) == 1:
+        return [key for key in asking if source.confirm(f"Accept {one_line(key)[:200]}?")]
+    return [asking[place] for place in choose_several("Accept which?", len(asking))]
 
 
 def _names(keys: Mapping[str, object] | Sequence[str]) -> str:

@@ -59,14 +59,16 @@ class SkillsReport(VersionedReport):
 
     skills: list[ListedSkill]
     commands: list[CommandObject]
+    agents: list[SkillObject]
+    """Roles of workers."""
     untrusted: int
     """Skills of a project that is not trusted."""
 
 
 class PluginItem(TypedDict):
-    """A skill, command, hook or server of a plugin."""
+    """A skill, command, agent, hook or server of a plugin."""
 
-    kind: Literal["skill", "command", "hook", "server"]
+    kind: Literal["skill", "command", "agent", "hook", "server"]
     name: str
     what: str
     """The commands that a guide runs, or the entry of a server; the name of a hook has its command."""

@@ -220,6 +220,8 @@ class Dispatcher(CallDecider):
         if not result.denied:  # a denied call is no error
             self.errors = 0 if result.ran else self.errors + 1
         tool = self.registry.get(call.name)
+        if result.images:
+            result = control.take_images(call.name, result, takes_images=context.model.info.images)
         what = f"result of {call.name} {describe_subject(tool, call)[:WHAT]}".rstrip()
         if tool and (tool.effect is Effect.RUN or tool.feeds):
             shown, states = await leave_out_repeats(context, result.output, what)

@@ -12,6 +12,8 @@ from nexus_cli.core.attachment import AttachedFile, Part
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextDrop, Event, Notice, RecordedEvent
+from nexus_cli.core.image_check import choose_images
+from nexus_cli.core.message import ToolResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,19 @@ class Control:
             self.recorder(event)
         if self.events is not None:
             self.events.put_nowait(event)
+
+    def take_images(self, tool: str, result: ToolResult, *, takes_images: bool) -> ToolResult:
+        """Keep the images of a result for the model, and return the result with a line for each instead."""
+        parts, lines = choose_images(result.images, takes_images=takes_images)
+        if parts:
+            self.images.append((f"[Images in the result of {tool}]", tuple(parts)))
+        return replace(result, images=()).with_line("\n".join(lines))
+
+    def pop_images(self) -> tuple[Part, ...]:
+        """Return the images that were kept, for a message that contains their results."""
+        parts = tuple(part for _, group in self.images for part in group)
+        self.images.clear()
+        return parts
 
     def emit_aside(self, event: Event) -> None:
         """Send an event of background work to the front end, also while no turn runs."""

@@ -1,5 +1,5 @@
-"""The catalogue of skills in the system text, and the names of those that fit the newest message. A message that names
-nexus is told where its documentation is.
+"""The catalogues of skills and agents in the system text, and the names of the skills that fit the newest message. A
+message that names nexus is told where its documentation is.
 
 A guide itself is never inserted: the tool `skill` reads it. The first skills are described, the next ones named, the
 others counted; the drop of the section has all names.
@@ -21,6 +21,7 @@ MANUAL = (
     "- About nexus, the program that you run in: `nexus docs WORDS` searches its pages, `nexus docs PAGE` prints one"
 )
 HEADER = "# Skills\nGuides for certain tasks. Before work that one fits, read it: skill(NAME)."
+AGENTS_HEADER = "# Agents\nWorkers for certain tasks. Hand work that one fits to it: agent(task, recipe=NAME)."
 
 
 def read_catalogue(sources: Sources) -> Value:
@@ -29,23 +30,39 @@ def read_catalogue(sources: Sources) -> Value:
 
 
 def render_catalogue(value: Value, view: View) -> tuple[Section, ...]:
+    """Render the skills as one section."""
+    pointer = f'guides for certain tasks: recall("{DROP}") lists them, skill(NAME) reads one'
+    return _render("skills", HEADER, pointer, value, view)
+
+
+def read_agents(sources: Sources) -> Value:
+    """Return name and description of each agent."""
+    return list(sources.agents())
+
+
+def render_agents(value: Value, view: View) -> tuple[Section, ...]:
+    """Render the agents as one section."""
+    pointer = f'workers for certain tasks: recall("{DROP}") lists them, agent(task, recipe=NAME) starts one'
+    return _render("agents", AGENTS_HEADER, pointer, value, view)
+
+
+def _render(kind: str, header: str, pointer: str, value: Value, view: View) -> tuple[Section, ...]:
     """Return one section: descriptions, short descriptions, names, or the number."""
     if not value:
         return ()
     names = [one["name"] for one in value]
     rest = [", ".join(names[DESCRIBED:])] if len(names) > DESCRIBED else []
-    full = "\n".join([HEADER, *_describe(value, LONG), *rest])
-    short = "\n".join([HEADER, *_describe(value, SHORT), *_name_rest(names, DESCRIBED)])
+    full = "\n".join([header, *_describe(value, LONG), *rest])
+    short = "\n".join([header, *_describe(value, SHORT), *_name_rest(names, DESCRIBED)])
     if rest:
-        forms = ["\n".join([HEADER, *_describe(value, LONG), *_name_rest(names, DESCRIBED)]), short]
+        forms = ["\n".join([header, *_describe(value, LONG), *_name_rest(names, DESCRIBED)]), short]
     else:
-        forms = [short, "\n".join([HEADER, *_name_rest(names, 0)])]
-    pointer = f'[{len(names)} skills, guides for certain tasks: recall("{DROP}") lists them, skill(NAME) reads one]'
-    shrunk = shrink_forms([full, *forms, pointer], view.count)
+        forms = [short, "\n".join([header, *_name_rest(names, 0)])]
+    shrunk = shrink_forms([full, *forms, f"[{len(names)} {kind}, {pointer}]"], view.count)
     # All names are sent only where leaving some out saves nothing.
     least = 1 if rest and shrunk[1:2] == tuple(forms[:1]) else 0
-    order, source = Phase.TOOLS + 20, "nexus skill list"
-    return (Section("skills", order, shrunk, Layer.SYSTEM, priority=84, source=source, least=least),)
+    order = Phase.TOOLS + (20 if kind == "skills" else 21)
+    return (Section(kind, order, shrunk, Layer.SYSTEM, priority=84, source="nexus skill list", least=least),)
 
 
 def catalogue_place(number: int) -> str:
@@ -100,5 +117,6 @@ def _offer(skill: Value) -> str:
 
 CONTRIBUTORS = (
     Contributor("skills", Layer.SYSTEM, read_catalogue, render_catalogue, most=2_000_000),
+    Contributor("agents", Layer.SYSTEM, read_agents, render_agents, most=2_000_000),
     Contributor("skill_match", Layer.EVENT, read_matching, render_matching),
 )

@@ -87,7 +87,8 @@ def _join_parts(paths: Sequence[str], results: Sequence[ToolResult]) -> ToolResu
     if not any(result.success for result in results):
         return ToolResult(error=text)
     uncounted, more = sum(one.uncounted for one in results), any(one.more for one in results)
-    return ToolResult(text, uncounted=uncounted, counts=counts, more=more, parts=tuple(shown))
+    images = tuple(image for one in results for image in one.images)
+    return ToolResult(text, uncounted=uncounted, counts=counts, more=more, parts=tuple(shown), images=images)
 
 
 async def _read_part(
@@ -118,7 +119,7 @@ async def _read_part(
             raise ToolError(f"not read: one call reads at most {HARD_LIMIT >> 20} MiB")
     except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(part.path, error, context))
-    if document is None and result.success and not content.beyond and part.limit != 0:
+    if document is None and result.success and not (result.images or content.beyond) and part.limit != 0:
         context.service(SeenFileStore).note(str(target), content.digest, "read")
         return replace(result, file=str(target))
     return result
@@ -171,10 +172,11 @@ def _format_content(content: FileContent, part: ReadFileArguments, name: str, ca
     data = content.data
     kind = image_type(data)
     text = None if kind else decode_file(data)
+    if kind and not content.beyond:
+        return ToolResult(f"[{name.removesuffix('; ')}]" if name else "", images=((kind, data),))
     if text is None:
         what = f"a {IMAGE_NAMES[kind]} image" if kind else "binary"
-        why = "you see an image only if the person attaches it" if kind else "only text can be read"
-        raise ToolError(f"is {what}, {len(data) + content.beyond} bytes: {why}")
+        raise ToolError(f"is {what}, {len(data) + content.beyond} bytes: only text can be read")
     shown = text.model_text
     notes = []
     counts = {"lines": count_lines(shown)}

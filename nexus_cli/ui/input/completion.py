@@ -23,6 +23,7 @@ from prompt_toolkit.layout import ConditionalContainer, Dimension, FormattedText
 
 from nexus_cli.commands.command import OWN, Command, CommandContext
 from nexus_cli.config.foreign_items import may_have_servers
+from nexus_cli.session.recipes import find_agents
 from nexus_cli.text.cells import cells, cut, cut_start
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.attached_files import quote_mention
@@ -135,7 +136,9 @@ class Completions(Completer):
                 return named[:SHOWN]
         if place.kind == "file":
             found = None if place.text.startswith(_FAR) or place.text == ".." else await self._index.search(place.text)
-            return found if found else await asyncio.to_thread(list_folder, place.text, self._folder)
+            files = found if found else await asyncio.to_thread(list_folder, place.text, self._folder)
+            agents = await asyncio.to_thread(find_agents, self._folder) if place.text.strip("./~") else ()
+            return [*_fitting(place.text, agents), *files][:SHOWN]
         if place.kind == "program":
             if self._programs is None:
                 self._programs = await asyncio.to_thread(list_programs, self._environ.get("PATH", ""))

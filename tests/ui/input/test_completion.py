@@ -17,6 +17,7 @@ from prompt_toolkit.document import Document
 
 from nexus_cli.commands import discover
 from nexus_cli.commands.command import OWN, Command, CommandContext
+from nexus_cli.config.trust import trust
 from nexus_cli.ui.input.attached_files import read_mentions
 from nexus_cli.ui.input.completion import (
     COMMONEST,
@@ -140,6 +141,16 @@ def test_files_are_found_by_scattered_letters_and_folders_go_on(tmp_path: Path) 
     assert results("@src/", tmp_path) == ["@src/ui/", "@src/main.py", "@src/ui/box.py"]
     assert results("@", tmp_path)[0] == "@src/"
     assert results("@zzz", tmp_path) == []
+
+
+def test_agents_are_offered_before_files(tmp_path: Path) -> None:
+    (tmp_path / ".claude/agents").mkdir(parents=True)
+    (tmp_path / ".claude/agents/any.md").write_text("---\nname: reviewer\n---\nReview it.\n")
+    (tmp_path / "review.txt").write_text("x")
+    assert results("ask @rev", tmp_path) == ["ask @review.txt"]
+    trust(tmp_path)
+    assert results("ask @rev", tmp_path) == ["ask @reviewer", "ask @review.txt"]
+    assert results("ask @", tmp_path)[:1] != ["ask @reviewer"]
 
 
 def test_names_with_spaces_are_quoted_and_a_folder_stays_open(tmp_path: Path) -> None:

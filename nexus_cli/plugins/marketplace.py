@@ -1,0 +1,110 @@
+"""Read a marketplace: `.claude-plugin/marketplace.json` of a folder, which names plugins and where they are.
+
+The form is that of Claude Code. An entry may describe its plugin by itself, in place of a plugin.json.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.foreign_items import read_json
+from nexus_cli.core.elide import name_first, one_line
+from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.real_files import read_regular
+from nexus_cli.plugins.installed_plugins import PluginSource
+
+FILE = ".claude-plugin/marketplace.json"
+MOST_BYTES = 4 << 20
+"""Most bytes of a marketplace's file."""
+NAMED = 40
+"""Most plugins that an error names."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarketPlugin:
+    """A plugin that a marketplace names."""
+
+    source: PluginSource
+    """Where it is; its `place` is "" for a folder of the marketplace itself."""
+    manifest: Mapping[str, Any]
+    """The entry, for a plugin without a plugin.json."""
+
+
+def find_market_plugin(folder: Path, name: str) -> MarketPlugin | None:
+    """Return the plugin `name` of the marketplace in a folder, the only one for ""; None if the folder is none.
+
+    Raises `NexusError`: `usage` with the names if there is no such plugin, `config` if the entry cannot be used.
+    """
+    try:
+        value = read_json(read_regular(folder / FILE, MOST_BYTES))
+    except OSError:
+        return None
+    rows = value.get("plugins") if isinstance(value, dict) else None
+    found = {str(row["name"]): row for row in rows or () if isinstance(row, dict) and isinstance(row.get("name"), str)}
+    chosen = found.get(name) or (next(iter(found.values())) if len(found) == 1 and not name else None)
+    if chosen is None:
+        there = f"There are: {one_line(name_first(sorted(found), NAMED))}" if found else "It has none"
+        near = nearest_name(name, found) if name else None
+        hint = f"{f'Did you mean {near}? ' if near else ''}{there}; name one as SOURCE:PLUGIN"
+        what = f"no plugin {one_line(name)[:80]!r}" if name else "a marketplace"
+        raise NexusError("usage", what, "this is a marketplace of several plugins", hint)
+    return MarketPlugin(_read_place(str(chosen["name"]), chosen.get("source"), value), chosen)
+
+
+def _read_place(name: str, source: object, market: Mapping[str, Any]) -> PluginSource:
+    """Return where the plugin of an entry is, in the forms of Claude Code."""
+    if isinstance(source, str):
+        root = market.get("metadata")
+        base = root.get("pluginRoot") if isinstance(root, dict) else ""
+        inner = os.path.normpath(os.path.join(str(base or ""), source))
+        if not inner.startswith(("/", "..")):
+            return PluginSource("", inner="" if inner == "." else inner)
+    if isinstance(source, dict) and (place := read_repository(source)):
+        return place
+    why = f"the marketplace names no place for it that nexus can use ({one_line(str(source))[:200]})"
+    raise NexusError("config", f"plugin {one_line(name)[:80]}", why, "Add its folder or repository by itself")
+
+
+def read_repository(source: Mapping[str, Any]) -> PluginSource | None:
+    """Return the repository that a `source` object names: `github` with `repo`, `url` or `git-subdir` with `url`."""
+    kind, repo, url = source.get("source"), source.get("repo"), source.get("url")
+    place = github_address(repo) if kind == "github" and isinstance(repo, str) else url
+    if kind not in ("github", "url", "git", "git-subdir") or not isinstance(place, str) or place.startswith("-"):
+        return None
+    commit, ref, inner = (str(source.get(key) or "") for key in ("sha", "ref", "path"))
+    inner = os.path.normpath(inner) if inner else ""
+    return None if inner.startswith(("/", "..")) else PluginSource(place, commit, inner, ref or "HEAD")
+
+
+def github_address(repository: str) -> str:
+    """Return the address of `OWNER/REPO`."""
+    return f"https://github.com/{repository}"
+
+
+def find_market(name: str, cwd: Path) -> PluginSource | None:
+    """Return the repository or folder of the marketplace that settings of Claude Code in `cwd` or of the person, or its
+    own list, name; None if no one does."""
+    home = Path(os.path.expanduser("~/.claude"))
+    for path in (cwd / ".claude/settings.json", home / "settings.json", home / "plugins/known_marketplaces.json"):
+        for known, place in _list_markets(path):
+            if known == name:
+                return place
+    return None
+
+
+def _list_markets(path: Path) -> Iterator[tuple[str, PluginSource]]:
+    try:
+        value = read_json(read_regular(path, MOST_BYTES))
+    except OSError:
+        return
+    table = value.get("extraKnownMarketplaces", value) if isinstance(value, dict) else {}
+    for name, one in table.items() if isinstance(table, dict) else ():
+        source = one.get("source") if isinstance(one, dict) else None
+        if isinstance(source, dict) and source.get("source") in ("directory", "file") and source.get("path"):
+            yield name, PluginSource(os.path.join(path.parent.parent, os.path.expanduser(str(source["path"]))))
+        elif isinstance(source, dict) and (place := read_repository(source)):
+            yield name, place

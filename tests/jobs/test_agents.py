@@ -1,0 +1,186 @@
+"""The job: a repository whose work is done by agents of Claude Code. A feature goes from one that only reads to one
+that writes, and a third asks for a model that nobody here has. They work as their files say, or a line says why not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.stage import PRICED, QUICK, Stage, calls, stage
+from programs import need
+
+OTHER = "openai/gpt-5-mini"
+REVIEWER = """---
+name: reviewer
+description: Reviews a change. Use it after each edit.
+tools: Read, Grep, Bash(git diff:*), WebSearch
+---
+You are the REVIEWER. Be terse.
+"""
+BUILDER = """---
+name: builder
+description: |
+  Builds one thing.
+model: {model}
+color: blue
+permissionMode: acceptEdits
+---
+You are the BUILDER.
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Stage]:
+    need("bwrap")
+    with stage(tmp_path) as made:
+        made.settings(QUICK + PRICED)
+        agents = made.folder / ".claude/agents/team"
+        agents.mkdir(parents=True)
+        (agents / "reviewer.md").write_text(REVIEWER)
+        (agents / "any-name.md").write_text(BUILDER.format(model=OTHER))
+        (made.folder / "calc.py").write_text("1\n")
+        (made.folder / ".claude/commands").mkdir()
+        (made.folder / ".claude/commands/ship.md").write_text("Build $1 with @agent-builder, then review.\n")
+        yield made
+
+
+def said(body: Any, role: str) -> str:
+    return "\n".join(str(one["content"]) for one in body["messages"] if one["role"] == role)
+
+
+def play(place: Stage, *delegated: dict[str, Any], named: str = "agent", worker: Any = None) -> list[Any]:
+    """Script a model that makes `delegated` calls and ends; each worker does `worker`. Return the workers' requests."""
+    seen: list[Any] = []
+
+    def model(body: Any) -> dict[str, Any]:
+        if "# Task" in said(body, "user") or "TASK" in said(body, "user"):
+            seen.append(body)
+            done = said(body, "tool")
+            return calls(worker) if worker and not done else {"text": f"Report. {done[:200]}"}
+        done = sum(one["role"] == "tool" for one in body["messages"])
+        return calls((named, delegated[done])) if done < len(delegated) else {"text": f"All done: {said(body, 'tool')}"}
+
+    place.script(model)
+    return seen
+
+
+def test_an_agent_works_with_its_role_tools_and_model_after_trust(place: Stage) -> None:
+    refused = play(place, {"task": "TASK", "recipe": "reviewer"})
+    done = place.ask("review")
+    assert not refused and "is not trusted" in done.text and "nexus trust" in done.text, done
+    assert "# Agents" not in said(place.server.requests[-1].body, "system")
+
+    told = " ".join(place.run("trust").text.split())
+    for line in (
+        "Active: agents, commands",
+        "there is no tool WebSearch here",
+        "the pattern of Bash(git diff:*) is not applied",
+        "permissionmode is not applied",
+    ):
+        assert line in told, (line, told)
+
+    write = ("edit_file", {"path": "calc.py", "edits": [{"old": "1", "new": "2"}]})
+    asked = play(place, {"task": "TASK", "recipe": "reviewer"}, worker=write)
+    done = place.ask("--allow", "edit", "review")
+    assert done.status == 0 and len(asked) == 2, done
+    assert "You are the REVIEWER. Be terse." in said(asked[0], "user") and "read_file" in said(asked[0], "user")
+    assert "refused" in done.text and (place.folder / "calc.py").read_text() == "1\n", done.text
+    listed = "- builder: Builds one thing.\n- reviewer: Reviews a change. Use it after each edit."
+    assert listed in said(asked[0], "system")
+    assert said(asked[0], "system") == said(place.server.requests[-1].body, "system")
+
+    asked = play(place, {"description": "x", "prompt": "TASK", "subagent_type": "builder"}, named="Task", worker=write)
+    done = place.ask("--allow", "edit", "build")
+    assert done.status == 0 and (place.folder / "calc.py").read_text() == "2\n", done
+    assert asked[0]["model"] == OTHER.removeprefix("openai/") and str(asked[0]).count("You are the BUILDER.") == 1
+
+
+def test_what_an_agent_cannot_have_is_told_and_permits_nothing(place: Stage) -> None:
+    (place.folder / ".claude/agents/team/any-name.md").write_text(BUILDER.format(model="opus"))
+    assert place.run("trust").status == 0
+    asked = play(place, {"task": "TASK", "recipe": "builder"})
+    done = place.ask("build")
+    assert done.status == 0 and len(asked) == 1, done
+    assert any("agent builder asks for model opus" in line for line in done.told), done.told
+    play(place, {"task": "TASK", "recipe": "bilder"})
+    done = place.ask("build")
+    assert "there is no such recipe" in done.text and "Agents: builder, reviewer" in done.text, done.text
+    reviewer = place.folder / ".claude/agents/team/reviewer.md"
+    reviewer.write_text(REVIEWER.replace("tools: Read", "tools: Write, Read"))
+    asked = play(place, {"task": "TASK", "recipe": "reviewer"})
+    done = place.ask("review")
+    assert not asked and "is not trusted" in done.text and "nexus trust" in done.text, done.text
+
+
+def test_a_worker_whose_agent_is_gone_is_not_steered_and_why_is_told(place: Stage) -> None:
+    assert place.run("trust").status == 0
+    play(place, {"task": "TASK", "recipe": "reviewer"})
+    assert place.ask("review").status == 0
+    (place.folder / ".claude/agents/team/reviewer.md").unlink()
+    place.script(
+        lambda body: (
+            calls(("agents", {"action": "steer", "agent": "w1", "text": "more"}))
+            if body["messages"][-1]["role"] == "user"
+            else {"text": str(body["messages"][-1]["content"])}
+        )
+    )
+    done = place.ask("-c", "more")
+    assert "w1 cannot continue: recipe reviewer: there is no such recipe" in done.text, done
+
+
+def test_a_person_names_an_agent_in_words_and_in_a_command(place: Stage) -> None:
+    assert place.run("trust").status == 0
+    asked = play(place)
+    for words in ("@reviewer look at a@builder.example", "@agent-reviewer look", "/ship shop"):
+        assert place.ask(words).status == 0 and not asked
+    one, two, three = (str(one.body["messages"][-1]["content"]) for one in place.server.requests[-3:])
+    wanted = 'agent(task, recipe="reviewer")'
+    assert wanted in one and wanted in two and 'name="builder"' not in one, one
+    assert 'agent(task, recipe="builder")' in three and wanted not in three
+    (place.folder / ".claude/commands/ship.md").write_text("Read !`echo @reviewer, @builder` again.\n")
+    assert place.run("trust").status == 0 and place.ask("--allow", "all", "/ship").status == 0
+    data = str(place.server.requests[-1].body["messages"][-1]["content"])
+    assert "Read @reviewer, @builder again." in data and "Hand the work" not in data, data
+    own = place.home / ".agents/agents/own.md"
+    own.parent.mkdir(parents=True)
+    own.write_text(REVIEWER.replace("name: reviewer", "name: agent-own"))
+    assert place.ask("@agent-own look").status == 0
+    assert 'recipe="agent-own"' in str(place.server.requests[-1].body["messages"][-1]["content"])
+    own.unlink()
+    (place.folder / "reviewer").write_text("a file\n")
+    assert place.ask("@reviewer look").status == 0
+    assert wanted not in str(place.server.requests[-1].body["messages"][-1]["content"])
+    listed = json.loads(place.run("skill", "list", "--json").stdout)
+    assert [(one["name"], one["origin"]) for one in listed["agents"]] == [
+        ("builder", "project"),
+        ("reviewer", "project"),
+    ]
+    assert "@builder" in place.run("skill", "list").text
+
+
+def test_an_agent_of_a_plugin_and_a_personal_one(place: Stage, tmp_path: Path) -> None:
+    plugin = tmp_path / "plugin"
+    (plugin / "agents").mkdir(parents=True)
+    (plugin / ".claude-plugin").mkdir()
+    (plugin / ".claude-plugin/plugin.json").write_text('{"name": "tools"}')
+    (plugin / "agents/reviewer.md").write_text(REVIEWER.replace("REVIEWER", "PLUGIN"))
+    own = place.home / ".claude/agents"
+    own.mkdir(parents=True)
+    (own / "mine.md").write_text("---\ndescription: Mine.\nmaxTurns: 1\n---\nYou are MINE.\n")
+    assert place.run("trust").status == 0
+    added = place.run("plugin", "add", "--all", str(plugin))
+    assert added.status == 0 and "1 item of 1" in str(added.told), added
+    assert [one["name"] for one in json.loads(place.run("skill", "list", "--json").stdout)["agents"]] == [
+        "builder",
+        "mine",
+        "reviewer",
+        "tools:reviewer",
+    ]
+    for name, role in (("tools:reviewer", "You are the PLUGIN."), ("mine", "You are MINE.")):
+        asked = play(place, {"task": "TASK", "recipe": name})
+        done = place.ask("work")
+        assert done.status == 0 and role in said(asked[0], "user"), (done, asked)

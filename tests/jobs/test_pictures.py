@@ -1,0 +1,89 @@
+"""The job: a page is made, its screenshot is looked at, and the page is mended by what the picture shows. A model that
+takes no pictures says so, and nothing is sent to it that its provider would refuse.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from images import png
+from program.stage import PRICED, QUICK, Stage, calls, stage
+
+SHOT = png(40, 30)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Stage]:
+    with stage(tmp_path) as made:
+        (made.folder / "page.html").write_text("<p>blue</p>\n")
+        (made.folder / "shot.png").write_bytes(SHOT)
+        (made.folder / "broken.png").write_bytes(SHOT[:30])
+        yield made
+
+
+def play(place: Stage, *steps: tuple[str, dict[str, Any]]) -> None:
+    """Script a model that makes the calls, one a step."""
+
+    def model(body: Any) -> dict[str, Any]:
+        done = sum(one["role"] == "tool" for one in body["messages"])
+        return calls(steps[done]) if done < len(steps) else {"text": "Done."}
+
+    place.script(model)
+
+
+def pictures(body: Any) -> list[str]:
+    """The pictures of a request, in their order."""
+    parts = [part for one in body["messages"] if isinstance(one.get("content"), list) for part in one["content"]]
+    return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+
+
+def test_a_model_looks_at_a_picture_that_it_reads_and_mends_the_page(place: Stage) -> None:
+    place.settings(f"{QUICK}{PRICED}images = true\n")
+    edit = {"path": "page.html", "edits": [{"old": "blue", "new": "red"}]}
+    play(place, ("read_file", {"path": "shot.png"}), ("read_file", {"path": "page.html"}), ("edit_file", edit))
+    done = place.ask("--allow", "edit", "--json", "make it as the design is")
+    assert done.status == 0 and (place.folder / "page.html").read_text() == "<p>red</p>\n", done
+    last = place.server.requests[-1].body
+    assert pictures(last) == [f"data:image/png;base64,{base64.b64encode(SHOT).decode()}"]
+    told = [str(one["content"]) for one in last["messages"] if one["role"] == "tool"]
+    assert told[0] == f"[image/png, {len(SHOT)} bytes: attached]", told
+    again = place.ask("-c", "and again")
+    assert again.status == 0 and pictures(place.server.requests[-1].body) == pictures(last)
+    assert "data:image/png;base64" in place.run("export", done.result["session"], "--html").text
+
+
+def test_what_cannot_be_looked_at_is_said_and_not_sent(place: Stage) -> None:
+    place.settings(QUICK + PRICED)
+    play(place, ("read_file", {"path": "shot.png"}), ("read_file", {"path": "broken.png"}))
+    assert place.ask("look").status == 0
+    body = place.server.requests[-1].body
+    told = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+    assert not pictures(body) and all("not shown, this model takes no images" in one for one in told), told
+
+    place.settings(f"{QUICK}{PRICED}images = true\n")
+    play(place, ("read_file", {"path": "broken.png"}), ("read_file", {"path": "shot.png", "more": ["page.html"]}))
+    assert place.ask("look").status == 0
+    body = place.server.requests[-1].body
+    told = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+    assert "not shown, it is no whole PNG image" in told[0] and "<p>blue</p>" in told[1], told
+    assert len(pictures(body)) == 1
+
+
+def test_a_picture_that_a_command_names_or_a_worker_is_given_is_seen(place: Stage) -> None:
+    place.settings(f"{QUICK}{PRICED}images = true\n")
+    commands = place.home / ".claude/commands"
+    commands.mkdir(parents=True)
+    (commands / "look.md").write_text("Look at @shot.png.\n")
+    play(place)
+    assert place.ask("/look").status == 0
+    body = place.server.requests[-1].body
+    assert len(pictures(body)) == 1 and "bytes: attached" in str(body["messages"][-1]), body
+
+    play(place, ("agent", {"task": "TASK", "files": ["shot.png"]}))
+    assert place.ask("look").status == 0
+    (first,) = [one.body for one in place.server.requests if "# Files" in str(one.body["messages"][-1])]
+    assert len(pictures(first)) == 1 and "bytes: attached" in str(first["messages"][-1]), first

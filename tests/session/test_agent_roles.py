@@ -1,0 +1,76 @@
+"""Agents: what their front matter narrows, and which files are agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nexus_cli.config.paths import places
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import Limits
+from nexus_cli.reports.skill_check import check_guides
+from nexus_cli.session.recipes import find_agents, list_agents, recipe_for
+from nexus_cli.tools.registry import discover_tools
+
+
+def put(name: str, fields: str) -> Path:
+    """An agent of the person."""
+    path = places().config / "agents" / f"{name}.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"---\n{fields}\n---\nRole.\n")
+    return path
+
+
+def limits(fields: str, cwd: Path) -> Limits:
+    put("one", f"description: One.\n{fields}")
+    return recipe_for("one", cwd, with_agents=True)[0].limits
+
+
+@pytest.mark.parametrize(
+    ("fields", "tools"),
+    [
+        ("tools: Read, Bash(git diff:*)", {"read_file", "bash"}),
+        ("tools: [Edit]", {"edit_file"}),
+        ("tools:", set()),
+        ("tools: []", set()),
+        ("tools: nothing-known", {"nothing-known"}),
+        ("tools: Read, Write\ndisallowedTools: Write", {"read_file"}),
+        ("disallowedTools: '*'", set()),
+        ("tools: Read\ndisallowedTools: '*'", set()),
+    ],
+)
+def test_an_agent_may_call_what_its_file_names_and_no_more(tmp_path: Path, fields: str, tools: set[str]) -> None:
+    assert limits(fields, tmp_path).tools == {"recall", *tools}
+
+
+def test_without_a_list_an_agent_may_call_what_its_session_may(tmp_path: Path) -> None:
+    before = limits("model: inherit", tmp_path).tools
+    assert limits("tools: '*'", tmp_path).tools == before is None
+    assert limits("disallowedTools: Write, Bash", tmp_path).tools == {*discover_tools()} - {"write_file", "bash"}
+
+
+@pytest.mark.parametrize("steps", ["0", "-1", "1.5", "many", "'1000000'", "9" * 5000])
+def test_steps_that_are_no_number_of_steps_are_named_and_not_applied(tmp_path: Path, steps: str) -> None:
+    assert limits(f"maxTurns: {steps}", tmp_path).max_steps is None
+    assert "maxTurns must be" in "\n".join(check_guides(places().config))
+    assert limits("maxTurns: 7", tmp_path).max_steps == 7
+
+
+def test_an_agent_with_the_name_of_a_recipe_is_not_offered(tmp_path: Path) -> None:
+    """The recipe would run in its place, with none of its limits."""
+    for name in ("ask", "worker", "other"):
+        put(name, "description: Only reads.\ntools: Read")
+    assert [*find_agents(tmp_path)] == ["other"]
+    assert [one.problem[:24] for one in list_agents(tmp_path)] == [
+        "has the name of a recipe",
+        "",
+        "has the name of a recipe",
+    ]
+
+
+def test_a_file_without_a_description_is_no_agent(tmp_path: Path) -> None:
+    put("README", "title: These are our agents")
+    assert not find_agents(tmp_path)
+    with pytest.raises(NexusError, match=r"README\.md has no description"):
+        recipe_for("README", tmp_path, with_agents=True)
