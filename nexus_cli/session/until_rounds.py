@@ -87,7 +87,7 @@ class UntilRounds(Continuation):
         limits = describe_limits(state.dispatcher.limits, is_chat=spending.is_chat or spending.is_served)
         line = f"working until `{one_line(self._command)}` exits 0: {limits}"
         state.engine.emit(event.Notice(line, warning=False))
-        decision = await state.dispatcher.permit(CheckedCall(tool, call.arguments, {}, call))
+        decision = await state.dispatcher.decide(CheckedCall(tool, call.arguments, {}, call))
         if decision.result is not None:
             raise self._refused(decision.result)
         self._agreed = decision if decision.answer else None

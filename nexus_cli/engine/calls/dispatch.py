@@ -194,15 +194,17 @@ class Dispatcher(CallDecider):
         """Run one call of the step if it may run, and return its result without recording it."""
         if tool is None:
             return ToolResult(error=self.registry.describe_unknown(call.name), ran=False)
-        decision = await self.decide(call, tool)
+        checked = await self.check(call, tool)
+        if isinstance(checked, ToolResult):
+            return checked
+        decision = await self.decide(checked)
+        if decision.may_run:
+            self.starts.record_start(call.id, call.name)
+            if self.step.context is not None and await self.step.context.conversation.log.save():
+                decision = await self.decide(checked)  # level and rules may have changed meanwhile
         if not decision.may_run:
             return decision.result or ToolResult(error=decision.why, denied=True, ran=False)
         checked, context = decision.checked, self.make_context(decision)
-        self.starts.record_start(call.id, call.name)
-        if self.step.context is not None and await self.step.context.conversation.log.save():
-            decision = await self.permit(checked)  # level and rules may have changed meanwhile
-            if not decision.may_run:
-                return decision.result or ToolResult(error=decision.why, denied=True, ran=False)
         self.started_here[call.id] = time.monotonic()
         run = partial(tool.run, checked.arguments, context)
         work = partial(self.hooks.run_call, checked, run) if self.hooks else run
