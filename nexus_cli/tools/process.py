@@ -225,8 +225,8 @@ class _Pipe:
 def _await_child(
     child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, kept: BoundedOutput, stop: StopFlag, seconds: float
 ) -> ProcessResult:
-    deadline = time.monotonic() + seconds
-    timed_out = False
+    began, timed_out = time.monotonic(), False
+    deadline = began + seconds
     while child.poll() is None:
         deadline = math.inf if stop.is_unlimited else deadline
         if stop.is_pressed or time.monotonic() >= deadline:
@@ -246,7 +246,9 @@ def _await_child(
         grace = time.monotonic() + _GRACE
         while pipe.is_open and time.monotonic() < grace and not stop.is_pressed:
             pipe.pump(_LOOK)
-        while (left := len(find_remaining(child.pid, mark))) and time.monotonic() < grace and not stop.is_pressed:
+        while left := len(find_remaining(child.pid, mark, time.monotonic() - began)):
+            if time.monotonic() >= grace or stop.is_pressed:
+                break
             pipe.pump(_LOOK)
         if left:
             _end_tree(child, mark, pipe, stop)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from enum import EnumType
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
@@ -85,13 +86,19 @@ def check_arguments(value: Any, schema: Mapping[str, Any], at: str = "") -> tupl
     return value, faults
 
 
+@cache
+def field_kinds(kind: Any) -> Mapping[str, Any]:
+    """Return the types of the fields of a dataclass, or of the parameters of a function, by name."""
+    return get_type_hints(kind)
+
+
 def make_arguments(kind: Any, value: Any) -> Any:
     """Return a checked value as what a field of type `kind` holds: an object as a dataclass, an array as a tuple. The
     field of an argument that Python has as a keyword is `in_`."""
     if isinstance(kind, UnionType):  # X | None, of which None is never given
         kind = get_args(kind)[0]
     if isinstance(value, Mapping):
-        kinds = get_type_hints(kind)
+        kinds = field_kinds(kind)
         names = {name.removesuffix("_"): name for name in kinds}
         return kind(**{names[name]: make_arguments(kinds[names[name]], one) for name, one in value.items()})
     if isinstance(value, list | tuple):
