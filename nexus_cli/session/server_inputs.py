@@ -20,7 +20,7 @@ from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.image_check import describe_bad_image
 from nexus_cli.core.typed_text import typed_words
-from nexus_cli.engine.requests.clip_results import clip_to_cap
+from nexus_cli.engine.requests.clip_output import clip_to_cap
 from nexus_cli.mcp.server_tools import PREFIX, Catalogue, describe_arguments
 from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerPrompt
 from nexus_cli.session.session_state import SessionState

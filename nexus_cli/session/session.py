@@ -29,7 +29,7 @@ from nexus_cli.core.services import Jobs, Log, Workers
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.engine.calls.dispatch import Dispatcher
-from nexus_cli.engine.requests.clip_results import clip_to_cap, leave_out_repeats
+from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
 from nexus_cli.engine.requests.control import SteeringWords
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import Spending

@@ -29,7 +29,7 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.core.typed_text import typed_words
-from nexus_cli.engine.requests.clip_results import clip_to_cap
+from nexus_cli.engine.requests.clip_output import clip_to_cap
 from nexus_cli.sections.skills import (
     COMMAND,
     SKILL,

@@ -30,7 +30,7 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.real_files import stamp_content
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.typed_text import NOT_DONE
-from nexus_cli.engine.requests.clip_results import clip_to_cap, leave_out_repeats
+from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
 from nexus_cli.permission.call_decision import CallDecision, CheckedCall
 from nexus_cli.permission.run_limits import OFF
 from nexus_cli.session.continuation import Continuation

@@ -23,7 +23,7 @@ from nexus_cli.core.memo_kinds import SPACE_HISTORY
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK, Entity, Run, Space, SpaceMessage
 from nexus_cli.core.surrogates import replace_surrogates
-from nexus_cli.engine.requests.clip_results import clip_to_cap
+from nexus_cli.engine.requests.clip_output import clip_to_cap
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.recap import space_header
 from nexus_cli.ledger import Ledger

@@ -25,7 +25,7 @@ from nexus_cli.core.services import Jobs
 from nexus_cli.core.tool import Effect, Tool, describe_subject
 from nexus_cli.engine.calls.call_decider import CallDecider, DecisionStep
 from nexus_cli.engine.calls.waiting import SessionWaits
-from nexus_cli.engine.requests.clip_results import ClippedText, clip_result, read_room
+from nexus_cli.engine.requests.clip_output import ClippedText, clip_result, read_room
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import LAST_REQUEST

@@ -25,7 +25,7 @@ from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, WindowItem
 from nexus_cli.core.memo_kinds import ATTACHMENTS, CLIPPED_MESSAGE, PASTED_RANGES, SHOWN_TEXT, SOURCE
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.shield import run_shielded
-from nexus_cli.engine.requests.clip_results import LARGE, clip_to_cap
+from nexus_cli.engine.requests.clip_output import LARGE, clip_to_cap
 from nexus_cli.engine.requests.control import Control, SteeringWords
 
 _OPENING = re.compile(
