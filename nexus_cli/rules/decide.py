@@ -161,8 +161,7 @@ def _are_lifted(parts: Sequence[CommandPart], rules: RuleSet) -> bool:
 
 def _find_reason(command: SimpleCommand, line: CommandLine, search: _Search, folders: Folders, *, writes: bool) -> str:
     """Return the reason that a command does not run as a reader, "" if it does. Follows a `cd` in `folders`."""
-    level, rules = search.level, search.rules
-    if level == ALL or line.is_long:
+    if search.level == ALL or line.is_long:
         reason = "a line of this length is never read-only"
         if command.words and program_name(command.words[0]) == "cd":
             with suppress(NotReadOnly):
@@ -171,8 +170,8 @@ def _find_reason(command: SimpleCommand, line: CommandLine, search: _Search, fol
         reason = check_read_only(command, folders) or ("it asks for write access" if writes else "")
     if reason and command.words and program_name(command.words[0]) in _SHELL_STATE:
         folders.is_lost = True
-    strict = (one for one in rules.rules if one.decision != "allow" and one.effect in (Effect.READ, Effect.RUN))
-    passed = next((one for one in strict if not reason and reaches_unnamed(command, one.effect)), None)
+    strict = () if reason else (*search.strict, *search.reads)
+    passed = next((one for one in strict if reaches_unnamed(command, one.effect)), None)
     if passed is not None:
         reason = f"it may be what {passed.decision} {passed.text} names, as its words are not known before it runs"
     return reason
@@ -345,7 +344,7 @@ class _Search:
         self.strict = [*rules.of("deny"), *([] if level == ALL else rules.of("ask"))]
         self.writes = [one for decision in STRICT for one in rules.of(decision, Effect.EDIT) if one.pattern]
         self.reads = [one for decision in STRICT for one in rules.of(decision, Effect.READ)]
-        self.has_rules = bool(self.strict or self.writes or self.reads)
+        self.has_rules = any((self.strict, self.writes, self.reads))
         self.names = {rule.argv[0].rpartition("/")[2].casefold() for rule in self.strict if rule.argv}
         self.rules = rules
         self.level = level

@@ -14,6 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
 from nexus_cli.core.errors import nearest_name
+from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.wire import canonical
 
@@ -104,6 +105,14 @@ def make_arguments(kind: Any, value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(make_arguments(get_args(kind)[0], one) for one in value)
     return kind(value) if isinstance(kind, EnumType) else value
+
+
+def describe_faults(call: ToolCall, tool: Tool, faults: Sequence[str]) -> str:
+    """Return the error of a call whose arguments are no JSON object, or have these faults."""
+    if call.raw:
+        return describe_unreadable(call.raw)
+    why = f"bad arguments for {tool.name}: {'; '.join(faults)}"
+    return f"{why}\n{describe_tool(tool)}" if tool.behind else why
 
 
 def describe_tool(tool: Tool) -> str:

@@ -66,7 +66,7 @@ from nexus_cli.permission.run_limits import (
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.registry import ToolRegistry
-from nexus_cli.tools.schema import check_arguments, describe_tool, describe_unreadable
+from nexus_cli.tools.schema import check_arguments, describe_faults
 
 if TYPE_CHECKING:
     from nexus_cli.engine.calls.session_hooks import SessionHooks
@@ -282,12 +282,9 @@ class CallDecider:
         run."""
         if self.starts.was_started(call.id) and call.id not in self.started_here:
             return self.recover(call, tool)
-        if call.raw:
-            return ToolResult(error=describe_unreadable(call.raw), ran=False)
-        arguments, problems = check_arguments(call.arguments, {} if tool.server else tool.parameters)
-        if problems:
-            why = f"bad arguments for {tool.name}: {'; '.join(problems)}"
-            return ToolResult(error=f"{why}\n{describe_tool(tool)}" if tool.behind else why, ran=False)
+        arguments, faults = check_arguments(call.arguments, {} if tool.server else tool.parameters)
+        if call.raw or faults:
+            return ToolResult(error=describe_faults(call, tool, faults), ran=False)
         try:
             checked = CheckedCall(tool, arguments, resolve_targets(tool, arguments, self.cwd), call)
             if self.hooks and call.id not in self.step.refusals:
