@@ -261,7 +261,7 @@ class Tool:
 def describe_subject(tool: Tool | None, call: ToolCall) -> str:
     """Return the main argument of a call on one line, at most 200 characters; for work later all of its texts."""
     value = call.arguments.get(tool.subject, call.arguments.get(tool.reaches, "")) if tool else call.raw
-    if tool and tool.later and tool.works_later(call.arguments):  # the shortest first: time, then task
+    if tool and tool.works_later(call.arguments):  # the shortest first: time, then task
         value = " ".join(sorted((text for text in call.arguments.values() if isinstance(text, str)), key=len))
     return " ".join(str(value).split())[:200]
 

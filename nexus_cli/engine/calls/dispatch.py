@@ -245,7 +245,8 @@ class Dispatcher(CallDecider):
         message = Message(Role.TOOL, sent.text, tool_call_id=call.id)
         noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, took), **read_note(result, sent)}
         noted |= result.memos
-        tool, subject = self.registry.get(call.name), describe_subject(self.registry.get(call.name), call)
+        tool = self.registry.get(call.name)
+        subject = describe_subject(tool, call)
         if sent.drop:
             noted[CLIPPED_MESSAGE] = {"drop": sent.drop.id}
         if result.facts:

@@ -71,8 +71,10 @@ async def clip_to_cap(
     beginning that fits `room` is kept alone. The drop holds `whole` (default: `text`); `uncounted` is the number of
     bytes that were lost before. A text that `cites` a drop is a part of it, and gets no drop of its own.
     """
-    count, conversation = context.count, context.conversation
     most = max(cap, room)
+    if not uncounted and 4 * len(text) <= most:  # no text has more tokens than bytes
+        return ClippedText(text)
+    count, conversation = context.count, context.conversation
 
     def work() -> tuple[ElidedText, str]:
         size = count_large(text, most, count)
