@@ -70,12 +70,13 @@ class Dispatcher(CallDecider):
         if ending := engine.spending.ending:
             refusals = {call.id: refuse_by_limit(f"not run: {LAST_REQUEST}", ending) for call in calls}
         self.step = DecisionStep(calls, refusals, bool(limits.limits.confirm), engine.control, engine.context)
-        for name in dict.fromkeys(call.name for call in calls):
-            await self.permission.load_for(self.registry.get(name), self.level)
+        tools = [self.registry.get(name) for name in dict.fromkeys(call.name for call in calls)]
+        for tool in tools:
+            await self.permission.load_for(tool, self.level)
         self.permission.refuse_unguarded(self.level)
         for line in self.permission.take_problems(self.level):
             engine.emit(event.Notice(line))
-        self._room = read_room(engine.context)
+        self._room = read_room(engine.context) if any(tool and tool.reads_content for tool in tools) else 0
         self._refers = not engine.is_narrow
         await self._run_all(engine.context, engine.control, calls)
         if jobs := self.services.made(Jobs):
