@@ -234,20 +234,19 @@ class CallDecider:
         step, call = self.step, checked.call
         while True:  # level and rules may change while the person is asked
             found = step.decisions[call.id] = await self.decide_now(checked)
-            if found.is_denied:
-                found = await self._refuse_unasked(found)
-            elif asked := step.answered.get(call.id):
+            asked = step.answered.get(call.id)
+            if not found.is_denied and asked:
                 found = self._apply_answer(asked.decision, checked)
             elif found.asks and step.agreed:
                 found = self._apply_answer(step.agreed, checked)
-            elif found.asks and self.approver is None:
-                found = await self._refuse_unasked(found)
             elif found.asks and self.approver is not None:
                 async with step.lock:  # concurrent calls get here at the same time
                     error = None if call.id in step.answered else await self._ask(call, self.approver)
                 if error is None:
                     continue
                 found = replace(found, result=error)
+            elif not found.is_granted:
+                found = await self._refuse_unasked(found)
             step.decisions[call.id] = found
             return found
 
