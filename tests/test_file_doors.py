@@ -57,7 +57,7 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
         "_held_sockets": (SYSTEM, "listdir readlink"),
     },
     "tools/process_tree.py": {
-        "_find_marked": (SYSTEM, "listdir open"),
+        "_find_marked": (SYSTEM, "listdir open read_text"),
         "_from_proc": (SYSTEM, "listdir"),
         "read_stat": (SYSTEM, "open"),
     },

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.paths import Places, private_dir, project_root
@@ -55,7 +56,7 @@ def host_environment(environ: Mapping[str, str], folder: Path | None = None) -> 
         return env
     programs, entries = os.path.join(own, "bin"), env.get("PATH", "").split(os.pathsep)
     # An empty entry means the working folder, and so does an empty PATH.
-    left = [entry for entry in entries if not entry or os.path.realpath(os.path.join(folder, entry)) != programs]
+    left = [entry for entry in entries if not entry or not _is_same_folder(os.path.join(folder, entry), programs)]
     if left != entries:
         env["PATH"] = os.pathsep.join(left) or os.defpath
     for name in _NAMES_IT:
@@ -65,6 +66,13 @@ def host_environment(environ: Mapping[str, str], folder: Path | None = None) -> 
             if name == "VIRTUAL_ENV":
                 env.pop("VIRTUAL_ENV_PROMPT", None)
     return env
+
+
+def _is_same_folder(path: str, other: str) -> bool:
+    """Return True if both paths lead to the same folder, which exists. Cheaper than their real paths."""
+    with suppress(OSError):
+        return os.path.samefile(path, other)
+    return False
 
 
 def add_own_program(env: dict[str, str], own: Places) -> None:

@@ -116,7 +116,7 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Contain
     until its result changes. Calls in `refused` (by id) brought nothing, whatever their results say. Calls behind a
     failed edit, which did not run, do not count.
     """
-    wanted, known = _key(call), ""
+    wanted, known = canonical(call.arguments), ""
     results: dict[str, str] = {}
     found: list[ToolCall] = []
     for item in reversed(items):
@@ -128,7 +128,8 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Contain
             if (not found and other.id != call.id) or results.get(other.id, "").startswith(BEHIND_EDIT):
                 continue
             result = results.get(other.id, known) if other.id not in refused else known
-            if _key(other) != wanted or (known and result != known):
+            is_equal = other.name == call.name and other.raw == call.raw and canonical(other.arguments) == wanted
+            if not is_equal or (known and result != known):
                 return found
             known = result
             found.append(other)
@@ -142,10 +143,6 @@ def repeat_notice(call: ToolCall, times: int) -> str:
         "something else, wait in one call for what has to change (`until CHECK; do sleep 20; done`, or `wait_for`), or "
         f"say what is missing. The turn ends at {END_AT}."
     )
-
-
-def _key(call: ToolCall) -> tuple[str, bytes, str]:
-    return call.name, canonical(call.arguments), call.raw
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from nexus_cli.rules.command_line import Binding, CommandLine, Redirect, SimpleCommand, Word, WordPiece
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node, Parser, Tree
+    from tree_sitter import Language, Node, Parser
 
 LONGEST = 10_000
 """Characters of a line that may run unasked."""
@@ -147,25 +147,18 @@ def _grammar() -> tuple[type[Parser], Language]:
     return tree_sitter.Parser, tree_sitter.Language(tree_sitter_bash.language())
 
 
-def _parse(source: bytes) -> Tree | None:
-    """Return the tree, or None if it takes too long: some nonsense takes quadratic time."""
-    parser, language = _grammar()
-    end = thread_time() + MOST_SECONDS
-    try:
-        return parser(language).parse(
-            lambda start, point: source[start : start + _PIECE], progress_callback=lambda *_: thread_time() > end
-        )
-    except ValueError:
-        return None
-
-
 def read_command_line(text: str) -> CommandLine:
     """Return the content of `text`. Never raises; what cannot be read in bounded time is unclear."""
     if len(text) > MOST_READ or "\0" in text:
         return CommandLine(doubts={f"more than {MOST_READ:,} characters or a NUL": None}, is_unclear=True)
     source = text.encode("utf-8", "replace")
-    tree = _parse(source)
-    if tree is None:
+    parser, language = _grammar()
+    end = thread_time() + MOST_SECONDS
+    try:
+        tree = parser(language).parse(
+            lambda start, point: source[start : start + _PIECE], progress_callback=lambda *_: thread_time() > end
+        )
+    except ValueError:  # it takes too long: some nonsense takes quadratic time
         return CommandLine(doubts={"a part that does not parse": None}, is_unclear=True)
     reader = _Reader(source)
     reader.read(tree.root_node)

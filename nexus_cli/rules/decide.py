@@ -40,6 +40,8 @@ MOST_INNER = 500
 MOST_INNER_OF_LINE = 5_000
 """The same for the whole line, beyond one for each command."""
 DEEPEST = 5
+STRICT: tuple[Decision, ...] = ("deny", "ask")
+"""Decisions of the rules that restrict a command."""
 _SHELL_STATE = frozenset(
     """
     cd pushd popd source . eval builtin exec set shopt alias unalias export declare typeset local readonly unset
@@ -114,12 +116,15 @@ def decide_command(
     search = _Search(rules, level, command)
     folders = Folders.of(cwd, project, line, added)
     looks = [
-        (_find_reason(one, line, search, folders, writes=writes), _find_restriction(one, line, search, folders))
+        (
+            _find_reason(one, line, search, folders, writes=writes),
+            _find_restriction(one, line, search, folders) if search.has_rules else None,
+        )
         for one in line.commands
     ]
-    closed = _closed_redirects(line, level, rules, folders)
+    closed = _closed_redirects(line, search, folders) if search.has_rules else []
     only_reads = not closed and not any(reason or restricted for reason, restricted in looks)
-    hidden = _find_hidden(command, line, search)
+    hidden = _find_hidden(command, line, search) if search.strict else []
     if any(one.name in os.environ for one in line.bindings):
         line.doubts["an assignment to a variable of the environment"] = None
     named = [*line.doubts, *_check_redirects(line, folders)]
@@ -156,8 +161,7 @@ def _are_lifted(parts: Sequence[CommandPart], rules: RuleSet) -> bool:
 
 def _find_reason(command: SimpleCommand, line: CommandLine, search: _Search, folders: Folders, *, writes: bool) -> str:
     """Return the reason that a command does not run as a reader, "" if it does. Follows a `cd` in `folders`."""
-    level, rules = search.level, search.rules
-    if level == ALL or line.is_long:
+    if search.level == ALL or line.is_long:
         reason = "a line of this length is never read-only"
         if command.words and program_name(command.words[0]) == "cd":
             with suppress(NotReadOnly):
@@ -166,8 +170,8 @@ def _find_reason(command: SimpleCommand, line: CommandLine, search: _Search, fol
         reason = check_read_only(command, folders) or ("it asks for write access" if writes else "")
     if reason and command.words and program_name(command.words[0]) in _SHELL_STATE:
         folders.is_lost = True
-    strict = (one for one in rules.rules if one.decision != "allow" and one.effect in (Effect.READ, Effect.RUN))
-    passed = next((one for one in strict if not reason and reaches_unnamed(command, one.effect)), None)
+    strict = () if reason else (*search.strict, *search.reads)
+    passed = next((one for one in strict if reaches_unnamed(command, one.effect)), None)
     if passed is not None:
         reason = f"it may be what {passed.decision} {passed.text} names, as its words are not known before it runs"
     return reason
@@ -178,15 +182,15 @@ def _find_restriction(
 ) -> CommandPart | None:
     """Return the part of a command that a deny or ask rule names, by its words or by the files that it names."""
     shown = tuple(word.text for word in command.words)
-    found = search.find(command, line.inputs)
+    found = search.find(command, line.inputs) if search.strict else None
     if found is not None:
         return CommandPart(shown, *found)
     is_all = search.level == ALL
-    written = find_written(command, (), search.rules, folders)
+    written = find_written(command, (), search.writes, folders)
     if written is not None and not (is_all and written.decision == "ask"):
         why = f"it writes what {written.decision} {written.text} names ({written.origin})"
         return CommandPart(shown, written.decision, written.text, written.origin, why)
-    closed = _find_closed_file(command.words[1:], search.rules, folders, [folders.assumed])
+    closed = _find_closed_file(command.words[1:], search.reads, folders, [folders.assumed])
     if closed is not None and not (is_all and (closed.decision == "ask" or not _reads_plainly(command))):
         why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
         return CommandPart(shown, "deny" if is_all else "ask", closed.text, closed.origin, why)
@@ -236,10 +240,10 @@ def _find_hidden(command: str, line: CommandLine, search: _Search) -> list[Comma
 
 
 def _find_closed_file(
-    words: Iterable[Word], rules: RuleSet, roots: Folders, folders: Iterable[str]
+    words: Iterable[Word], strict: Sequence[PermissionRule], roots: Folders, folders: Iterable[str]
 ) -> PermissionRule | None:
-    """Return the deny or ask rule for reading that covers one of `words` in `folders`, or may cover one with a glob."""
-    strict = [rule for decision in ("deny", "ask") for rule in rules.of(decision, Effect.READ)]
+    """Return the one of `strict`, deny and ask rules for reading, that covers one of `words` in `folders`, or may cover
+    one with a glob."""
     if not strict:
         return None
     words = list(words)
@@ -265,19 +269,19 @@ def _read_paths(text: str) -> list[str]:
     return [one for one in (text, text.partition(":")[2], text.rpartition(":")[2]) if one]
 
 
-def _closed_redirects(line: CommandLine, level: str, rules: RuleSet, folders: Folders) -> list[CommandPart]:
+def _closed_redirects(line: CommandLine, search: _Search, folders: Folders) -> list[CommandPart]:
     """Return parts for the redirects that read or write what a deny or ask rule names, or that may read such a file,
     wherever the line was."""
-    parts = []
+    level, parts = search.level, list[CommandPart]()
     for one in line.redirects:
         operator, target = one.operator, one.target
-        written = find_written(SimpleCommand(()), [one], rules, folders)
+        written = find_written(SimpleCommand(()), [one], search.writes, folders)
         if written is not None and (level != ALL or written.decision == "deny"):
             why = f"it writes what {written.decision} {written.text} names ({written.origin})"
             parts.append(CommandPart((operator, target.text), written.decision, written.text, written.origin, why))
         closed = None
         if operator in ("<", "<>"):
-            closed = _find_closed_file([target], rules, folders, folders.entered)
+            closed = _find_closed_file([target], search.reads, folders, folders.entered)
         if closed is not None and (level != ALL or (closed.decision == "deny" and target.is_plain)):
             why = f"it reads a file of {closed.decision} {closed.text} ({closed.origin})"
             decision: Decision = "deny" if level == ALL else "ask"
@@ -338,6 +342,9 @@ class _Search:
 
     def __init__(self, rules: RuleSet, level: str, line: str) -> None:
         self.strict = [*rules.of("deny"), *([] if level == ALL else rules.of("ask"))]
+        self.writes = [one for decision in STRICT for one in rules.of(decision, Effect.EDIT) if one.pattern]
+        self.reads = [one for decision in STRICT for one in rules.of(decision, Effect.READ)]
+        self.has_rules = any((self.strict, self.writes, self.reads))
         self.names = {rule.argv[0].rpartition("/")[2].casefold() for rule in self.strict if rule.argv}
         self.rules = rules
         self.level = level
@@ -346,8 +353,6 @@ class _Search:
 
     def find(self, command: SimpleCommand, inputs: Iterable[str]) -> Found | None:
         """Return the strictest decision with its rule and one line, or None."""
-        if not self.strict:
-            return None
         found = self._collect(command, list(inputs))
         asked: Found | None = None
         for rule in self.strict:

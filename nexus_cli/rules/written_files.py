@@ -11,11 +11,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from nexus_cli.core.tool import Effect
 from nexus_cli.rules.command_line import Redirect, SimpleCommand, Word
 from nexus_cli.rules.folders import Folders
 from nexus_cli.rules.reader_options import wants_to_write
-from nexus_cli.rules.rule_set import PermissionRule, RuleSet, find_by_path
+from nexus_cli.rules.rule_set import PermissionRule, find_by_path
 from nexus_cli.rules.wrappers import program_name
 
 REDIRECTS = (">", ">>", ">|", "&>", "&>>", ">&", "<>")
@@ -28,11 +27,10 @@ _GLOB = re.compile(r"[*?\[]")
 
 
 def find_written(
-    command: SimpleCommand, redirects: Iterable[Redirect], rules: RuleSet, folders: Folders
+    command: SimpleCommand, redirects: Iterable[Redirect], strict: Sequence[PermissionRule], folders: Folders
 ) -> PermissionRule | None:
-    """Return the deny or ask rule for edits that names a path which the command, in the folder that is assumed now, or
-    one of the line's `redirects` plainly writes."""
-    strict = [rule for decision in ("deny", "ask") for rule in rules.of(decision, Effect.EDIT) if rule.pattern]
+    """Return the one of `strict`, deny and ask rules for edits with a pattern, that names a path which the command, in
+    the folder that is assumed now, or one of the line's `redirects` plainly writes."""
     if not strict:
         return None
     first = folders.line.commands[:1]

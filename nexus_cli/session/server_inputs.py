@@ -20,7 +20,7 @@ from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.image_check import choose_images
 from nexus_cli.core.typed_text import typed_words
-from nexus_cli.engine.requests.clip_results import clip_with_drop
+from nexus_cli.engine.requests.clip_output import clip_to_cap
 from nexus_cli.mcp.server_tools import PREFIX, Catalogue, describe_arguments
 from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerPrompt
 from nexus_cli.session.session_state import SessionState
@@ -111,10 +111,8 @@ class _Inputs:
         state = self.state
         taken, lines = choose_images(answer.images, takes_images=state.engine.model.info.images)
         text = BLOCK_END.sub(r"< /\1", neutralize("\n".join(filter(None, [answer.text, *lines]))))
-        context = state.engine.context
-        clipped, drop = await clip_with_drop(context, text, context.budget.file_cap, f"{tag} {path}", Cause.INPUT_CAP)
-        if drop:
-            state.engine.control.emit_drop(drop)
+        context, control = state.engine.context, state.engine.control
+        clipped = await clip_to_cap(context, control, text, context.budget.file_cap, f"{tag} {path}", Cause.INPUT_CAP)
         self.blocks.append(f"<{tag} {attributes}>\n{clipped.text.removesuffix(chr(10))}\n</{tag}>")
         count = text.count("\n") + 1 if text else 0
         self.files.append(AttachedFile(f"@{path}", TEXT, len(text.encode(errors="replace")), 1, count))

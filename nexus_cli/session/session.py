@@ -29,7 +29,7 @@ from nexus_cli.core.services import Jobs, Log, Workers
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.engine.calls.dispatch import Dispatcher
-from nexus_cli.engine.requests.clip_results import clip_with_drop, leave_out_repeats
+from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
 from nexus_cli.engine.requests.control import SteeringWords
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import Spending
@@ -357,8 +357,8 @@ class Session:
     async def share(self, text: str, what: str) -> str:
         """Clip output for the next message as that of a tool's command; the rest becomes a drop."""
         context = self.state.engine.context
-        text, _ = await leave_out_repeats(context, text, what)
-        return (await clip_with_drop(context, text, context.budget.output_cap, what, Cause.OUTPUT_CAP))[0].text
+        text = await leave_out_repeats(context, None, text, what)
+        return (await clip_to_cap(context, None, text, context.budget.output_cap, what, Cause.OUTPUT_CAP)).text
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Replace the values of variables with keys in `text` by `[NAME]`; return the text and the names."""

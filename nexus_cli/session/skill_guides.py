@@ -30,7 +30,7 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.core.typed_text import typed_words
-from nexus_cli.engine.requests.clip_results import clip_with_drop
+from nexus_cli.engine.requests.clip_output import clip_to_cap
 from nexus_cli.sections.skills import (
     COMMAND,
     SKILL,
@@ -173,10 +173,8 @@ class _Expansion:
                 pieces.append(f"[not run: more than {MOST_RUN} commands]")
         made = BLOCK_END.sub(r"< /\1", "".join(pieces))
         what = f"guide {guide.name}"
-        context = state.engine.context
-        clipped, drop = await clip_with_drop(context, made, context.budget.file_cap, what, Cause.INPUT_CAP)
-        if drop:
-            state.engine.control.emit_drop(drop)
+        context, control = state.engine.context, state.engine.control
+        clipped = await clip_to_cap(context, control, made, context.budget.file_cap, what, Cause.INPUT_CAP)
         files = [await self._file(name) for name in _named_files(text, state.dispatcher.cwd)]
         head = f'<{guide.kind} name="{escape(guide.name)}" source="{escape(guide.path)}">'
         return "\n\n".join([f"{head}\n{clipped.text}\n</{guide.kind}>", *files])
@@ -285,14 +283,10 @@ class _Expansion:
     async def _shown(self, result: ToolResult, shown: str) -> str:
         if not result.ran:
             return f"[not run: {shown}: {one_line(result.error)}]"
-        context = self._state.engine.context
-        text = result.text.removesuffix("[exit status 0]")  # it would stand in the middle of a sentence
-        clipped, drop = await clip_with_drop(
-            context, neutralize(text), context.budget.output_cap, f"output of {shown[:80]}", Cause.OUTPUT_CAP
-        )
-        if drop:
-            self._state.engine.control.emit_drop(drop)
-        return clipped.text.rstrip("\n")
+        context, control = self._state.engine.context, self._state.engine.control
+        text = neutralize(result.text.removesuffix("[exit status 0]"))  # it would stand in the middle of a sentence
+        cap, what = context.budget.output_cap, f"output of {shown[:80]}"
+        return (await clip_to_cap(context, control, text, cap, what, Cause.OUTPUT_CAP)).text.rstrip("\n")
 
     def _tell_once(self, line: str) -> None:
         told = self._state.told

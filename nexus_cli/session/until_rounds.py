@@ -30,7 +30,7 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.real_files import stamp_content
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.typed_text import NOT_DONE
-from nexus_cli.engine.requests.clip_results import clip_with_drop, leave_out_repeats
+from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
 from nexus_cli.permission.call_decision import CallDecision, CheckedCall
 from nexus_cli.permission.run_limits import OFF
 from nexus_cli.session.continuation import Continuation
@@ -87,7 +87,7 @@ class UntilRounds(Continuation):
         limits = describe_limits(state.dispatcher.limits, is_chat=spending.is_chat or spending.is_served)
         line = f"working until `{one_line(self._command)}` exits 0: {limits}"
         state.engine.control.emit(event.Notice(line, warning=False))
-        decision = await state.dispatcher.permit(CheckedCall(tool, call.arguments, {}, call))
+        decision = await state.dispatcher.decide(CheckedCall(tool, call.arguments, {}, call))
         if decision.result is not None:
             raise self._refused(decision.result)
         self._agreed = decision if decision.answer else None
@@ -214,13 +214,12 @@ class UntilRounds(Continuation):
     async def _message(self, result: ToolResult) -> str:
         engine = self._state.engine
         what = f"result of {TOOL} {self._command[:80]}"
-        text, states = await leave_out_repeats(engine.context, result.text, what)
+        text = await leave_out_repeats(engine.context, engine.control, result.text, what)
         shown = BLOCK_END.sub("< /shell", neutralize(text))
         cap = min(MOST_TOKENS, engine.context.budget.output_cap)
-        clipped, drop = await clip_with_drop(
-            engine.context, shown, cap, what, Cause.OUTPUT_CAP, whole=text, uncounted=result.uncounted
+        clipped = await clip_to_cap(
+            engine.context, engine.control, shown, cap, what, Cause.OUTPUT_CAP, whole=text, uncounted=result.uncounted
         )
-        engine.emit_drops(one for one in (states, drop) if one)
         block = f'<shell command="{escape(self._command)}">\n{clipped.text.rstrip()}\n</shell>'
         return f"{NOT_DONE}{self._named} {_describe_end(result)}. Work on until it exits 0.\n{block}"
 

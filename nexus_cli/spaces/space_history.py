@@ -23,7 +23,7 @@ from nexus_cli.core.memo_kinds import SPACE_HISTORY
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK, Entity, Run, Space, SpaceMessage
 from nexus_cli.core.surrogates import replace_surrogates
-from nexus_cli.engine.requests.clip_results import clip_with_drop
+from nexus_cli.engine.requests.clip_output import clip_to_cap
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.recap import space_header
 from nexus_cli.ledger import Ledger
@@ -316,9 +316,8 @@ class _History:
             before = one.sender.key
             what = f"part of {one.id} of {one.sender.name}"
             text = neutral_text(one.text)
-            short, drop = await clip_with_drop(self.engine.context, text, self.caps[one.key], what, Cause.INPUT_CAP)
-            if drop:
-                self.engine.emit_drops([drop])
+            cap, control = self.caps[one.key], self.engine.control
+            short = await clip_to_cap(self.engine.context, control, text, cap, what, Cause.INPUT_CAP)
             made.append(self.line.format(one, short.text, RESUME_MARK if one.key == resolved else ""))
         return made
 

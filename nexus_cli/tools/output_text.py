@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from contextlib import suppress
 
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.tools.files import NUL, decode_output
@@ -25,7 +26,12 @@ codecs.register_error(LATIN, _latin)
 
 def decode_text(output: bytes, uncounted: int = 0) -> str:
     """Decode `output` and end it with a newline unless it is empty; replace binary output by a note."""
-    read = None if b"\0" in output else _utf_8(output)
+    read = None
+    if b"\0" not in output:
+        # In pieces: one call would block all other threads until everything is decoded.
+        pieces = (output[start : start + _PIECE] for start in range(0, len(output), _PIECE))
+        with suppress(UnicodeDecodeError):
+            read = "".join(codecs.iterdecode(pieces, "utf-8"))
     if read is None:
         decoded = decode_output(output, cut=uncounted > 0)
         if decoded is None:
@@ -35,13 +41,3 @@ def decode_text(output: bytes, uncounted: int = 0) -> str:
             return f"[binary output{what}, {size:,} bytes: not shown; write it to a file, or look with xxd]\n"
         read = decoded.plain.replace("\0", NUL)
     return read if read.endswith("\n") or not read else f"{read}\n"
-
-
-def _utf_8(output: bytes) -> str | None:
-    """Return `output` decoded as UTF-8, or None."""
-    # In pieces: one call would block all other threads until everything is decoded.
-    pieces = (output[start : start + _PIECE] for start in range(0, len(output), _PIECE))
-    try:
-        return "".join(codecs.iterdecode(pieces, "utf-8"))
-    except UnicodeDecodeError:
-        return None

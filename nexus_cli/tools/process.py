@@ -136,36 +136,13 @@ def run_process(
     Raises `OSError` or `ValueError` if it cannot be started.
     """
     stop.raise_if_pressed()
-    own = host_environment(env, cwd)
-    if confinement is None:
-        return _run(subprocess.Popen, argv, cwd, own, stop, seconds, stdin, merge, show, keep, pass_fds)
-    with confinement.watch_command() as restored:
-        result = _run(confinement.start, argv, cwd, own, stop, seconds, stdin, merge, show, keep, pass_fds)
-    return replace(result, restored=tuple(restored))
-
-
-def run_git(git: Git, *arguments: str, stop: StopFlag, seconds: float) -> ProcessResult:
-    """Run git of our own, as `run_process` with stderr dropped."""
-    argv, env, walls = git.prepare(*arguments)
-    return run_process(argv, cwd=git.cwd, env=env, stop=stop, seconds=seconds, merge=False, confinement=walls)
-
-
-def _run(
-    start: Callable[..., subprocess.Popen[bytes]],
-    argv: Sequence[str],
-    cwd: Path,
-    env: Mapping[str, str],
-    stop: StopFlag,
-    seconds: float,
-    stdin: bytes | int,
-    merge: bool,
-    show: Callable[[bytes], None] | None,
-    keep: int,
-    pass_fds: Sequence[int],
-) -> ProcessResult:
-    mark = secrets.token_hex(16)
-    marked = {**env, _MARK: " ".join((*env.get(_MARK, "").split(), mark))}
-    with OrphanGuard(mark) as guard, tempfile.TemporaryFile() as source:
+    mark, own = secrets.token_hex(16), host_environment(env, cwd)
+    own[_MARK] = " ".join((*own.get(_MARK, "").split(), mark))
+    start: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen
+    watched: AbstractContextManager[Sequence[str]] = contextlib.nullcontext(())
+    if confinement is not None:
+        start, watched = confinement.start, confinement.watch_command()
+    with watched as restored, OrphanGuard(mark) as guard, tempfile.TemporaryFile() as source:
         given: IO[bytes] | int = subprocess.DEVNULL
         if isinstance(stdin, int):
             given = stdin
@@ -176,7 +153,7 @@ def _run(
         child = start(
             argv,
             cwd=cwd,
-            env=marked,
+            env=own,
             stdin=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if merge else subprocess.DEVNULL,
@@ -191,13 +168,20 @@ def _run(
             guard.watch(child.pid)
             with _Pipe(child.stdout, kept, show) as pipe:
                 stop.child = child.pid, mark
-                return _await_child(child, mark, pipe, kept, stop, seconds)
+                result = _await_child(child, mark, pipe, kept, stop, seconds)
         finally:
             stop.child = None
             if child.poll() is None:
                 send_signal(child.pid, find_tree(child.pid, mark), signal.SIGKILL)
                 child.wait()
             RUNNING.discard((child.pid, mark))
+    return replace(result, restored=tuple(restored))
+
+
+def run_git(git: Git, *arguments: str, stop: StopFlag, seconds: float) -> ProcessResult:
+    """Run git of our own, as `run_process` with stderr dropped."""
+    argv, env, walls = git.prepare(*arguments)
+    return run_process(argv, cwd=git.cwd, env=env, stop=stop, seconds=seconds, merge=False, confinement=walls)
 
 
 class _Pipe:
@@ -241,8 +225,8 @@ class _Pipe:
 def _await_child(
     child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, kept: BoundedOutput, stop: StopFlag, seconds: float
 ) -> ProcessResult:
-    deadline = time.monotonic() + seconds
-    timed_out = False
+    began, timed_out = time.monotonic(), False
+    deadline = began + seconds
     while child.poll() is None:
         deadline = math.inf if stop.is_unlimited else deadline
         if stop.is_pressed or time.monotonic() >= deadline:
@@ -262,7 +246,9 @@ def _await_child(
         grace = time.monotonic() + _GRACE
         while pipe.is_open and time.monotonic() < grace and not stop.is_pressed:
             pipe.pump(_LOOK)
-        while (left := len(find_remaining(child.pid, mark))) and time.monotonic() < grace and not stop.is_pressed:
+        while left := len(find_remaining(child.pid, mark, time.monotonic() - began)):
+            if time.monotonic() >= grace or stop.is_pressed:
+                break
             pipe.pump(_LOOK)
         if left:
             _end_tree(child, mark, pipe, stop)

@@ -8,6 +8,7 @@ running.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -22,6 +23,8 @@ from nexus_cli.config.programs import run_program, start_program
 RUNNING: set[tuple[int, str]] = set()
 """Pid and mark of each running child of this process."""
 _PROC = Path("/proc")
+_CYCLE = 1.0
+"""Seconds within which a system does not give out all numbers of processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,10 @@ def find_tree(pid: int, mark: str = "") -> set[Process]:
     return {table[number][0] for number in members}
 
 
-def find_remaining(pid: int, mark: str) -> set[Process]:
-    """Return the running processes of the group that `pid` led, and those with `mark`. Cheap if there are none."""
-    marked = _find_marked(mark)
+def find_remaining(pid: int, mark: str, seconds: float = math.inf) -> set[Process]:
+    """Return the running processes of the group that `pid` led, and those with `mark`; `pid` was started `seconds` ago.
+    Cheap if there are none."""
+    marked = _find_marked(mark, pid if seconds < _CYCLE else 0)
     if not marked:
         return find_group(pid)
     return {process for number, (process, _, leader) in _read_table().items() if leader == pid or number in marked}
@@ -91,13 +95,18 @@ def kill_all() -> None:
         send_signal(pid, find_tree(pid, mark), signal.SIGKILL)
 
 
-def _find_marked(mark: str) -> set[int]:
-    """Return the pids of processes with `mark` in their environment, as far as that is readable."""
+def _find_marked(mark: str, first: int = 0) -> set[int]:
+    """Return the pids of processes with `mark` in their environment, as far as that is readable; none is older than
+    the process `first`, which is no longer than `_CYCLE` ago."""
     found: set[int] = set()
     if not mark or not (_PROC / "self/environ").exists():
         return found
+    newest = int((_PROC / "loadavg").read_text().split()[-1]) if first else 0
+    first = first if newest >= first else 0  # else the numbers have begun again
     wanted = mark.encode()
     for name in filter(str.isdigit, os.listdir(_PROC)):
+        if int(name) < first:
+            continue
         try:
             with open(f"{_PROC}/{name}/environ", "rb", buffering=0) as file:
                 if wanted in file.read():

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core import memory, services
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.tool import EditPreview, Effect, Reads, Tool, ToolContext
 from nexus_cli.plugins.python_plugins import admit_objects, python_plugins
 from nexus_cli.tools import builtin
-from nexus_cli.tools.schema import describe_tool, make_arguments, sent_schema
+from nexus_cli.tools.schema import describe_tool, field_kinds, make_arguments, sent_schema
 
 if TYPE_CHECKING:
     from nexus_cli.tools.foreign_calls import ForeignCalls
@@ -103,7 +103,7 @@ def _read_definition(path: Path, package: str) -> Tool:
 
     def bind(function: str, arguments: Mapping[str, Any]) -> Callable[[ToolContext], Any]:
         loaded = import_module(module)
-        kind = get_type_hints(loaded.run)["arguments"]
+        kind = field_kinds(loaded.run)["arguments"]
         return partial(getattr(loaded, function), make_arguments(kind, arguments))
 
     def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:

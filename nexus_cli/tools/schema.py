@@ -7,13 +7,14 @@ Supports the subset that tools use: `type`, `required`, `properties`, `enum`, `i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import EnumType
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
 from nexus_cli.core.errors import nearest_name
-from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.wire import canonical
 
@@ -42,25 +43,54 @@ _SHOWN = 120
 """Characters that are shown of arguments on each side of a mistake in their JSON."""
 
 
-def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the repaired arguments, and a sentence for each remaining error.
+def check_arguments(value: Any, schema: Mapping[str, Any], at: str = "") -> tuple[Any, list[str]]:
+    """Return the repaired arguments, or the value of the one at `at`, and a sentence for each remaining error.
 
     Repaired are `"5"` for an integer or number, `5.0` for an integer, `"true"` for a boolean, a number for a string,
     JSON text for an array or object, and null for an optional argument (which is removed).
     """
-    repaired = _repair(dict(arguments), schema)
-    return repaired, validate_arguments(repaired, schema)
+    where = f"`{at}`" if at else "the arguments"
+    kinds = schema.get("type", ())
+    allowed = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    if allowed and not any(_has_type(value, kind) for kind in allowed):
+        value = _cast(value, allowed)
+        if not any(_has_type(value, kind) for kind in allowed):
+            wanted = " or ".join(_NAMES.get(kind, kind) for kind in allowed)
+            return value, [f"{where} must be {wanted}, not {_quote(value)}"]
+    faults = []
+    if "enum" in schema and value not in schema["enum"]:
+        faults.append(f"{where} must be one of {', '.join(_quote(v) for v in schema['enum'])}, not {_quote(value)}")
+    if _has_type(value, "number"):
+        if "minimum" in schema and value < schema["minimum"]:
+            faults.append(f"{where} must be at least {schema['minimum']}, not {_quote(value)}")
+        if "maximum" in schema and value > schema["maximum"]:
+            faults.append(f"{where} must be at most {schema['maximum']}, not {_quote(value)}")
+    if isinstance(value, Mapping):
+        known, required = schema.get("properties", {}), schema.get("required", ())
+        prefix, checked = f"{at}." if at else "", dict[str, Any]()
+        faults += [f"`{prefix}{name}` is required" for name in required if name not in value]
+        for name, one in value.items():
+            inner = known.get(name, schema.get("additionalProperties", True))
+            if one is None and name in known and name not in required and not _allows_null(inner):
+                continue
+            checked[name] = one
+            if isinstance(inner, Mapping):
+                checked[name], more = check_arguments(one, inner, prefix + name)
+                faults += more
+            elif inner is False:
+                faults.append(f"`{prefix}{name}` is unknown{_instead(name, known)}")
+        value = checked
+    elif isinstance(value, list | tuple) and "items" in schema:
+        checks = [check_arguments(one, schema["items"], f"{at}[{place}]") for place, one in enumerate(value)]
+        value = [one for one, _ in checks]
+        faults += [fault for _, more in checks for fault in more]
+    return value, faults
 
 
-def check_call(call: ToolCall, tool: Tool) -> dict[str, Any] | ToolResult:
-    """Return the checked arguments of a call of `tool`, or its result if they are invalid."""
-    if call.raw:
-        return ToolResult(error=describe_unreadable(call.raw), ran=False)
-    checked, problems = check_arguments(call.arguments, {} if tool.server else tool.parameters)
-    if problems:
-        why = f"bad arguments for {tool.name}: {'; '.join(problems)}"
-        return ToolResult(error=f"{why}\n{describe_tool(tool)}" if tool.behind else why, ran=False)
-    return checked
+@cache
+def field_kinds(kind: Any) -> Mapping[str, Any]:
+    """Return the types of the fields of a dataclass, or of the parameters of a function, by name."""
+    return get_type_hints(kind)
 
 
 def make_arguments(kind: Any, value: Any) -> Any:
@@ -69,12 +99,20 @@ def make_arguments(kind: Any, value: Any) -> Any:
     if isinstance(kind, UnionType):  # X | None, of which None is never given
         kind = get_args(kind)[0]
     if isinstance(value, Mapping):
-        kinds = get_type_hints(kind)
+        kinds = field_kinds(kind)
         names = {name.removesuffix("_"): name for name in kinds}
         return kind(**{names[name]: make_arguments(kinds[names[name]], one) for name, one in value.items()})
     if isinstance(value, list | tuple):
         return tuple(make_arguments(get_args(kind)[0], one) for one in value)
     return kind(value) if isinstance(kind, EnumType) else value
+
+
+def describe_faults(call: ToolCall, tool: Tool, faults: Sequence[str]) -> str:
+    """Return the error of a call whose arguments are no JSON object, or have these faults."""
+    if call.raw:
+        return describe_unreadable(call.raw)
+    why = f"bad arguments for {tool.name}: {'; '.join(faults)}"
+    return f"{why}\n{describe_tool(tool)}" if tool.behind else why
 
 
 def describe_tool(tool: Tool) -> str:
@@ -120,34 +158,19 @@ def _has_type(value: Any, kind: str) -> bool:
     return isinstance(value, _TYPES.get(kind, object))
 
 
-def _repair(value: Any, schema: Mapping[str, Any]) -> Any:
-    value = _cast(value, schema.get("type"))
-    if isinstance(value, Mapping) and ("properties" in schema or schema.get("type") == "object"):
-        known = schema.get("properties", {})
-        required = schema.get("required", ())
-        return {
-            name: _repair(item, known.get(name, {}))
-            for name, item in value.items()
-            if not (item is None and name in known and name not in required and not _allows_null(known[name]))
-        }
-    if isinstance(value, list | tuple) and "items" in schema:
-        return [_repair(item, schema["items"]) for item in value]
-    return value
-
-
 def _allows_null(schema: Mapping[str, Any]) -> bool:
     kinds = schema.get("type", "null")
     return "null" in ((kinds,) if isinstance(kinds, str) else kinds) or None in schema.get("enum", ())
 
 
-def _cast(value: Any, kind: Any) -> Any:
-    if not isinstance(kind, str) or _has_type(value, kind):
-        return value
+def _cast(value: Any, kinds: Sequence[str]) -> Any:
+    """Return a value that has none of the types `kinds` as the only one of them, unchanged if it cannot be one."""
+    kind = kinds[0] if len(kinds) == 1 else ""
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         return int(value)
     if kind == "string" and isinstance(value, int | float) and not isinstance(value, bool):
         return json.dumps(value)
-    if not isinstance(value, str) or kind == "null":
+    if not isinstance(value, str) or kind in ("", "null"):
         return value
     try:
         parsed = json.loads(value.strip().lower() if kind == "boolean" else value)
@@ -156,46 +179,6 @@ def _cast(value: Any, kind: Any) -> Any:
     if kind == "integer" and isinstance(parsed, float) and parsed.is_integer():
         parsed = int(parsed)
     return parsed if _has_type(parsed, kind) else value
-
-
-def validate_arguments(value: Any, schema: Mapping[str, Any], at: str = "") -> list[str]:
-    """Return a sentence for each error, with the argument (`at` and what is in it) and the expected value."""
-    where = f"`{at}`" if at else "the arguments"
-    kinds = schema.get("type")
-    if kinds is not None:
-        allowed = (kinds,) if isinstance(kinds, str) else tuple(kinds)
-        if not any(_has_type(value, kind) for kind in allowed):
-            wanted = " or ".join(_NAMES.get(kind, kind) for kind in allowed)
-            return [f"{where} must be {wanted}, not {_quote(value)}"]
-    faults = []
-    if "enum" in schema and value not in schema["enum"]:
-        faults.append(f"{where} must be one of {', '.join(_quote(v) for v in schema['enum'])}, not {_quote(value)}")
-    if _has_type(value, "number"):
-        if "minimum" in schema and value < schema["minimum"]:
-            faults.append(f"{where} must be at least {schema['minimum']}, not {_quote(value)}")
-        if "maximum" in schema and value > schema["maximum"]:
-            faults.append(f"{where} must be at most {schema['maximum']}, not {_quote(value)}")
-    if isinstance(value, Mapping):
-        faults += _object_faults(value, schema, at)
-    elif isinstance(value, list | tuple) and "items" in schema:
-        for number, item in enumerate(value):
-            faults += validate_arguments(item, schema["items"], f"{at}[{number}]")
-    return faults
-
-
-def _object_faults(value: Mapping[str, Any], schema: Mapping[str, Any], at: str) -> list[str]:
-    known: Mapping[str, Any] = schema.get("properties", {})
-    prefix = f"{at}." if at else ""
-    faults = [f"`{prefix}{name}` is required" for name in schema.get("required", ()) if name not in value]
-    rest = schema.get("additionalProperties", True)
-    for name, item in value.items():
-        if name in known:
-            faults += validate_arguments(item, known[name], prefix + name)
-        elif rest is False:
-            faults.append(f"`{prefix}{name}` is unknown{_instead(name, known)}")
-        elif isinstance(rest, Mapping):
-            faults += validate_arguments(item, rest, prefix + name)
-    return faults
 
 
 def _instead(name: str, known: Mapping[str, Any]) -> str:

@@ -220,21 +220,26 @@ class ChangeJournal:
     ) -> BegunStep:
         """Look at a project and added folders before a call that may change them, or before jobs that run `beside` the
         calls: what no call changed may then be the person's work (`Step.is_unsure`). Blocks; never raises `OSError`."""
-        begun = self._begin(owner, what, call, root, beside=beside)
-        begun.beside = [self._begin(owner, what, call, one, beside=beside) for one in added]
-        return begun
-
-    def _begin(self, owner: StepOwner, what: str, call: str, root: Path, *, beside: bool) -> BegunStep:
-        step = replace(self._make_step(owner, what, call, root := Path(os.path.realpath(root))), is_unsure=beside)
-        if self.keeps and step.session not in self._settled:
-            self._settled.add(step.session)
-            with suppress(OSError, ValueError):
-                settle_killed(self.data, step.session)
-        project, look, repositories = self._look(root)
-        begun = BegunStep(step, project, look, self._not_covered[root], repositories)
-        if look is not None:
-            self._note_begun(begun, look)
-        return begun
+        begun = list[BegunStep]()
+        for folder in (root, *added):
+            place = Path(os.path.realpath(folder))
+            step = replace(self._make_step(owner, what, call, place), is_unsure=beside)
+            if self.keeps and owner.session not in self._settled:
+                self._settled.add(owner.session)
+                with suppress(OSError, ValueError):
+                    settle_killed(self.data, owner.session)
+            project, look, repositories = self._look(place)
+            begun.append(BegunStep(step, project, look, self._not_covered[place], repositories))
+            if look is not None and self.keeps:
+                try:  # so that another process finds the changes of the step if this one is killed
+                    self._note_running(step.id, None if beside else (step.session, step.root))
+                    project.save(look, make_rows(repositories))
+                    begin_step(self.data, step)
+                except (OSError, ValueError) as error:  # as on a full disk
+                    why = f"{NOT_NOTED}: {getattr(error, 'strerror', '') or error}"
+                    begun[-1].not_covered = {**self._not_covered[place], WHOLE: why}
+        begun[0].beside = begun[1:]
+        return begun[0]
 
     def find_uncovered(self, root: Path) -> Mapping[str, str]:
         """Return what an undo of a command would not bring back now, after a look if there was none. Blocks."""
@@ -320,7 +325,7 @@ class ChangeJournal:
             not_covered[WHOLE] = str(error)
         step = replace(step, changes=tuple(changes), unfollowed=why, not_covered=tuple(not_covered.items()))
         self._record(replace(step, began=step.at, at=_now()))
-        self._note_running(step, is_running=False)
+        self._note_running(step.id, ended=True)
         beside = [f"{one.step.root}/{name}" for one in begun.beside for name in self.end(one, command, output)]
         return names + beside
 
@@ -385,27 +390,14 @@ class ChangeJournal:
             id=name, session=owner.session, turn=owner.turn, call=call, what=what[:500], at=_now(), root=str(root)
         )
 
-    def _note_begun(self, begun: BegunStep, look: Look) -> None:
-        """Write down that a step has begun, so that another process finds its changes if this one is killed. If that
-        fails, as on a full disk, an undo may not cover it."""
-        try:
-            if self.keeps:
-                self._note_running(begun.step, is_running=True)
-                begun.project.save(look, make_rows(begun.repositories))
-                begin_step(self.data, begun.step)
-        except (OSError, ValueError) as error:
-            begun.not_covered = {
-                **begun.not_covered,
-                WHOLE: f"{NOT_NOTED}: {getattr(error, 'strerror', '') or error}",
-            }
-
-    def _note_running(self, step: Step, *, is_running: bool) -> None:
-        """Say in the lock file which steps run, but for jobs: what they change is unsure anyway. Raises `OSError`."""
+    def _note_running(self, step: str, place: tuple[str, str] | None = None, *, ended: bool = False) -> None:
+        """Say in the lock file which steps run, by session and root. Jobs have no `place`: what they change is unsure
+        anyway. Raises `OSError`."""
         with self._writing:
-            self._running.pop(step.id, None)
-            if is_running and not step.is_unsure:
-                self._running[step.id] = step.session, step.root
-            if is_running:
+            self._running.pop(step, None)
+            if place:
+                self._running[step] = place
+            if not ended:
                 self._lock = self._lock or FileLock.take(self.data / _LOOKS / f"{self._name}.lock")
             if self._lock is not None:
                 self._lock.write(json.dumps(list(self._running.values())))
@@ -432,7 +424,7 @@ class ChangeJournal:
                     if step.changes or step.references or step.unfollowed or step.not_covered:
                         append_step(self.data, step)
                     else:
-                        end_step(self.data, step)
+                        end_step(self.data, step.session, step.id)
                 del self._waiting[0]
 
 

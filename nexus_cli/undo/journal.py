@@ -18,7 +18,7 @@ from typing import Any
 
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.errors import NexusError, write_failure_hint
-from nexus_cli.undo.records import Step, format_step, parse_step
+from nexus_cli.undo.records import Step, fields_of, parse_step
 
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 
@@ -44,24 +44,24 @@ def journal_path(data: Path, session: str) -> Path:
 def append_step(data: Path, step: Step) -> None:
     """Add a step to the journal of its session; it is on the disk on return. Raises `OSError`."""
     changed = bool(step.changes or step.references or step.unfollowed)
-    _append(journal_path(data, step.session), format_step(step), synced=changed)
+    _append(journal_path(data, step.session), step, synced=changed)
 
 
 def begin_step(data: Path, step: Step) -> None:
     """Note that a step has begun, of which `changes` are not known yet. `append_step` with the same id ends it."""
-    _append(journal_path(data, step.session), f'{{"begun":{format_step(step)}}}', synced=bool(step.undoes))
+    _append(journal_path(data, step.session), {"begun": step}, synced=bool(step.undoes))
 
 
-def end_step(data: Path, step: Step) -> None:
-    """Note that a step that has begun changed nothing."""
-    _append(journal_path(data, step.session), json.dumps({"ended": step.id}), synced=False)
+def end_step(data: Path, session: str, step: str) -> None:
+    """Note that a step that has begun, by its id, changed nothing."""
+    _append(journal_path(data, session), {"ended": step}, synced=False)
 
 
 def copy_steps(data: Path, session: str, fork: str, turns: int) -> None:
     """Copy the steps of the first `turns` turns to the journal of a fork of the session. Raises `OSError`."""
     steps = [replace(step, session=fork) for step in read_steps(data, session) if step.turn <= turns]
     if steps:
-        _append(journal_path(data, fork), "\n".join(map(format_step, steps)))
+        _append(journal_path(data, fork), *steps)
 
 
 def read_steps(data: Path, session: str) -> list[Step]:
@@ -108,13 +108,15 @@ def _read_newest(place: Path, since: float) -> list[Step]:
     return found
 
 
-def _append(place: Path, line: str, *, synced: bool = True) -> None:
+def _append(place: Path, *rows: Step | dict[str, Any], synced: bool = True) -> None:
+    """Add rows as lines of JSON in ASCII."""
+    lines = "\n".join(json.dumps(row, default=fields_of, separators=(",", ":")) for row in rows)
     private_dir(place.parent)
     descriptor = os.open(place, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         size = os.fstat(descriptor).st_size
         is_cut = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-        data = f"{chr(10) * is_cut}{line}\n".encode("ascii")
+        data = f"{chr(10) * is_cut}{lines}\n".encode("ascii")
         while data:
             data = data[os.write(descriptor, data) :]
         if synced:

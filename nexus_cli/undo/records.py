@@ -5,7 +5,6 @@ Paths are relative to `Step.root`. Names that are not UTF-8 are kept by `surroga
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -92,11 +91,6 @@ class Step:
 def place_of(step: Step, change: FileChange) -> str:
     """Return the absolute path of a change of a step."""
     return f"{step.root}/{change.path}"
-
-
-def format_step(step: Step) -> str:
-    """Return a step as one line of JSON in ASCII, without the line end."""
-    return json.dumps(step, default=fields_of, separators=(",", ":"))
 
 
 def fields_of(value: Step | FileChange | FileState | ReferenceChange) -> dict[str, Any]:

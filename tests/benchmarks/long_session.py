@@ -59,7 +59,7 @@ def write(ledger: Ledger, folder: Path, model: str, hidden: int, visible: int = 
 
 def _talk(log: LaneLog, epoch: Epoch, first: int, last: int) -> None:
     """Append the entries from `first` to `last`, with a request before each of the assistant's."""
-    step, wire, unsent = log.step(), Wire(epoch), list[Entry]()
+    step, wire, unsent, sent = log.step(), Wire(epoch), list[Entry](), epoch.header_tokens
     heads = wire.extend(flatten(group_tool_calls(epoch.head)))
     for number in range(first, last + 1):
         made = entry(number)
@@ -69,7 +69,8 @@ def _talk(log: LaneLog, epoch: Epoch, first: int, last: int) -> None:
             lines = zip(items, wire.extend(items), strict=True)
             fixed = [FixedValues(item.entry, "", item.tokens, line) for item, line in lines]
             log.record_request(Manifest(step, epoch.id, number - 1, {}, wire.sha256, 100, AT), fixed, heads)
-            log.record_reply(None, step, Usage(100, 10), "tool_calls" if made.message.tool_calls else "stop", True)
+            sent += sum(item.tokens for item in items)
+            log.record_reply(None, step, Usage(sent, 10), "tool_calls" if made.message.tool_calls else "stop", True)
             unsent, heads = [], []
         log.append(made)
         unsent.append(made)

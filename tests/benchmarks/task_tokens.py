@@ -31,13 +31,13 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.approval import Allow, Answer, PersonQuestion, Question
-from nexus_cli.core.elide import ElidedText, drop_marker
-from nexus_cli.core.entry import Drop
+from nexus_cli.core.elide import drop_marker
 from nexus_cli.core.event import CompactionDone, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Tool, ToolContext
-from nexus_cli.engine.requests import clip_results
+from nexus_cli.engine.requests import clip_output
+from nexus_cli.engine.requests.control import Control
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import open_session
@@ -120,22 +120,22 @@ async def _run_listed(arguments: glob.GlobArguments, context: ToolContext) -> To
 
 def _clip(
     shorten: Callable[[str], str],
-) -> Callable[..., Coroutine[Any, Any, tuple[ElidedText, Drop | None]]]:
+) -> Callable[..., Coroutine[Any, Any, tuple[ToolResult, clip_output.ClippedText]]]:
     """Return a `clip_result` that shortens the output of commands first; the whole of it is the drop."""
 
     async def clip(
         context: ContextManager,
+        control: Control,
         find: Callable[[str], Tool | None],
         call: ToolCall,
         result: ToolResult,
-        what: str,
         room: int,
         *,
         refers: bool,
-    ) -> tuple[ElidedText, Drop | None]:
+    ) -> tuple[ToolResult, clip_output.ClippedText]:
         if call.name == "bash" and (short := shorten(result.output)) != result.output:
             result = replace(result, output=f"{GAP}\n{short}")
-        return await CLIP(context, find, call, result, what, room, refers=refers)
+        return await CLIP(context, control, find, call, result, room, refers=refers)
 
     return clip
 
@@ -144,7 +144,7 @@ def _search_ungrouped(*given: Any) -> ToolResult:
     return replace(found := SEARCH(*given), output=_ungrouped(found.output))
 
 
-SEARCH, RUN_GLOB, CLIP = grep._search, glob.run, clip_results.clip_result
+SEARCH, RUN_GLOB, CLIP = grep._search, glob.run, clip_output.clip_result
 
 
 def _capped(tokens: int) -> Mapping[str, Any]:
@@ -163,7 +163,7 @@ def _describe_nothing(registry: ToolRegistry) -> list[dict[str, Any]]:
 
 DEFINITIONS = ToolRegistry.get_definitions
 REGISTRY = "nexus_cli.tools.registry"
-OLD, LEAST = "nexus_cli.conversation.pruning:OLD", "nexus_cli.engine.requests.clip_results:LEAST_TEXT"
+OLD, LEAST = "nexus_cli.conversation.pruning:OLD", "nexus_cli.engine.requests.clip_output:LEAST_TEXT"
 EDITED = "nexus_cli.tools.builtin.edit_file:name_changed_lines"
 LISTS = {"benchmarks.trajectories:LISTS": True}
 SHIPPED = Choice("as shipped")

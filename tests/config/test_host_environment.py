@@ -69,6 +69,7 @@ def test_an_environment_of_the_project_itself_stays(inside: str, work: Path, mon
     monkeypatch.setattr(sys, "prefix", str(own))
     monkeypatch.setattr(sys, "base_prefix", "/usr")
     (own.parent / "src").mkdir(parents=True)
+    (own / "bin").mkdir(parents=True)
     path = {"PATH": f"{own}/bin:/usr/bin"}
     activated = path | {"VIRTUAL_ENV": str(own)}
     assert host_environment(activated, work) == activated
@@ -80,6 +81,7 @@ def test_an_environment_elsewhere_in_the_project_goes_unless_it_is_activated(
     work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "prefix", str(work / "tools" / "nexus"))
+    (work / "tools" / "nexus" / "bin").mkdir(parents=True)
     monkeypatch.setattr(sys, "base_prefix", "/usr")
     assert host_environment({"PATH": f"{work}/tools/nexus/bin:/bin"}, work) == {"PATH": "/bin"}
 

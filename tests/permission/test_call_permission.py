@@ -193,6 +193,28 @@ def test_a_command_runs_in_the_profile_that_was_decided(project: Path, monkeypat
     assert [value["profile"] for value in decisions(session)] == ["read"]
 
 
+def test_a_command_runs_in_the_profile_of_the_level_that_was_set_while_the_ledger_was_away(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiles: list[str] = []
+    made = CallPermission.make_sandbox
+
+    async def save(self: LaneLog, error: NexusError | None = None, *, waits: bool = True) -> bool:
+        if session.state.dispatcher.step.decisions:  # the call was allowed already
+            session.set_level("auto")
+        return True
+
+    def make_sandbox(self: CallPermission, profile: Any, **named: Any) -> Any:
+        profiles.append(profile)
+        return made(self, profile, **named)
+
+    monkeypatch.setattr(LaneLog, "save", save)
+    monkeypatch.setattr(CallPermission, "make_sandbox", make_sandbox)
+    session = opened(project, WRITES, allow="all")
+    assert results(say(session, "go")[0])[0].ran
+    assert profiles == [value["profile"] for value in decisions(session)] == ["write"]
+
+
 @pytest.mark.matrix
 def test_a_path_rule_holds_in_a_project_that_is_named_by_a_link(project: Path) -> None:
     write_settings('[rules]\ndeny = ["read_file(.env)"]\n')

@@ -77,7 +77,7 @@ def test_output_and_exit_status_come_back(desk: Any, command: str, output: str) 
 @pytest.mark.parametrize("cut", range(1, 14))
 def test_live_output_has_no_colour_codes_wherever_a_piece_ends(cut: int) -> None:
     shown: list[str] = []
-    live = bash._Live(shown.append)
+    live = bash._Live(shown.append, StopFlag())
     for piece in (b"a\x1b[1;31mb\x1b[0m\x1b[Kc"[:cut], b"a\x1b[1;31mb\x1b[0m\x1b[Kc"[cut:]):
         live.feed(piece)
         live.flush()
@@ -113,7 +113,7 @@ def test_commands_have_the_programs_of_the_person_and_not_those_of_nexus(
 
 def test_the_newest_letters_are_shown_whole_whatever_the_pieces() -> None:
     shown: list[str] = []
-    live = bash._Live(shown.append)
+    live = bash._Live(shown.append, StopFlag())
     live._last = time.monotonic() + 3600
     for piece in ("€".encode() * 100_000, "é".encode()[:1], "é".encode()[1:]):
         live.feed(piece)

@@ -66,13 +66,25 @@ def test_processes_that_a_command_left_are_searched_for_once_if_there_are_none(
     searches: list[str] = []
     find_marked = process_tree._find_marked
 
-    def find(mark: str) -> Any:
+    def find(mark: str, first: int = 0) -> Any:
         searches.append(mark)
-        return find_marked(mark)
+        return find_marked(mark, first)
 
     monkeypatch.setattr(process_tree, "_find_marked", find)
     assert run_process(["true"], cwd=tmp_path, env=os.environ, stop=StopFlag(), seconds=60).left == 0
     assert len(searches) == 1
+
+
+@pytest.mark.parametrize(("first", "found"), [(0, {10, 40}), (20, {40}), (60, {10, 40})])
+def test_older_processes_are_not_searched_unless_the_numbers_have_begun_again(
+    first: int, found: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in {"self": "", "10": f"M={MARK}", "40": f"M={MARK}", "50": "M="}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "environ").write_text(text)
+    (tmp_path / "loadavg").write_text("0.1 0.2 0.3 1/4 50\n")
+    monkeypatch.setattr(process_tree, "_PROC", tmp_path)
+    assert process_tree._find_marked(MARK, first) == found
 
 
 @by_mark

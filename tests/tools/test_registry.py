@@ -22,7 +22,7 @@ from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
 from nexus_cli.testing import check_tool, example_arguments
 from nexus_cli.tools.builtin import __path__ as folders
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
-from nexus_cli.tools.schema import validate_arguments
+from nexus_cli.tools.schema import check_arguments
 
 TOOLS = list(discover_tools().values())
 each = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
@@ -86,7 +86,7 @@ def test_definitions_omit_keywords_that_dispatch_checks() -> None:
     assert "additionalProperties" not in json.dumps(sent) and "minimum" not in json.dumps(sent)
     assert list(sent["read_file"]["properties"]) == ["path", "offset", "limit", "more"]
     tool = discover_tools()["read_file"]
-    assert validate_arguments({"path": "a", "offset": 0, "lines": 2}, tool.parameters)
+    assert check_arguments({"path": "a", "offset": 0, "lines": 2}, tool.parameters)[1]
 
 
 def test_rare_arguments_are_accepted_without_being_sent() -> None:
@@ -95,8 +95,8 @@ def test_rare_arguments_are_accepted_without_being_sent() -> None:
     limits = sent["agent"]["properties"]["limits"]["properties"]
     assert list(limits) == ["max_steps", "max_cost", "allow"] and "sent" not in json.dumps(sent)
     rare = {"task": "x", "model": "m", "limits": {"timeout": 3.5, "tools": ["bash"]}}
-    assert not validate_arguments(rare, discover_tools()["agent"].parameters)
-    assert validate_arguments(rare | {"limits": {"timeout": "soon"}}, discover_tools()["agent"].parameters)
+    assert not check_arguments(rare, discover_tools()["agent"].parameters)[1]
+    assert check_arguments(rare | {"limits": {"timeout": "soon"}}, discover_tools()["agent"].parameters)[1]
 
 
 @each

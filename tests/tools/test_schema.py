@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
-from nexus_cli.tools.schema import check_arguments, describe_unreadable, validate_arguments
+from nexus_cli.tools.schema import check_arguments, describe_unreadable
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -70,7 +71,7 @@ def test_what_cannot_be_mended_is_named_with_what_it_must_be(arguments: dict[str
 
 
 def test_every_fault_is_told_at_once() -> None:
-    assert len(validate_arguments({"limit": 0, "deep": 3, "mode": "z"}, SCHEMA)) == 4
+    assert len(check_arguments({"limit": 0, "deep": 3, "mode": "z"}, SCHEMA)[1]) == 4
 
 
 anything = st.recursive(
@@ -90,12 +91,11 @@ def test_mending_twice_is_mending_once(arguments: dict[str, Any]) -> None:
 
 @given(calls)
 def test_what_is_sound_already_stays_as_it_is(arguments: dict[str, Any]) -> None:
-    if not validate_arguments(arguments, SCHEMA):
+    if Draft202012Validator(SCHEMA).is_valid(arguments):
         assert check_arguments(arguments, SCHEMA) == (arguments, [])
 
 
 def test_a_hostile_depth_is_no_crash() -> None:
-    assert validate_arguments({"path": "[" * 100_000, "edits": "[" * 100_000}, SCHEMA)
     assert check_arguments({"path": "a", "edits": "[" * 100_000}, SCHEMA)[1]
 
 

@@ -8,19 +8,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from nexus_cli.config.paths import places
-from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, TOLD_FACTS, WORK
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import Effect, Tool, ToolContext, describe_subject
-from nexus_cli.engine.requests.work_notes import COMMAND_DID, work_note
+from nexus_cli.core.tool import Effect, ToolContext, describe_subject
 from nexus_cli.permission.call_decision import CallDecision
 from nexus_cli.permission.run_limits import CHANGES
 
 if TYPE_CHECKING:
     from nexus_cli.context.manager import ContextManager
-    from nexus_cli.core.entry import Drop
     from nexus_cli.engine.calls.edit_checks import EditChecks
     from nexus_cli.engine.requests.control import Control
     from nexus_cli.undo.follow_changes import BegunStep, ChangeJournal, StepOwner
@@ -115,22 +112,6 @@ class CallChanges:
     def report_to(self, parent: CallChanges, worker: str) -> None:
         """Let the undo of the parent's session take back what this session, a worker of it, changes."""
         self.session, self.turn, self.prefix = parent.session, parent.turn_number, f"{worker}: "
-
-    def note(
-        self, tool: Tool | None, project: Path, result: ToolResult, drop: Drop | None
-    ) -> dict[str, Mapping[str, Any]]:
-        """Return the memos of a result by kind: its own, what was clipped, told and changed.
-
-        What a tool changed with an effect that is not in `CHANGES` is not noted: workers record their own work.
-        """
-        noted = dict(result.memos)
-        if drop:
-            noted[CLIPPED_MESSAGE] = {"drop": drop.id}
-        if result.facts:
-            noted[TOLD_FACTS] = {"ids": list(result.facts)}
-        if result.changed and tool is not None and tool.effect in CHANGES:
-            noted[WORK] = work_note(project, result.changed, COMMAND_DID if tool.effect is Effect.RUN else "")
-        return noted
 
     def take_cut(self) -> tuple[str, ...]:
         """Return the files that stopped commands and failed tools changed, and forget them."""

@@ -1,7 +1,7 @@
 """Decide on the calls of a step, in one place: limits, hooks, rules, level, undo, what was allowed before, the person.
 
-`CallDecider.decide` takes a call and returns its `CallDecision`. The person is asked about all calls of a step at the
-same time; a question is withdrawn if level or rules decide meanwhile.
+`CallDecider.check` checks the arguments of a call, `CallDecider.decide` returns its `CallDecision`. The person is asked
+about all calls of a step at the same time; a question is withdrawn if level or rules decide meanwhile.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from nexus_cli.permission.run_limits import (
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.registry import ToolRegistry
-from nexus_cli.tools.schema import check_call
+from nexus_cli.tools.schema import check_arguments, describe_faults
 
 if TYPE_CHECKING:
     from nexus_cli.engine.calls.session_hooks import SessionHooks
@@ -228,33 +228,27 @@ class CallDecider:
 
     # -- one call ----------------------------------------------------------------------------------------------
 
-    async def decide(self, call: ToolCall, tool: Tool) -> CallDecision:
+    async def decide(self, checked: CheckedCall) -> CallDecision:
         """Decide on a call of the step, and ask the person if it needs approval. Raises `ApprovalDeferred` if they
-        defer it."""
-        checked = await self._check(call, tool)
-        if isinstance(checked, ToolResult):
-            return CallDecision("deny", result=checked)
-        decision = self.step.decisions[call.id] = await self.permit(checked)
-        return decision
-
-    async def permit(self, checked: CheckedCall) -> CallDecision:
-        """Decide on a call with valid arguments, as `decide` does, or again after a wait for the ledger."""
+        defer it. The decision is that of the step's record, `DecisionStep.decisions`."""
         step, call = self.step, checked.call
         while True:  # level and rules may change while the person is asked
             found = step.decisions[call.id] = await self.decide_now(checked)
-            if found.is_denied:
-                return await self._refuse_unasked(found)
-            if asked := step.answered.get(call.id):
-                return self._apply_answer(asked.decision, checked)
-            if found.is_granted:
-                return found
-            if step.agreed:
-                return self._apply_answer(step.agreed, checked)
-            if self.approver is None:
-                return await self._refuse_unasked(found)
-            async with step.lock:  # concurrent calls get here at the same time
-                if call.id not in step.answered and (error := await self._ask(call, self.approver)):
-                    return replace(found, result=error)
+            asked = step.answered.get(call.id)
+            if not found.is_denied and asked:
+                found = self._apply_answer(asked.decision, checked)
+            elif found.asks and step.agreed:
+                found = self._apply_answer(step.agreed, checked)
+            elif found.asks and self.approver is not None:
+                async with step.lock:  # concurrent calls get here at the same time
+                    error = None if call.id in step.answered else await self._ask(call, self.approver)
+                if error is None:
+                    continue
+                found = replace(found, result=error)
+            elif not found.is_granted:
+                found = await self._refuse_unasked(found)
+            step.decisions[call.id] = found
+            return found
 
     async def decide_now(self, checked: CheckedCall) -> CallDecision:
         """Return the decision as things are, with the rules of now, before anybody is asked. The hooks that run where
@@ -282,14 +276,14 @@ class CallDecider:
             found = replace(found, verdict="allow", rule="", origin=ALLOWED)
         return self.hooks.adjust(found) if self.hooks else found
 
-    async def _check(self, call: ToolCall, tool: Tool) -> CheckedCall | ToolResult:
+    async def check(self, call: ToolCall, tool: Tool) -> CheckedCall | ToolResult:
         """Return a call with valid arguments and its paths, after the hooks before it; or the result if it cannot
         run."""
         if self.starts.was_started(call.id) and call.id not in self.started_here:
             return self.recover(call, tool)
-        arguments = check_call(call, tool)
-        if isinstance(arguments, ToolResult):
-            return arguments
+        arguments, faults = check_arguments(call.arguments, {} if tool.server else tool.parameters)
+        if call.raw or faults:
+            return ToolResult(error=describe_faults(call, tool, faults), ran=False)
         try:
             checked = CheckedCall(tool, arguments, resolve_targets(tool, arguments, self.cwd), call)
             if self.hooks and call.id not in self.step.refusals:
@@ -429,13 +423,13 @@ class CallDecider:
             if asked.task and self.permission.is_loaded(self.level, runs=judged.tool.effect is Effect.RUN):
                 found = self._decide(judged)
                 needs_answer = asked.decision.kind == CONFIRM and found.origin != ALLOWED  # perhaps for undo.require
-                if found.is_denied or (found.is_granted and not needs_answer):  # `permit` decides again
+                if found.is_denied or (found.is_granted and not needs_answer):  # `decide` does so again
                     asked.withdraw(Allow() if found.is_granted else Deny(found.why, said=False))
 
     async def _question(self, call: ToolCall, tool: Tool) -> CallQuestion | ToolResult | None:
         """Make the question about a call; return an error if it would fail or is refused, None if it needs no
         approval."""
-        checked = await self._check(call, tool)
+        checked = await self.check(call, tool)
         if isinstance(checked, ToolResult):
             return checked
         found = await self.decide_now(checked)

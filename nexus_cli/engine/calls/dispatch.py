@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -17,21 +17,21 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.read_lines import read_note
 from nexus_cli.core import event
-from nexus_cli.core.elide import ElidedText
-from nexus_cli.core.entry import Drop, Kind
+from nexus_cli.core.entry import Kind
 from nexus_cli.core.limits import UNASKED
-from nexus_cli.core.memo_kinds import DECISION, FAILED_EDIT, RESULT, WAIT
+from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, DECISION, FAILED_EDIT, RESULT, TOLD_FACTS, WAIT, WORK
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
 from nexus_cli.core.services import Jobs
 from nexus_cli.core.tool import Effect, Tool, describe_subject
 from nexus_cli.engine.calls.call_decider import CallDecider, DecisionStep
 from nexus_cli.engine.calls.waiting import SessionWaits
-from nexus_cli.engine.requests.clip_results import clip_result, leave_out_repeats, read_room
+from nexus_cli.engine.requests.clip_output import ClippedText, clip_result, read_room
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import LAST_REQUEST
+from nexus_cli.engine.requests.work_notes import COMMAND_DID, work_note
 from nexus_cli.permission.call_decision import refuse_by_limit
-from nexus_cli.permission.run_limits import BEHIND_EDIT
+from nexus_cli.permission.run_limits import BEHIND_EDIT, CHANGES
 
 NOT_RUN = "not run: the session ended before this call started. Ask for it again if it is still wanted."
 INTERRUPTED = "interrupted while it ran: {who}"
@@ -40,8 +40,6 @@ PERSON = "the person stopped the turn"
 TIMEOUT = "the time limit was reached"
 AFTER_WAIT = "not run: this run waits until {}. Ask for it again after that if it is still wanted."
 REPEATED = "not run: the same call came too often, so the turn was stopped"
-WHAT = 80
-"""Most characters of a call's main argument in the name of its drop."""
 ERRORS = 2
 """Number of consecutive calls that could not run after which the model gets the notice `FAILED`."""
 FAILED = "{} calls in a row could not run: read their errors before the next one."
@@ -72,12 +70,13 @@ class Dispatcher(CallDecider):
         if ending := engine.spending.ending:
             refusals = {call.id: refuse_by_limit(f"not run: {LAST_REQUEST}", ending) for call in calls}
         self.step = DecisionStep(calls, refusals, bool(limits.limits.confirm), engine.control, engine.context)
-        for name in dict.fromkeys(call.name for call in calls):
-            await self.permission.load_for(self.registry.get(name), self.level)
+        tools = [self.registry.get(name) for name in dict.fromkeys(call.name for call in calls)]
+        for tool in tools:
+            await self.permission.load_for(tool, self.level)
         self.permission.refuse_unguarded(self.level)
         for line in self.permission.take_problems(self.level):
             engine.control.emit(event.Notice(line))
-        self._room = read_room(engine.context)
+        self._room = read_room(engine.context) if any(tool and tool.reads_content for tool in tools) else 0
         self._refers = not engine.is_narrow
         await self._run_all(engine.context, engine.control, calls)
         if jobs := self.services.made(Jobs):
@@ -121,7 +120,7 @@ class Dispatcher(CallDecider):
         for call in calls:
             if self.starts.was_started(call.id):
                 result = self.recover(call, self.registry.get(call.name))
-                self._append(conversation, control, call, result, ElidedText(result.text))
+                self._append(conversation, control, call, result, ClippedText(result.text))
             else:
                 self._leave_out(conversation, control, call, NOT_RUN)
 
@@ -166,7 +165,7 @@ class Dispatcher(CallDecider):
             if given:
                 await self._record(context, control, call, result, seconds)
             else:
-                self._append(context.conversation, control, call, result, ElidedText(why), seconds)
+                self._append(context.conversation, control, call, result, ClippedText(why), seconds)
 
     def _together(self, call: ToolCall) -> bool:
         tool = self.registry.get(call.name)
@@ -194,15 +193,17 @@ class Dispatcher(CallDecider):
         """Run one call of the step if it may run, and return its result without recording it."""
         if tool is None:
             return ToolResult(error=self.registry.describe_unknown(call.name), ran=False)
-        decision = await self.decide(call, tool)
+        checked = await self.check(call, tool)
+        if isinstance(checked, ToolResult):
+            return checked
+        decision = await self.decide(checked)
+        if decision.may_run:
+            self.starts.record_start(call.id, call.name)
+            if self.step.context is not None and await self.step.context.conversation.log.save():
+                decision = await self.decide(checked)  # level and rules may have changed meanwhile
         if not decision.may_run:
             return decision.result or ToolResult(error=decision.why, denied=True, ran=False)
         checked, context = decision.checked, self.make_context(decision)
-        self.starts.record_start(call.id, call.name)
-        if self.step.context is not None and await self.step.context.conversation.log.save():
-            decision = await self.permit(checked)  # level and rules may have changed meanwhile
-            if not decision.may_run:
-                return decision.result or ToolResult(error=decision.why, denied=True, ran=False)
         self.started_here[call.id] = time.monotonic()
         run = partial(tool.run, checked.arguments, context)
         work = partial(self.hooks.run_call, checked, run) if self.hooks else run
@@ -216,32 +217,20 @@ class Dispatcher(CallDecider):
     async def _record(
         self, context: ContextManager, control: Control, call: ToolCall, result: ToolResult, seconds: float
     ) -> None:
-        """Clip the result at the output cap, store the rest as a drop, and append it to the window."""
+        """Clip the result, and append it to the window."""
         if not result.denied:  # a denied call is no error
             self.errors = 0 if result.ran else self.errors + 1
-        tool = self.registry.get(call.name)
         if result.images:
             result = control.take_images(call.name, result, takes_images=context.model.info.images)
-        what = f"result of {call.name} {describe_subject(tool, call)[:WHAT]}".rstrip()
-        if tool and (tool.effect is Effect.RUN or tool.feeds):
-            shown, states = await leave_out_repeats(context, result.output, what)
-            if states:
-                result = replace(result, output=shown)
-                control.emit_drop(states)
+        find = self.registry.get
         async with self._recording:
-            clipped, drop = await clip_result(
-                context, self.registry.get, call, result, what, self._room, refers=self._refers
-            )
-            if drop:
-                control.emit_drop(drop)
-            taken = self._append(
-                context.conversation, control, call, replace(result, full=None), clipped, seconds, drop
-            )
-            self._room -= taken if tool and tool.reads_content else 0
+            result, sent = await clip_result(context, control, find, call, result, self._room, refers=self._refers)
+            taken = self._append(context.conversation, control, call, result, sent, seconds)
+            self._room -= taken if (tool := find(call.name)) and tool.reads_content else 0
 
     def _leave_out(self, conversation: Conversation, control: Control, call: ToolCall, why: str) -> None:
         """Record the result of a call that does not run."""
-        self._append(conversation, control, call, ToolResult(error=why, ran=False), ElidedText(why))
+        self._append(conversation, control, call, ToolResult(error=why, ran=False), ClippedText(why))
 
     def _append(
         self,
@@ -249,26 +238,35 @@ class Dispatcher(CallDecider):
         control: Control,
         call: ToolCall,
         result: ToolResult,
-        sent: ElidedText,
+        sent: ClippedText,
         took: float = 0.0,
-        drop: Drop | None = None,
     ) -> int:
-        """Append a result to the conversation, and return its tokens."""
+        """Append a result to the conversation with its memos, and return its tokens.
+
+        What a tool changed with an effect that is not in `CHANGES` is not noted: workers record their own work.
+        """
         message = Message(Role.TOOL, sent.text, tool_call_id=call.id)
         noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, took), **read_note(result, sent)}
+        noted |= result.memos
         tool = self.registry.get(call.name)
+        subject = describe_subject(tool, call)
+        if sent.drop:
+            noted[CLIPPED_MESSAGE] = {"drop": sent.drop.id}
+        if result.facts:
+            noted[TOLD_FACTS] = {"ids": list(result.facts)}
         self.changed.update(dict.fromkeys(result.changed))
-        noted |= self.call_changes.note(tool, self.project_root, result, drop)
+        if result.changed and tool and tool.effect in CHANGES:
+            how = COMMAND_DID if tool.effect is Effect.RUN else ""
+            noted[WORK] = work_note(self.project_root, result.changed, how)
         if tool and tool.effect is Effect.EDIT and result.error:
             how = "was refused" if result.denied else "failed"
-            noted[FAILED_EDIT] = {"behind": f"{BEHIND_EDIT} of {describe_subject(tool, call)} before it {how}]"}
+            noted[FAILED_EDIT] = {"behind": f"{BEHIND_EDIT} of {subject} before it {how}]"}
         if result.waits is not None:
             noted[WAIT] = {**self.services[SessionWaits].describe_run(), **result.waits}
         decision = self.step.decisions.get(call.id)
         if decision and not decision.is_plain:
-            subject = describe_subject(tool, call)
-            made = decision.to_json()
-            noted[DECISION] = {"id": call.id, "tool": call.name, "subject": subject, "ran": result.ran, **made}
+            row = {"id": call.id, "tool": call.name, "subject": subject, "ran": result.ran}
+            noted[DECISION] = {**row, **decision.to_json()}
         entry = conversation.append(Kind.TOOL, message, f"tool:{call.name}", noted)
         if result.cites:
             control.emit(event.ContextRecall(result.cites, entry.tokens))

@@ -25,7 +25,7 @@ from nexus_cli.core.entry import Cause, Drop, Entry, Kind
 from nexus_cli.core.memo_kinds import ATTACHMENTS, CLIPPED_MESSAGE, PASTED_RANGES, SHOWN_TEXT, SOURCE
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.shield import run_shielded
-from nexus_cli.engine.requests.clip_results import LARGE, clip_with_drop
+from nexus_cli.engine.requests.clip_output import LARGE, clip_to_cap
 from nexus_cli.engine.requests.control import Control, SteeringWords
 
 _OPENING = re.compile(
@@ -142,11 +142,10 @@ async def _clip_message(
         whole, done = text[one.start : one.end], one.end
         lost, uncounted = (uncounted, 0) if len(whole) == most else (0, uncounted)
         marker = partial(indexed_marker, whole, first_line=one.first_line, cap=share)
-        cut, drop = await clip_with_drop(
-            context, whole, share, f"part of {one.name}", Cause.INPUT_CAP, uncounted=lost, marker=marker
-        )
-        if drop:
-            clipped.append((len(made), len(made) + len(cut.text), drop))
+        what = f"part of {one.name}"
+        cut = await clip_to_cap(context, None, whole, share, what, Cause.INPUT_CAP, uncounted=lost, marker=marker)
+        if cut.drop:
+            clipped.append((len(made), len(made) + len(cut.text), cut.drop))
         made += cut.text
         made += "\n" if done < len(text) and not made.endswith("\n") else ""  # the closing tag has its own line
     return made + text[done:], clipped

@@ -172,6 +172,8 @@ def read_path_rules(sources: Sources) -> Value:
     """Return one record per layer of a folder that leads to a file of the session, and per rule with `paths` that name
     one, as those of `read`."""
     touched = _real_paths(sources.cwd, sources.touched())
+    if not touched:
+        return []
     root = Path(os.path.realpath(project_root(sources.cwd)))
     found = [
         (layer.header, layer) for layer in layers_below(sources.cwd, touched, sources.instructions, sources.is_denied)

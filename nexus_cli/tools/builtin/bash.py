@@ -65,16 +65,10 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
         return started
     seconds = min(arguments.timeout or DEFAULT_SECONDS, MOST_SECONDS)
     loop = asyncio.get_running_loop()
-    live = _Live(lambda text: loop.call_soon_threadsafe(context.emit, text))
     shell, command = find_shell(context.cwd), arguments.command
     ended: list[ProcessResult] = []
-    sandbox, pipe = CommandSandbox(None, os.environ), tuple[int, ...]()
-    output, stop = OutputRing(), StopFlag()
-
-    def take(data: bytes) -> None:
-        output.add(data)
-        if not stop.is_unlimited:
-            live.feed(data)
+    sandbox, pipe, stop = CommandSandbox(None, os.environ), tuple[int, ...](), StopFlag()
+    live = _Live(lambda text: loop.call_soon_threadsafe(context.emit, text), stop)
 
     def work(stop: StopFlag) -> ProcessResult:
         nonlocal sandbox, pipe
@@ -86,7 +80,7 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
                 env={**sandbox.env, "TERM": "dumb", **statuses.variables},
                 stop=stop,
                 seconds=seconds,
-                show=take,
+                show=live.feed,
                 confinement=sandbox.confinement,
                 pass_fds=statuses.pass_fds,
             )
@@ -97,12 +91,12 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
     try:
         task = await _wait_for_end(run_in_thread(work, ended.append, stop=stop), context)
         if not task.done():
-            process = AdoptedProcess(output, stop, task, ended, began)
+            process = AdoptedProcess(live.output, stop, task, ended, began)
             return await _adopt(command, context, process, sandbox)
         done = task.result()
     except asyncio.CancelledError:
         if ended:
-            _tell_restored(ended[0], context)
+            _tell_restored(ended[0].restored, context)
         if ended and ended[0].output:
             context.stopped(STYLE.sub("", await asyncio.to_thread(decode_text, ended[0].output)))
         raise
@@ -115,7 +109,7 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
         why = error.strerror if isinstance(error, OSError) else str(error)
         return ToolResult(error=f"the command could not be started: {why}", ran=False)
     live.flush()
-    _tell_restored(done, context)
+    _tell_restored(done.restored, context)
     text = await asyncio.to_thread(_format_result, command, done, seconds, sandbox, pipe)
     return ToolResult(text, uncounted=done.uncounted, status=done.status, pipe=pipe)
 
@@ -155,12 +149,12 @@ async def _adopt(command: str, context: ToolContext, process: AdoptedProcess, sa
     return await context.service(Jobs).adopt(command, context, process, "".join(f"{line}\n" for line in lines))
 
 
-def _tell_restored(done: ProcessResult, context: ToolContext) -> None:
+def _tell_restored(restored: Sequence[str], context: ToolContext) -> None:
     """Show the person the protected places that the command had changed."""
-    for line in done.restored[:_MOST_SHOWN]:
+    for line in restored[:_MOST_SHOWN]:
         context.tell(f"sandbox: {line}")
-    if len(done.restored) > _MOST_SHOWN:
-        context.tell(f"sandbox: {len(done.restored) - _MOST_SHOWN:,} more protected places restored or removed")
+    if len(restored) > _MOST_SHOWN:
+        context.tell(f"sandbox: {len(restored) - _MOST_SHOWN:,} more protected places restored or removed")
 
 
 def _format_result(
@@ -189,19 +183,22 @@ def _format_result(
 
 
 class _Live:
-    """Shows the newest live output a few times a second, from the reading thread."""
+    """Keeps the newest output for a job that the command may become, and until then shows it a few times a second, from
+    the reading thread."""
 
-    def __init__(self, show: Callable[[str], object]) -> None:
-        self._show = show
+    def __init__(self, show: Callable[[str], object], stop: StopFlag) -> None:
+        self.output = OutputRing()
+        self._show, self._stop = show, stop
         self._decoder = codecs.getincrementaldecoder("utf-8")(LATIN)
         self._binary = False
         self._pending = ""
         self._last = 0.0
 
     def feed(self, data: bytes) -> None:
+        self.output.add(data)
         if b"\0" in data and not self._binary:
             self._binary = decode_output(data[:_SHOW_MOST], cut=True) is None
-        if self._binary:
+        if self._binary or self._stop.is_unlimited:
             return
         # Decode only as many bytes as can be shown.
         self._pending = (self._pending + self._decoder.decode(data[-5 * _SHOW_MOST :]).replace("\0", NUL))[-_SHOW_MOST:]

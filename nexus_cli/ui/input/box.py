@@ -60,7 +60,7 @@ from nexus_cli.ui.input.completion import Completions, completion_menu, find_spo
 from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.input.file_index import FileIndex
 from nexus_cli.ui.input.history import ProjectHistory
-from nexus_cli.ui.input.paste import Pastes, TypedMessage, VisibleCharacters, clip_to_bytes, normalize_newlines
+from nexus_cli.ui.input.paste import Pastes, TypedMessage, VisibleCharacters, cut_to_bytes, normalize_newlines
 from nexus_cli.ui.input.piped import KEPT
 
 Outside = Callable[[Callable[[], Awaitable[str]]], Awaitable[str]]
@@ -268,7 +268,7 @@ class InputBox:
         Paths of images and PDFs, which terminals paste for dragged files, become attachments; a shell command
         gets them as text.
         """
-        kept = clip_to_bytes(data)
+        kept = cut_to_bytes(data)
         cut = len(kept) < len(data)
         self.buffer.save_to_undo_stack()
         is_free = _BEFORE_FILE.fullmatch(self.buffer.document.text_before_cursor)

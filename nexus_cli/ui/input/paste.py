@@ -59,7 +59,7 @@ def normalize_newlines(data: str) -> str:
     return data.replace("\r\n", "\n").replace("\r", "\n") if "\r" in data else data
 
 
-def clip_to_bytes(data: str, most: int = KEPT) -> str:
+def cut_to_bytes(data: str, most: int = KEPT) -> str:
     """Return the longest beginning of `data` that takes at most `most` bytes."""
     if len(data) * 4 <= most:
         return data

@@ -444,7 +444,7 @@ def test_more_than_the_limit_is_cut_and_said(folder: Path, monkeypatch: pytest.M
     import nexus_cli.ui.input.box as box_module
 
     monkeypatch.setattr(burst_reader, "KEPT", 2048)
-    monkeypatch.setattr(box_module, "clip_to_bytes", lambda data: data[:2048])
+    monkeypatch.setattr(box_module, "cut_to_bytes", lambda data: data[:2048])
 
     async def run(stage: Stage) -> None:
         stage.box.notice = stage.told.append

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.ui.input import paste as module
-from nexus_cli.ui.input.paste import Pastes, clip_to_bytes, normalize_newlines
+from nexus_cli.ui.input.paste import Pastes, cut_to_bytes, normalize_newlines
 
 LONG = "\n".join(f"line {number}" for number in range(214))
 
@@ -85,7 +85,7 @@ def test_every_line_end_becomes_a_newline() -> None:
 
 @given(st.text(st.characters(exclude_categories=[])), st.integers(0, 40))
 def test_a_cut_keeps_whole_characters_in_the_given_bytes(text: str, most: int) -> None:
-    kept = clip_to_bytes(text, most)
+    kept = cut_to_bytes(text, most)
     assert len(kept.encode("utf-8", "surrogatepass")) <= most
     if len(text.encode("utf-8", "surrogatepass")) <= most:
         assert kept == text

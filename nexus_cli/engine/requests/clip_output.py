@@ -1,0 +1,234 @@
+"""Clip what a tool, a person or a server gives to the size that a request may hold: the rest is a drop, which the model
+can recall, and text that the window still shows is referred to.
+
+`clip_result` does so for the result of a tool, `clip_to_cap` for any text. How a text is cut is `core/elide`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.conversation.pruning import SAME, last_line
+from nexus_cli.core.elide import (
+    ElidedText,
+    Marker,
+    count_large,
+    drop_marker,
+    elide_text,
+    fold_lines,
+    last_states,
+    line_namer,
+    one_line,
+    plain_marker,
+    plural,
+)
+from nexus_cli.core.entry import Cause, Drop, ItemForm
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.tool import Effect, Tool, describe_subject
+from nexus_cli.engine.requests.control import Control
+
+LARGE = 200_000
+"""Characters above which a text is counted and cut in a thread, so that Ctrl-C works meanwhile."""
+WHAT = 80
+"""Most characters of a call's main argument in the name of its drop."""
+LEAST_TEXT = 1000
+"""Least characters of a file's text, or of a command's result, that is not sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClippedText(ElidedText):
+    """A text as it is sent, and the drop of the rest, if any."""
+
+    drop: Drop | None = None
+
+
+async def clip_to_cap(
+    context: ContextManager,
+    control: Control | None,
+    text: str,
+    cap: int,
+    what: str,
+    cause: Cause,
+    *,
+    room: int = 0,
+    whole: str | None = None,
+    uncounted: int = 0,
+    cites: str = "",
+    outline: str = "",
+    marker: Callable[[str], Marker] = drop_marker,
+    has_tail: bool = True,
+) -> ClippedText:
+    """Clip `text` to at most `cap` tokens. The rest is recorded as a drop called `what`, and sent to the front end of
+    `control`.
+
+    A text that fits `room` stays whole although it exceeds `cap`. `marker` makes the marker of a hole from the id of
+    the drop; `outline` precedes a clipped text unless it takes more than the text left out. Without `has_tail` the
+    beginning that fits `room` is kept alone. The drop holds `whole` (default: `text`); `uncounted` is the number of
+    bytes that were lost before. A text that `cites` a drop is a part of it, and gets no drop of its own.
+    """
+    most = max(cap, room)
+    if not uncounted and 4 * len(text) <= most:  # no text has more tokens than bytes
+        return ClippedText(text)
+    count, conversation = context.count, context.conversation
+
+    def work() -> tuple[ElidedText, str]:
+        size = count_large(text, most, count)
+        if not uncounted and size <= most:
+            return ElidedText(text), ""
+        drop_id = cites or conversation.log.next_drop()
+        named = elide_text(outline, cap // 2, count, plain_marker).text + "\n\n" if outline else ""
+        taken = count(named)
+        if taken > size - cap:
+            named, taken = "", 0
+        cut = elide_text(text, (cap if has_tail else most) - taken, count, marker(drop_id), has_tail=has_tail)
+        return replace(cut, text=named + cut.text), drop_id
+
+    cut, drop_id = await asyncio.to_thread(work) if len(text) > LARGE else work()
+    drop = None
+    if drop_id and not cites:
+        whole = text if whole is None else whole
+        drop = Drop(drop_id, what, cut.tokens, cause, conversation.now(), text=whole, uncounted=uncounted)
+        if len(whole) > LARGE:  # compressed when it is recorded
+            await asyncio.to_thread(conversation.log.record_drop, drop)
+        else:
+            conversation.log.record_drop(drop)
+        if control is not None:
+            control.emit_drop(drop)
+    return ClippedText(cut.text, cut.start, cut.end, cut.tokens, drop)
+
+
+async def leave_out_repeats(context: ContextManager, control: Control | None, text: str, what: str) -> str:
+    """Return output of a command without the states of its lines that a terminal would have overwritten (a progress
+    bar), and without most of the lines that repeat if it exceeds the output cap; unchanged if nothing is left out.
+    Markers name the drop with the whole output, which is sent to the front end of `control`."""
+    count, log, cap = context.count, context.conversation.log, context.budget.output_cap
+
+    def work() -> tuple[str, Drop | None]:
+        shown, left = last_states(text) if "\r" in text else (text, 0)
+        said = f"{plural(left, 'overwritten state')} of lines"
+        if len(shown) > cap and count_large(shown, cap, count) > cap:
+            shown, lines = fold_lines(shown)
+            said = said if left else plural(lines, "repeated line")
+            left += lines
+        if not left:
+            return text, None
+        drop_id, now = log.next_drop(), context.conversation.now()
+        tokens = max(1, count_large(text, 1, count) - count_large(shown, 1, count))
+        drop = Drop(drop_id, f"{said} of the {what}", tokens, Cause.OUTPUT_CAP, now, text=text)
+        log.record_drop(drop)
+        return f'[{said} left out: recall("{drop_id}")]\n{shown}', drop
+
+    shown, drop = await asyncio.to_thread(work) if len(text) > LARGE else work()
+    if drop and control is not None:
+        control.emit_drop(drop)
+    return shown
+
+
+def read_room(context: ContextManager) -> int:
+    """Return the most tokens that the reads of one message take together: half of what is free before it."""
+    return (context.budget.available - context.project().upper_bound) // 2
+
+
+async def clip_result(
+    context: ContextManager,
+    control: Control,
+    find_tool: Callable[[str], Tool | None],
+    call: ToolCall,
+    result: ToolResult,
+    room: int,
+    *,
+    refers: bool,
+) -> tuple[ToolResult, ClippedText]:
+    """Return a result without the lines of its output that repeat, and its text to send; what is left out are drops.
+    `room` is what is left of the `read_room` of its message; with `refers`, text that the window shows is referred
+    to."""
+    tool = find_tool(call.name)
+    what = f"result of {call.name} {describe_subject(tool, call)[:WHAT]}".rstrip()
+    runs, reads = bool(tool and tool.runs_commands), bool(tool and tool.reads_content)
+    whole, output = result.full, result.output
+    if tool and (tool.effect is Effect.RUN or tool.feeds):
+        output = await leave_out_repeats(context, control, output, what)
+    if whole is not None or output is not result.output:
+        result = replace(result, output=output, full=None)
+    text = result.text
+    if tool and refers and (runs or reads) and result.success and len(text) >= LEAST_TEXT:
+        pointer = f"{SAME}: the {what} above has it. If it is gone from there, read again.]"
+        if runs:
+            pointer = (
+                f"{SAME}: the {what} above is the same. If it is gone from there, run it again.]\n{last_line(text)}"
+            )
+        if _stands_above(context, find_tool, tool, call, text, pointer):
+            return result, ClippedText(pointer)
+    sent = await clip_to_cap(
+        context,
+        control,
+        text or "(no output)",
+        context.budget.output_cap,
+        what,
+        Cause.OUTPUT_CAP,
+        room=room if reads else 0,
+        whole=text if whole is None else whole,
+        uncounted=result.uncounted,
+        cites=result.cites,
+        marker=partial(drop_marker, lines=partial(_name_hole, result)),
+        outline=result.outline,
+        has_tail=not result.parts,
+    )
+    return result, sent
+
+
+def _name_hole(result: ToolResult, start: int, end: int) -> str:
+    """Return the lines of a hole in text of files, as `read_file` takes them if it shows several parts; "" for other
+    text."""
+    text = result.text
+    if not result.parts:
+        return "" if result.first_line is None else line_namer(text, result.first_line)(start, end)
+    low, high = text.count("\n", 0, start), text.count("\n", 0, max(start, end - 1))
+    missing: dict[str, list[str]] = {}
+    for part in result.parts:
+        first = max(part.first, part.number + low)
+        last = min(part.first + part.count - 1, part.number + high)
+        if first <= last:
+            missing.setdefault(one_line(part.name), []).append(f"{first}-{last}")
+    return ", ".join(f"{path}:{','.join(spans)}" for path, spans in missing.items())
+
+
+def _stands_above(
+    context: ContextManager,
+    find_tool: Callable[[str], Tool | None],
+    tool: Tool,
+    call: ToolCall,
+    text: str,
+    pointer: str,
+) -> bool:
+    """Return True if the newest result for the same paths or of the same command, of an earlier step of the window,
+    shows the very text of this one, and no edit of these paths was called since.
+
+    The texts themselves are compared, so that what was cut, pruned, summarized or taken back never counts.
+    """
+    items, paths = context.conversation.items, _paths(tool, call)
+    step = max((at for at, item in enumerate(items) if item.message.tool_calls), default=0)
+    if text not in [item.message.content for item in items[:step]]:
+        return False
+    asked = {one.id: one for item in items[:step] for one in item.message.tool_calls if one.name == call.name}
+    for item in reversed(items[:step]):
+        for one in item.message.tool_calls:
+            other = find_tool(one.name)
+            if other and other.effect is Effect.EDIT and not paths.isdisjoint(_paths(other, one)):
+                return False
+        before = asked.get(item.message.tool_call_id or "")
+        if before is not None and _paths(tool, before) == paths and item.message.content != pointer:
+            return item.form is ItemForm.FULL and item.message.content == text
+    return False
+
+
+def _paths(tool: Tool, call: ToolCall) -> set[str]:
+    """Return the paths of a call, or the command that it runs."""
+    if tool.runs_commands:
+        return {str(call.arguments.get(tool.subject))}
+    return {os.path.normpath(str(path)) for path in tool.find_paths(call.arguments)}
