@@ -1,14 +1,14 @@
 """The log of one lane: works directly on the tables of a ledger.
 
 Owns the records of a lane, and those that a lane shares with its session (drop ids, seen files). Sessions, locks and
-search belong to `store`; `lane_journal` commits, and `session_log` is the log of a live session.
+search belong to `store`; `session_log` is the log of a live session, whose `lane_journal` commits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, TypeVar
 
@@ -21,11 +21,13 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import calibrations, drops, entries, epochs, lanes, requests, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.epochs import EpochRow
-from nexus_cli.ledger.lane_journal import Journal, TransactionJournal
 from nexus_cli.ledger.requests import InheritedRequests, RequestRow
 from nexus_cli.ledger.sessions import SessionInfo
 
 T = TypeVar("T")
+
+Write = Callable[[Database], None]
+"""Writes what was recorded; inside a transaction."""
 
 DIGEST = 16
 """Bytes of a text's hash that are kept: enough to make collisions impossible in practice."""
@@ -40,6 +42,44 @@ SEEN = (
 """Query of the files that the session of a lane saw last."""
 CACHED_CHARACTERS = 8_000_000
 """Characters of sent entries that the cache may take."""
+
+
+@dataclass(eq=False)
+class Journal:
+    """Commits what logs record; `log` is that of the lane in question."""
+
+    db: Database
+    """The database in use."""
+
+    has_past = True
+    """False if the database lacks what the session recorded before."""
+
+    def database_of(self, log: LaneLog) -> Database:
+        """Return the database, with everything that was recorded."""
+        return self.db
+
+    def commit(self, log: LaneLog, write: Callable[[Database], T]) -> T:
+        """Run `write` in one transaction."""
+        db = self.database_of(log)
+        with db.write():
+            return write(db)
+
+    def record(self, log: LaneLog, name: str, values: tuple[Any, ...], write: Write) -> None:
+        """Commit a call of the method `name` with `values`, which may be put off until `save`."""
+        self.commit(log, write)
+
+    async def save(self, log: LaneLog, error: NexusError | None, *, waits: bool) -> bool:
+        """See `Log`."""
+        if error is not None:
+            raise error
+        return False
+
+
+class TransactionJournal(Journal):
+    """Writes inside a transaction of its caller."""
+
+    def commit(self, log: LaneLog, write: Callable[[Database], T]) -> T:
+        return write(self.db)
 
 
 class _KnownEntries:

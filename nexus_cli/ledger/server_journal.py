@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.lane_journal import RecordedLane, SessionJournal, Write
+from nexus_cli.ledger.lane_journal import SessionJournal
+from nexus_cli.ledger.lane_log import LaneLog, Write
 from nexus_cli.ledger.unsaved_calls import UnsavedCall, UnsavedCalls, was_recorded
 
 T = TypeVar("T")
@@ -63,17 +64,17 @@ class ServerJournal(SessionJournal):
         """False if the server is away, and what waits for it cannot be kept in a file either."""
         return super().is_saving and not (self._is_away and self.waiting and not self._file.is_there)
 
-    def database_of(self, log: RecordedLane) -> Database:
+    def database_of(self, log: LaneLog) -> Database:
         if self.waiting:
             self.commit_waiting()
         return self.db
 
-    def commit(self, log: RecordedLane, write: Callable[[Database], T]) -> T:
+    def commit(self, log: LaneLog, write: Callable[[Database], T]) -> T:
         """Commit `write`, whose result is needed, behind what waits."""
         self.commit_waiting()
         return super().commit(log, write)
 
-    def record(self, log: RecordedLane, name: str, values: tuple[Any, ...], write: Write) -> None:
+    def record(self, log: LaneLog, name: str, values: tuple[Any, ...], write: Write) -> None:
         """Let a call wait for `save`; outside of a turn commit it at once, or keep it if the server is away."""
         made = UnsavedCall(log.lane, name, values, write)
         with self._lock:
@@ -89,7 +90,7 @@ class ServerJournal(SessionJournal):
                 raise
             self._keep(error, _LATER)
 
-    def defer(self, log: RecordedLane, defers: bool) -> None:
+    def defer(self, log: LaneLog, defers: bool) -> None:
         """See `Journal`. Meanwhile each kind of note is read once, and what other processes note is read with
         each commit."""
         super().defer(log, defers)
@@ -100,7 +101,7 @@ class ServerJournal(SessionJournal):
         """See `SessionJournal`; what other processes note is asked for in each turn behind the first."""
         return self._turns or 1, self.db.files_noted
 
-    def notes(self, log: RecordedLane, kind: str) -> list[Memo]:
+    def notes(self, log: LaneLog, kind: str) -> list[Memo]:
         is_old = not self.defers and time.monotonic() - self._asked > _FRESH_SECONDS
         if is_old or not self.known_notes.is_fresh:
             self.commit_waiting(is_asked=True)
@@ -160,7 +161,7 @@ class ServerJournal(SessionJournal):
 
     # A server that is away
 
-    async def save(self, log: RecordedLane, error: NexusError | None, *, waits: bool) -> bool:
+    async def save(self, log: LaneLog, error: NexusError | None, *, waits: bool) -> bool:
         """See `Log`: commit what waits, and wait for a server that is away at most `wait` seconds. At the beginning of
         a turn also read what other processes noted."""
         if error is not None and not isinstance(error, LedgerAwayError):
@@ -202,7 +203,7 @@ class ServerJournal(SessionJournal):
             raise error
         attempt.result()
 
-    def _take_back_starts(self, log: RecordedLane) -> None:
+    def _take_back_starts(self, log: LaneLog) -> None:
         """Forget calls whose start could not be saved: they do not run."""
         with self._lock:
             for call in tuple(self.waiting):

@@ -26,8 +26,7 @@ from nexus_cli.core.message import Message, from_record, to_record
 from nexus_cli.core.services import Calibration, FixedValues
 from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.lane_journal import Write
-from nexus_cli.ledger.lane_log import TransactionLog
+from nexus_cli.ledger.lane_log import TransactionLog, Write
 
 _VERSION = 1
 """Of the files that this version makes."""
