@@ -399,8 +399,10 @@ class LaneLog:
         row = self._query(lambda db: db.one(find, self._session_key(db), _path_bytes(path)), None)
         return str(row[0]) if row else None
 
-    def note(self, path: str, digest: str, how: str) -> None:
-        """Record that `path` was `read`, `changed` or `created`, its strongest use, and the hash of its content."""
+    def note(self, path: str, digest: str, how: str, at: str = "") -> None:
+        """Record that `path` was `read`, `changed` or `created` (`at`: now), its strongest use, and the hash of its
+        content."""
+        at = at or self._now()
         newest = "coalesce((SELECT max(id) FROM entries WHERE lane = lanes.id), parent_entry)"
         strongest = "CASE WHEN files.how = 'created' OR excluded.how = 'read' THEN files.how ELSE excluded.how END"
         insert = (
@@ -415,9 +417,9 @@ class LaneLog:
         def write(db: Database) -> None:
             session = lanes.session_of(db, self.lane)
             db.files_noted += 1
-            db.run(insert, session, _path_bytes(path), digest, how, self._now(), session, self.lane)
+            db.run(insert, session, _path_bytes(path), digest, how, at, session, self.lane)
 
-        self._journal.record(self, "note", (path, digest, how), write)
+        self._journal.record(self, "note", (path, digest, how, at), write)
         self.noted.add(path)
 
     def files(self) -> list[tuple[str, str]]:

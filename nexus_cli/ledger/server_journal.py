@@ -1,7 +1,7 @@
 """The journal of a session in the ledger of a server.
 
 While a turn runs, what is recorded waits in memory until `save`, which commits all of it in one transaction, in a
-thread. If the server is away, `save` waits for it, and what could not be committed stands in a file (`unsaved_calls`).
+thread. If the server is away, `save` waits for it, and what could not be committed is in a file (`unsaved_entries`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_journal import SessionJournal
-from nexus_cli.ledger.lane_log import LaneLog, Write
-from nexus_cli.ledger.unsaved_calls import UnsavedCall, UnsavedCalls, was_recorded
+from nexus_cli.ledger.lane_log import LaneLog, TransactionLog, Write
+from nexus_cli.ledger.unsaved_entries import UnsavedCall, UnsavedEntries, was_recorded
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class ServerJournal(SessionJournal):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._file = UnsavedCalls(self.url, self.session, self.warn)
+        self._file = UnsavedEntries(self.url, self.session, self.warn)
         self._asked = time.monotonic()
 
     @property
@@ -148,7 +148,8 @@ class ServerJournal(SessionJournal):
             was_tried, self._was_tried = self._was_tried, True
             with self.db.write():
                 for call in batch:
-                    if not (was_tried and was_recorded(self.db, self.session, call.lane, call.name, call.values)):
+                    log = TransactionLog(self.db, self.session, call.lane)
+                    if not (was_tried and was_recorded(log, call.name, call.values)):
                         call.write(self.db)
                 found = self.known_notes.begin_later(self.db)
             with self._lock:

@@ -127,10 +127,10 @@ class SessionLog(LaneLog):
             self._state.seen = version, log.seen_files()
         return [*self._state.seen[1][:most]]
 
-    def note(self, path: str, digest: str, how: str) -> None:
+    def note(self, path: str, digest: str, how: str, at: str = "") -> None:
         """See `LaneLog`. With `require_save` a failure is raised by the next commit that matters."""
         with suppress(NexusError):
-            super().note(path, digest, how)
+            super().note(path, digest, how, at)
 
     def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
         if not kind or own or first or self.lane != self._journal.main_lane:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.ledger_place import LedgerPlace, shown_place
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.entry import AGENT_NAME
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.core.memo_kinds import OPENING_KINDS
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.message import replace_surrogates
@@ -121,11 +121,15 @@ class Ledger:
 
             what, why = f"the ledger {shown_place(url)} cannot be opened", f"psycopg cannot be imported ({error})"
             raise NexusError("ledger", what, why, f"Install it: {install_hint('team')}") from error
-        from nexus_cli.ledger.unsaved_calls import save_kept_calls  # noqa: PLC0415  (as above)
+        from nexus_cli.ledger.unsaved_entries import describe_other_files, unsaved_sessions  # noqa: PLC0415  (as above)
 
         ledger = cls(open_server(url), url, [])
         if ledger.writes:
-            ledger.notices += save_kept_calls(ledger.db, url)
+            ledger.notices += describe_other_files()
+            for session in unsaved_sessions(url):
+                with suppress(LedgerAwayError):
+                    if ledger.lock(session):
+                        ledger.unlock(session)
         return ledger
 
     @classmethod
@@ -474,10 +478,10 @@ class Ledger:
         if lock is not None:
             self._locks[session] = lock
             if self.server:
-                from nexus_cli.ledger.unsaved_calls import save_kept_calls  # noqa: PLC0415  (as above)
+                from nexus_cli.ledger.unsaved_entries import save_kept_entries  # noqa: PLC0415  (as above)
 
                 try:
-                    self.notices += save_kept_calls(self.db, self.server, session)
+                    self.notices += save_kept_entries(self.db, self.server, session)
                 except BaseException:
                     self.unlock(session)
                     raise

@@ -30,7 +30,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger, SessionLog, database, lanes, postgres_connection, server_journal
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.server_journal import ServerJournal
-from nexus_cli.ledger.unsaved_calls import unsaved_folder
+from nexus_cli.ledger.unsaved_entries import unsaved_folder
 from nexus_cli.session import undo_files
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
@@ -138,7 +138,7 @@ def test_a_session_of_this_process_has_what_another_had_not_saved_yet(
 def test_another_command_leaves_what_a_living_session_waits_for(
     place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a request that is then sent would count as unsent."""
+    """Its file, although the server has released its lock."""
     monkeypatch.setattr(server_journal, "RETRY_SECONDS", 1.0)
     real, stopped = SessionLog.record_request, list[int]()
 
@@ -149,7 +149,7 @@ def test_another_command_leaves_what_a_living_session_waits_for(
         real(self, *values)
 
     def look() -> None:
-        while not (found := list(unsaved_folder().glob("*.jsonl"))) or b"record_request" not in found[0].read_bytes():
+        while not list(unsaved_folder().glob("*.entries")):
             time.sleep(0.02)
         postgres.start()
         Ledger.open(url).close()
