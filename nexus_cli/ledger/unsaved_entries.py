@@ -12,21 +12,32 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.database_url import hash_address
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places, private_dir
-from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo, WindowItem
+from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
 from nexus_cli.core.errors import LedgerAwayError
-from nexus_cli.core.message import Message, from_record, to_record
-from nexus_cli.core.usage import Cost, Usage
+from nexus_cli.core.message import Message, to_record
+from nexus_cli.core.read_event import read_value
+from nexus_cli.core.usage import Usage
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import LaneLog, TransactionLog, Write
 
 _SUFFIX = ".entries"
 """Of the files that this version makes and reads; another form has another suffix."""
+_CALLS: Mapping[str, tuple[Any, ...]] = {
+    "append": (Entry, tuple[Memo, ...]),
+    "begin_epoch": (Epoch, tuple[Drop, ...], tuple[Memo, ...]),
+    "note": (str, str, str, str),
+    "record_drop": (Drop,),
+    "record_memo": (Memo,),
+    "record_reply": (Entry | None, int, Usage, str, bool, str),
+}
+"""The methods of `LaneLog` whose calls have a line, with the types of their arguments."""
 
 
 def unsaved_folder() -> Path:
@@ -44,10 +55,10 @@ class UnsavedCall:
     write: Write
 
     @property
-    def memos(self) -> Iterable[Memo]:
+    def memos(self) -> list[Memo]:
         """The notes among its values."""
-        for value in self.values:
-            yield from (one for one in (value if isinstance(value, list | tuple) else [value]) if isinstance(one, Memo))
+        values = chain.from_iterable(one if isinstance(one, list | tuple) else [one] for one in self.values)
+        return [one for one in values if isinstance(one, Memo)]
 
 
 @dataclass(eq=False)
@@ -71,33 +82,23 @@ class UnsavedEntries:
         try:
             if creates:
                 name = f"{self.session}-{hash_address(self.url)}-{os.urandom(4).hex()}{_SUFFIX}"
-                self._path = private_dir(unsaved_folder()) / name
-                self._lock = FileLock.take(self._path)
-                self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-                self.is_there = True
-            for call in calls if self._lock else ():
-                if call.name in _READERS:
+                path = private_dir(unsaved_folder()) / name
+                self._lock, self.is_there = FileLock.take(path), True
+            for call in calls:
+                if self._lock and call.name in _CALLS:
                     line = {"lane": call.lane, "call": call.name, "values": call.values}
-                    self._write(json.dumps(line, default=_to_json).encode() + b"\n")
+                    self._lock.append(json.dumps(line, default=_to_json).encode() + b"\n")
         except OSError as error:
             self.close(removes=True)
             why = error.strerror or error
             self.warn(f"unsaved entries cannot be kept on this machine ({why}): they are lost if nexus exits")
 
-    def _write(self, data: bytes) -> None:
-        while data:
-            data = data[os.write(self._file, data) :]
-        os.fsync(self._file)
-
     def close(self, *, removes: bool = False) -> None:
         """Leave the file, if there is one, to the next command, or remove it: all of it was committed. May be called
         twice."""
         if self._lock:
-            if self.is_there:
-                os.close(self._file)
-            self.is_there = not removes
             self._lock.release(remove=removes)
-            self._lock = None
+            self._lock, self.is_there = None, not removes
 
 
 def _to_json(value: Any) -> Any:
@@ -105,37 +106,6 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, Message):
         return to_record(value)
     return dict(value) if isinstance(value, Mapping) else {one.name: getattr(value, one.name) for one in fields(value)}
-
-
-def _read_item(kind: Any, data: Mapping[str, Any]) -> Any:
-    return kind(**{**data, "message": from_record(data["message"])})
-
-
-def _read_memos(data: Iterable[Mapping[str, Any]]) -> list[Memo]:
-    return [Memo(**one) for one in data]
-
-
-def _read_epoch(
-    epoch: Mapping[str, Any], drops: Iterable[Mapping[str, Any]], memos: Iterable[Mapping[str, Any]]
-) -> tuple[Any, ...]:
-    head = tuple(_read_item(WindowItem, one) for one in epoch["head"])
-    return Epoch(**{**epoch, "head": head}), [Drop(**one) for one in drops], _read_memos(memos)
-
-
-def _read_reply(entry: Mapping[str, Any] | None, step: int, usage: Mapping[str, Any], *outcome: Any) -> tuple[Any, ...]:
-    read = Usage(**{**usage, "cost": Cost(**usage["cost"])})
-    return entry and _read_item(Entry, entry), step, read, *outcome
-
-
-_READERS: Mapping[str, Callable[..., tuple[Any, ...]]] = {
-    "append": lambda entry, memos: (_read_item(Entry, entry), _read_memos(memos)),
-    "begin_epoch": _read_epoch,
-    "note": lambda *values: values,
-    "record_drop": lambda drop: (Drop(**drop),),
-    "record_memo": lambda memo: (Memo(**memo),),
-    "record_reply": _read_reply,
-}
-"""By method of `LaneLog` that records what has a line: reads its arguments back from JSON data."""
 
 
 def was_recorded(log: LaneLog, name: str, values: Sequence[Any]) -> bool:
@@ -202,7 +172,8 @@ def _record_missing(db: Database, session: str, lines: Iterable[Mapping[str, Any
         own = "SELECT l.id FROM lanes l JOIN sessions s ON s.key = l.session WHERE s.id = ?"
         lanes = {row[0] for row in db.all(own, session)}
         for line in lines:
-            lane, name, values = line["lane"], line["call"], _READERS[line["call"]](*line["values"])
+            lane, name = line["lane"], line["call"]
+            values = [read_value(*pair) for pair in zip(_CALLS[name], line["values"], strict=True)]
             if lane not in lanes:
                 raise ValueError("it has a line that is no record of the session")
             log = TransactionLog(db, session, lane)
