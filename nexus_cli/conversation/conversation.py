@@ -88,6 +88,8 @@ class Conversation:
         self._measure = measure
         self.epoch = _epoch(header or EpochHeader(), 0, None, "start", (), self.last)
         self.tail: list[WindowItem] = []
+        self._entries: dict[int, Entry] = {}
+        """By id the entries that were appended or read: they do not change, once they were sent."""
         self.cursor = 0
         """Id of the last entry that was sent to the model."""
         self.run = 0
@@ -119,14 +121,15 @@ class Conversation:
         epoch: Epoch,
         cursor: int,
         head: Sequence[bytes],
-        sent: Iterable[tuple[int, bytes]] = (),
+        found: Sequence[tuple[Entry, bytes | None]] = (),
     ) -> Conversation:
-        """Restore a conversation from its log; only the window is read. `head` and `sent` are the stored hashes of the
-        lines that were sent: of the head's items (none: no request has settled the head yet), and of the entries after
-        it."""
+        """Restore a conversation from its log; only the window is read. `head` has the stored hashes of the lines of
+        the head's items (none: no request has settled the head yet), `found` the entries after it, each with that of
+        its line if it was sent."""
         made = cls(log, clock, measure)
         made._head_open = not head
-        made._stored_lines = head, dict(sent)
+        made._entries = {entry.id: entry for entry, _ in found}
+        made._stored_lines = head, {entry.id: line for entry, line in found if line is not None}
         made.epoch, made.cursor, made.is_recorded = epoch, cursor, True
         made.tail = [item_of(entry) for entry in made.read(epoch.base + 1, made.last)]
         made._head_sent = cursor > 0 and cursor >= epoch.base
@@ -139,6 +142,7 @@ class Conversation:
         self._head_open = False  # the fork may send it
         other = copy(self)
         other.log, other.tail, other.sent = log, list(self.tail), copy(self.sent)
+        other._entries = dict(self._entries)
         other._changed_preambles = set(self._changed_preambles)
         other._wire = self._wire.fork() if self._wire else None
         return other
@@ -151,8 +155,12 @@ class Conversation:
         return self.log.last_id()
 
     def read(self, first: int, last: int) -> Sequence[Entry]:
-        """Return the entries from `first` to `last`, both included."""
-        return self.log.read(first, last) if first <= last else ()
+        """Return the entries from `first` to `last`, both included; the log is asked for those that are not known."""
+        known, wanted = self._entries, range(first, last + 1)
+        if missing := [number for number in wanted if number not in known]:
+            for entry in self.log.read(missing[0], missing[-1]):
+                known.setdefault(entry.id, entry)
+        return [known[number] for number in wanted if number in known]
 
     def memo(self, kind: str, value: Mapping[str, Any], entry: int | None = None) -> None:
         """Record a note about the conversation at `entry`, by default its newest one, see `Memo`."""
@@ -203,6 +211,7 @@ class Conversation:
 
     def add(self, entry: Entry) -> None:
         """Append a recorded entry to the window."""
+        self._entries[entry.id] = entry
         self.tail.append(item_of(entry))
         self.messages_tokens += entry.tokens
         self.changes += 1
@@ -282,6 +291,9 @@ class Conversation:
             FixedValues(item.entry, item.preamble, item.tokens, line)
             for item, line in zip(fresh, self._wire.extend(fresh), strict=True)
         )
+        for item in fresh:
+            if (entry := self._entries.get(item.entry)) and not is_placeholder(item):
+                self._entries[item.entry] = replace(entry, preamble=item.preamble, tokens=item.tokens)
         previous, self._sent_messages = self._sent_messages, len(self._wire.messages)
         self.cursor, self._head_sent = self.last, True
         self.changes += 1

@@ -23,6 +23,8 @@ class KnownState:
     """Number of the newest drop id."""
     epochs: int = 0
     """Id of the next epoch."""
+    turns: int = 0
+    """Number of the turns that the person began."""
     is_new: bool = False
     """True if this process began the session, and nobody else knows it."""
     seen: tuple[object, Sequence[SeenFile]] = None, ()

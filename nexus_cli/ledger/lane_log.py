@@ -6,10 +6,9 @@ search belong to `store`; `session_log` is the log of a live session, whose `lan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from nexus_cli.core.clock import Clock, format_utc, local_now
@@ -40,8 +39,6 @@ SEEN = (
     " ORDER BY at DESC, path LIMIT ?"
 )
 """Query of the files that the session of a lane saw last."""
-CACHED_CHARACTERS = 8_000_000
-"""Characters of sent entries that the cache may take."""
 
 
 @dataclass(eq=False)
@@ -82,36 +79,6 @@ class TransactionJournal(Journal):
         return write(self.db)
 
 
-class _KnownEntries:
-    """Cache of entries that do not change any more, or that this process alone changes.
-
-    Nothing is evicted: a long history is read from its beginning, which an LRU cache would have evicted by then.
-    """
-
-    def __init__(self) -> None:
-        self._entries: dict[int, Entry] = {}
-        self._room = CACHED_CHARACTERS
-
-    def prefix(self, first: int, last: int) -> list[Entry]:
-        """Return the entries from `first` on, up to the first one that is not cached."""
-        ids = takewhile(self._entries.__contains__, range(first, last + 1))
-        return [self._entries[number] for number in ids]
-
-    def add(self, found: Iterable[Entry]) -> None:
-        """Cache entries as long as there is room."""
-        for entry in found:
-            if self._room > 0 and entry.id not in self._entries:
-                self._entries[entry.id] = entry
-                self._room -= len(repr(entry))
-
-    def settle(self, fixed: Iterable[FixedValues]) -> None:
-        """Change entries to what was sent of them."""
-        for item in fixed:
-            if item.entry in self._entries:
-                known = self._entries[item.entry]
-                self._entries[item.entry] = replace(known, preamble=item.preamble, tokens=item.tokens)
-
-
 class LaneLog:
     """The log of one lane, written and read back.
 
@@ -137,7 +104,6 @@ class LaneLog:
         self._clock = clock
         self.session_id = session
         self.lane = sessions.info(db, session).main_lane if lane is None else lane
-        self._known = _KnownEntries()
         self._counts: dict[tuple[str, bytes], int] | None = None
         self._last = 0
         """Id of the newest entry that was recorded here."""
@@ -221,21 +187,10 @@ class LaneLog:
 
         self._journal.record(self, "append", (entry, memos), write)
         self._last = entry.id
-        self._known.add([entry])
 
     def read(self, first: int, last: int) -> list[Entry]:
         """Return the entries `first` to `last`, both included, of this lane and its ancestors."""
-        settled = self._last_settled()
-        known = self._known.prefix(first, min(last, settled))
-        first += len(known)
-        rest = entries.read(self.db, self.lane, first, last) if first <= last else []
-        self._known.add(entry for entry in rest if entry.id <= settled)
-        return [*known, *rest]
-
-    def _last_settled(self) -> int:
-        """Return the last entry that another process does not change: the newest that was sent; 0 if the session is
-        gone."""
-        return self.cursor()
+        return entries.read(self.db, self.lane, first, last) if first <= last else []
 
     def user_messages(self, last: int = lanes.END, *, members: bool = True) -> Iterator[tuple[int, str]]:
         """Yield id and text of the messages of people up to entry `last`, newest first, each read on demand: the
@@ -244,9 +199,7 @@ class LaneLog:
 
     def count_entries(self, last: int) -> list[tuple[Kind, str, int]]:
         """Count the entries up to `last` by kind and actor, without reading them."""
-        if len(known := self._known.prefix(1, last)) == last:
-            return [(one.kind, one.actor, 1) for one in known]
-        return self._query(lambda db: entries.count_by_kind(db, self.lane, last), [])
+        return self._query(lambda db: entries.count_by_kind(db, self.lane, last), []) if last else []
 
     def last_id(self) -> int:
         """Return the id of the newest entry, 0 if there is none."""
@@ -254,9 +207,7 @@ class LaneLog:
 
     def count_turns(self) -> int:
         """Return the number of the turns that the person began."""
-        if len(known := self._known.prefix(1, last := self.last_id())) == last:
-            return sum(one.kind is Kind.USER for one in known)
-        return entries.count_turns(self.db, self.lane, last)
+        return entries.count_turns(self.db, self.lane, self.last_id())
 
     def cursor(self) -> int:
         """Return the id of the last entry that was sent to the lane's model."""
@@ -308,7 +259,6 @@ class LaneLog:
                 requests.record(db, self.lane, *values)
 
         self._journal.record(self, "record_request", values, write)
-        self._known.settle(fixed)
 
     def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent_body: str = ""
@@ -326,7 +276,6 @@ class LaneLog:
         if entry is not None:
             self._last = entry.id
             self._finish = entry.id, finish
-            self._known.add([entry])
 
     def finish_of(self, entry: int) -> str:
         """Return the finish of the request whose reply is `entry` (`Reply.finish`, or the reason it broke off); "" if

@@ -9,7 +9,7 @@ from nexus_cli.ledger.database import Database
 
 STATE = f"""{epochs.LINE_OF_LANE}
 SELECT coalesce((SELECT max(id) FROM entries WHERE lane = l.id), l.parent_entry), l.cursor,
-    coalesce((SELECT max(step) FROM requests WHERE lane = l.id), 0), s.drops, ({epochs.NEXT_OF_LANE})
+    coalesce((SELECT max(step) FROM requests WHERE lane = l.id), 0), s.drops, ({epochs.NEXT_OF_LANE}), s.turns
 FROM lanes l JOIN sessions s ON s.key = l.session WHERE l.id = ?1"""
 
 
@@ -27,6 +27,8 @@ class LaneState:
     """Number in the newest drop id of the session."""
     epochs: int = 0
     """Id of the session's next epoch."""
+    turns: int = 0
+    """Number of the turns that the person began in the session."""
 
 
 def read_state(db: Database, lane: int) -> LaneState:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from nexus_cli.core.clock import Clock, local_now
-from nexus_cli.core.entry import Drop, Epoch, Memo
+from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.core.services import SeenFile
 from nexus_cli.ledger import entries, epochs, lanes
@@ -58,7 +58,7 @@ class SessionLog(LaneLog):
         if not is_new:
             lanes.session_of(ledger.db, saved.lane)  # known from now on
             opened = read_state(ledger.db, saved.lane)
-        state = KnownState(opened.drops, opened.epochs, is_new)
+        state = KnownState(opened.drops, opened.epochs, opened.turns, is_new)
         values = ledger.db, session, state, require_save, warn, saved.lane
         journal: SessionJournal
         if ledger.server and ledger.db.writes:
@@ -100,15 +100,19 @@ class SessionLog(LaneLog):
             self._state.drops += 1
             return f"d{self._state.drops}"
 
-    def _last_settled(self) -> int:
-        return self._last
+    def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
+        super().append(entry, memos)
+        self._state.turns += entry.kind is Kind.USER and self.lane == self._journal.main_lane
 
-    def sent_lines(self, epoch: Epoch) -> tuple[list[bytes], list[tuple[int, bytes]]]:
-        """Return as `line_hashes` those of the current `epoch`, whose entries `read` has from then on."""
+    def count_turns(self) -> int:
+        """Return the number of the turns that the person began in the session."""
+        return self._state.turns
+
+    def read_window(self, epoch: Epoch) -> tuple[list[bytes], list[tuple[Entry, bytes | None]]]:
+        """Return the line hashes of the slots of the current `epoch`, and its later entries, those that were sent with
+        their line hash."""
         found = entries.read_with_lines(self.db, self.lane, epoch.base + 1, self._last)
-        self._known.add(entry for entry, _ in found)
-        sent = [(entry.id, line) for entry, line in found if line is not None]
-        return epochs.current_head_lines(self.db, self.lane), sent
+        return epochs.current_head_lines(self.db, self.lane), found
 
     # What was not recorded is not asked for
 

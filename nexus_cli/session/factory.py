@@ -584,7 +584,7 @@ class SessionFactory:
             context.conversation = Conversation(log, self.clock, context.measure)
         else:
             context.conversation = Conversation.load(
-                log, self.clock, context.measure, epoch, log.opened.cursor, *log.sent_lines(epoch)
+                log, self.clock, context.measure, epoch, log.opened.cursor, *log.read_window(epoch)
             )
         estimate = Estimate.of(log.calibration(model.info.served_name))
         context.use_model(model, TokenBudget.of(model.info.window, model.info.max_output), estimate, log)
