@@ -162,6 +162,11 @@ class Conversation:
                 known.setdefault(entry.id, entry)
         return [known[number] for number in wanted if number in known]
 
+    def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
+        """Count the entries up to `last` by kind and actor, without reading them; see `Log`."""
+        known = [self._entries[number] for number in range(1, last + 1) if number in self._entries]
+        return [(one.kind, one.actor, 1) for one in known] if len(known) == last else self.log.count_entries(last)
+
     def memo(self, kind: str, value: Mapping[str, Any], entry: int | None = None) -> None:
         """Record a note about the conversation at `entry`, by default its newest one, see `Memo`."""
         self.log.record_memo(Memo(kind, self.now(), self.last if entry is None else entry, value))

@@ -199,7 +199,7 @@ class LaneLog:
 
     def count_entries(self, last: int) -> list[tuple[Kind, str, int]]:
         """Count the entries up to `last` by kind and actor, without reading them."""
-        return self._query(lambda db: entries.count_by_kind(db, self.lane, last), []) if last else []
+        return self._query(lambda db: entries.count_by_kind(db, self.lane, last), [])
 
     def last_id(self) -> int:
         """Return the id of the newest entry, 0 if there is none."""

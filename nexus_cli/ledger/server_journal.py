@@ -26,7 +26,7 @@ T = TypeVar("T")
 RETRY_SECONDS = 1.0
 """Seconds between two attempts to reach a server that is away."""
 _FRESH_SECONDS = 1.0
-"""Seconds for which the notes that were read are taken for all there are, outside of a turn."""
+"""Seconds for which the notes that were read are taken for all there are, outside of a turn and as the first begins."""
 _LONG_WAIT, _SHORT_WAIT = 40.0, 3.0
 """Seconds to wait for an answer of the server: longer than its own limit of a statement; and until the person is told,
 or a turn ends without the answer."""
@@ -95,15 +95,20 @@ class ServerJournal(SessionJournal):
         each commit."""
         super().defer(log, defers)
         self._turns += defers
-        self.known_notes.is_fresh = not log.last_id()
+        is_first = self._turns == 1 and not self._is_old
+        self.known_notes.is_fresh = is_first or not log.last_id()
+
+    @property
+    def _is_old(self) -> bool:
+        """True if the notes were read too long ago to be taken for all there are."""
+        return time.monotonic() - self._asked > _FRESH_SECONDS
 
     def files_version(self) -> object:
         """See `SessionJournal`; what other processes note is asked for in each turn behind the first."""
         return self._turns or 1, self.db.files_noted
 
     def notes(self, log: LaneLog, kind: str) -> list[Memo]:
-        is_old = not self.defers and time.monotonic() - self._asked > _FRESH_SECONDS
-        if is_old or not self.known_notes.is_fresh:
+        if (self._is_old and not self.defers) or not self.known_notes.is_fresh:
             self.commit_waiting(is_asked=True)
         if not self.known_notes.has(kind):
             with self._holding_commits():  # of what waits a part may be committed

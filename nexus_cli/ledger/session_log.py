@@ -111,7 +111,7 @@ class SessionLog(LaneLog):
     def read_window(self, epoch: Epoch) -> tuple[list[bytes], list[tuple[Entry, bytes | None]]]:
         """Return the line hashes of the slots of the current `epoch`, and its later entries, those that were sent with
         their line hash."""
-        found = entries.read_with_lines(self.db, self.lane, epoch.base + 1, self._last)
+        found = entries.read_window(self.db, self.lane, epoch.base)
         return epochs.current_head_lines(self.db, self.lane), found
 
     # What was not recorded is not asked for

@@ -27,7 +27,7 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import calibrations, epochs, lane_state, lanes, requests, sessions
+from nexus_cli.ledger import calibrations, entries, epochs, lane_state, lanes, requests, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.facts import FactTable
 from nexus_cli.ledger.lane_log import MOST_SEEN, SEEN, LaneLog
@@ -289,10 +289,11 @@ class Ledger:
 
         return session_usage(self.db, session)
 
-    def beginning(self, session: SessionInfo, model: str) -> AbstractContextManager[None]:
-        """Read what the opening of the new `session` with a model asks, as `opening`."""
-        kept = self.facts.kept_query(session.project)
-        return self.db.reading_once((_MEMBER, AGENT_NAME), kept, calibrations.find_query(model))
+    def beginning(self, session: SessionInfo) -> AbstractContextManager[None]:
+        """Read what the opening of the new `session` asks, as `opening`."""
+        return self.db.reading_once(
+            (_MEMBER, AGENT_NAME), self.facts.kept_query(session.project), (calibrations.QUERY,)
+        )
 
     def opening(self, session: SessionInfo) -> AbstractContextManager[None]:
         """Read what the opening of `session` asks, of a server in one round trip, and nothing twice in the block until
@@ -307,6 +308,8 @@ class Ledger:
             (lane_state.STATE, lane),
             lanes.notes_query(db, lane, OPENING_KINDS),
             *((query, lane) for query in epochs.CURRENT_QUERIES),
+            entries.window_query(lane),
+            (calibrations.QUERY,),
             requests.reported_query(lane),
         )
 

@@ -236,7 +236,7 @@ def _open(
         factory = SessionFactory(
             ledger, ledger, options, settings, clock, notices, recipe, info, made, log, asked, services, control
         )
-        with nullcontext() if found else ledger.beginning(made, info.served_name):
+        with nullcontext() if found else ledger.beginning(made):
             session = factory.session(approver)
         if options.add_dirs and kept != (folders := list(map(str, options.add_dirs))):
             session.engine.conversation.memo(ADDED_FOLDERS, {"folders": folders})
