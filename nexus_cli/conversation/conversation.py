@@ -89,7 +89,7 @@ class Conversation:
         self.epoch = _epoch(header or EpochHeader(), 0, None, "start", (), self.last)
         self.tail: list[WindowItem] = []
         self._entries: dict[int, Entry] = {}
-        """By id the entries that were appended or read: they do not change, once they were sent."""
+        """By id the entries that were appended or read; one that was sent does not change."""
         self.cursor = 0
         """Id of the last entry that was sent to the model."""
         self.run = 0
@@ -270,6 +270,8 @@ class Conversation:
         self.changes += 1
         if item in self.tail:
             self.tail[self.tail.index(item)] = other
+            entry = self._entries[item.entry]
+            self._entries[item.entry] = replace(entry, preamble=preamble, tokens=other.tokens)
             return
         self._changed_preambles.add(item.entry)
         self.epoch = replace(self.epoch, head=tuple(other if one is item else one for one in self.epoch.head))
@@ -296,9 +298,6 @@ class Conversation:
             FixedValues(item.entry, item.preamble, item.tokens, line)
             for item, line in zip(fresh, self._wire.extend(fresh), strict=True)
         )
-        for item in fresh:
-            if (entry := self._entries.get(item.entry)) and not is_placeholder(item):
-                self._entries[item.entry] = replace(entry, preamble=item.preamble, tokens=item.tokens)
         previous, self._sent_messages = self._sent_messages, len(self._wire.messages)
         self.cursor, self._head_sent = self.last, True
         self.changes += 1

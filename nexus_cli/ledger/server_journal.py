@@ -9,19 +9,18 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
+from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_journal import SessionJournal
 from nexus_cli.ledger.lane_log import LaneLog, TransactionLog, Write
-from nexus_cli.ledger.unsaved_entries import UnsavedCall, UnsavedEntries, was_recorded
-
-T = TypeVar("T")
+from nexus_cli.ledger.unsaved_entries import UnsavedCall, create_file, format_line, was_recorded
 
 RETRY_SECONDS = 1.0
 """Seconds between two attempts to reach a server that is away."""
@@ -53,33 +52,30 @@ class ServerJournal(SessionJournal):
     """The number of turns and acts that began."""
     _is_away = False
     """True once the person was told that the server is away, until it answers."""
+    _file: FileLock | None = None
+    """The file with what waits for the server; `close` leaves it to the next command."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._file = UnsavedEntries(self.url, self.session, self.warn)
         self._asked = time.monotonic()
 
     @property
     def is_saving(self) -> bool:
         """False if the server is away, and what waits for it cannot be kept in a file either."""
-        return super().is_saving and not (self._is_away and self.waiting and not self._file.is_there)
+        return super().is_saving and not (self._is_away and self.waiting and not self._file)
 
     def database_of(self, log: LaneLog) -> Database:
         if self.waiting:
             self.commit_waiting()
         return self.db
 
-    def commit(self, log: LaneLog, write: Callable[[Database], T]) -> T:
-        """Commit `write`, whose result is needed, behind what waits."""
-        self.commit_waiting()
-        return super().commit(log, write)
-
     def record(self, log: LaneLog, name: str, values: tuple[Any, ...], write: Write) -> None:
         """Let a call wait for `save`; outside of a turn commit it at once, or keep it if the server is away."""
         made = UnsavedCall(log.lane, name, values, write)
         with self._lock:
             self.waiting.append(made)
-            self._file.add([made])
+            if self._file:
+                self._write_file([made])
         self.db.unsaved[self.session] = self.commit_waiting  # of the log in use: an opening may fail behind its log
         try:
             if not self.defers:
@@ -127,7 +123,8 @@ class ServerJournal(SessionJournal):
             self._keep(error, _LATER)
         if self.db.unsaved.get(self.session) == self.commit_waiting:
             del self.db.unsaved[self.session]
-        self._file.close()
+        if self._file:
+            self._file.release()
 
     # One transaction
 
@@ -163,7 +160,7 @@ class ServerJournal(SessionJournal):
                 self.known_notes.add(found())
                 self.waiting[:] = [call for call in self.waiting if call not in batch]
                 if not self.waiting:
-                    self._file.close(removes=True)
+                    self._remove_file()
 
     # A server that is away
 
@@ -223,6 +220,23 @@ class ServerJournal(SessionJournal):
             return
         with self._lock:
             self._is_away = True
-            if not self._file.is_there:
-                self._file.add(self.waiting, creates=True)
+            if not self._file:
+                self._write_file(self.waiting)
         self.warn(f"{error.message}; {what}")
+
+    def _write_file(self, calls: Iterable[UnsavedCall]) -> None:
+        """Append calls to the file, which is created if there is none. If it cannot be written, the person is told, and
+        it is removed."""
+        try:
+            self._file = self._file or create_file(self.url, self.session)
+            for call in calls:
+                self._file.append(format_line(call))
+        except OSError as error:
+            self._remove_file()
+            why = error.strerror or error
+            self.warn(f"unsaved entries cannot be kept on this machine ({why}): they are lost if nexus exits")
+
+    def _remove_file(self) -> None:
+        if self._file:
+            self._file.release(remove=True)
+            self._file = None

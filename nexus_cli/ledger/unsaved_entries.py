@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields
 from itertools import chain
@@ -61,44 +61,16 @@ class UnsavedCall:
         return [one for one in values if isinstance(one, Memo)]
 
 
-@dataclass(eq=False)
-class UnsavedEntries:
-    """The file of one session, which the process that has locked the session appends to while the server is away.
+def create_file(url: str, session: str) -> FileLock:
+    """Create the file of a session for the server at `url`, locked while it is written; raise `OSError`."""
+    name = f"{session}-{hash_address(url)}-{os.urandom(4).hex()}{_SUFFIX}"
+    return FileLock.wait(private_dir(unsaved_folder()) / name)
 
-    If it cannot be written, the person is told, and it is removed.
-    """
 
-    url: str
-    session: str
-    warn: Callable[[str], None]
-    is_there = False
-    """True if there is a file, with everything that was added and that it has lines for."""
-
-    _lock: FileLock | None = None
-    """Of the file, held while it is open."""
-
-    def add(self, calls: Iterable[UnsavedCall], *, creates: bool = False) -> None:
-        """Append what calls record, if there is a file; with `creates` it is created first."""
-        try:
-            if creates:
-                name = f"{self.session}-{hash_address(self.url)}-{os.urandom(4).hex()}{_SUFFIX}"
-                path = private_dir(unsaved_folder()) / name
-                self._lock, self.is_there = FileLock.take(path), True
-            for call in calls:
-                if self._lock and call.name in _CALLS:
-                    line = {"lane": call.lane, "call": call.name, "values": call.values}
-                    self._lock.append(json.dumps(line, default=_to_json).encode() + b"\n")
-        except OSError as error:
-            self.close(removes=True)
-            why = error.strerror or error
-            self.warn(f"unsaved entries cannot be kept on this machine ({why}): they are lost if nexus exits")
-
-    def close(self, *, removes: bool = False) -> None:
-        """Leave the file, if there is one, to the next command, or remove it: all of it was committed. May be called
-        twice."""
-        if self._lock:
-            self._lock.release(remove=removes)
-            self._lock, self.is_there = None, not removes
+def format_line(call: UnsavedCall) -> bytes:
+    """Return the line of a call, nothing for one that has none."""
+    line = {"lane": call.lane, "call": call.name, "values": call.values}
+    return json.dumps(line, default=_to_json).encode() + b"\n" if call.name in _CALLS else b""
 
 
 def _to_json(value: Any) -> Any:
