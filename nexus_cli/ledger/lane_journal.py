@@ -1,4 +1,4 @@
-"""What the lanes of a live session share, and how what they record is committed.
+"""How what the lanes of a live session record is committed.
 
 `file_journal` and `server_journal` commit, and handle a failure.
 """
@@ -6,31 +6,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from nexus_cli.core.entry import Memo
-from nexus_cli.core.services import SeenFile
 from nexus_cli.ledger.known_notes import KnownNotes
 from nexus_cli.ledger.lane_log import Journal, LaneLog
-
-
-@dataclass
-class KnownState:
-    """What the lanes of a live session know of their session without a query, and share."""
-
-    drops: int = 0
-    """Number of the newest drop id."""
-    epochs: int = 0
-    """Id of the next epoch."""
-    turns: int = 0
-    """Number of the turns that the person began."""
-    is_new: bool = False
-    """True if this process began the session, and nobody else knows it."""
-    seen: tuple[object, Sequence[SeenFile]] = None, ()
-    """A version of the files that the session has seen, and these."""
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held while a number is taken."""
+from nexus_cli.ledger.lane_state import LaneState
 
 
 @dataclass(eq=False)
@@ -38,7 +20,7 @@ class SessionJournal(Journal):
     """Commits what the lanes of a live session record."""
 
     session: str
-    known: KnownState
+    known: LaneState
     require_save: bool
     """True if a failed commit is to be raised."""
     warn: Callable[[str], None]

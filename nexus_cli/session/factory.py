@@ -449,7 +449,7 @@ class SessionFactory:
             check_request=_make_check(options.contract, log.drops, self.settings) if options.contract else None,
             load_late_info=partial(self._load_late_info, log) if info.pending else None,
             readings=Readings(notices=notices),
-            step=log.opened.step,
+            step=log.known.step,
         )
         _anchor_estimate(engine.context, log)
         return SessionState(
@@ -584,7 +584,7 @@ class SessionFactory:
             context.conversation = Conversation(log, self.clock, context.measure)
         else:
             context.conversation = Conversation.load(
-                log, self.clock, context.measure, epoch, log.opened.cursor, *log.read_window(epoch)
+                log, self.clock, context.measure, epoch, log.known.cursor, *log.read_window(epoch)
             )
         estimate = Estimate.of(log.calibration(model.info.served_name))
         context.use_model(model, TokenBudget.of(model.info.window, model.info.max_output), estimate, log)
