@@ -89,7 +89,7 @@ class Conversation:
         self.epoch = _epoch(header or EpochHeader(), 0, None, "start", (), self.last)
         self.tail: list[WindowItem] = []
         self._entries: dict[int, Entry] = {}
-        """By id the entries that were appended or read; one that was sent does not change."""
+        """By id the known entries of window and run; one that was sent does not change."""
         self.cursor = 0
         """Id of the last entry that was sent to the model."""
         self.run = 0
@@ -156,11 +156,19 @@ class Conversation:
 
     def read(self, first: int, last: int) -> Sequence[Entry]:
         """Return the entries from `first` to `last`, both included; the log is asked for those that are not known."""
-        known, wanted = self._entries, range(first, last + 1)
-        if missing := [number for number in wanted if number not in known]:
-            for entry in self.log.read(missing[0], missing[-1]):
-                known.setdefault(entry.id, entry)
-        return [known[number] for number in wanted if number in known]
+        found, read, wanted = self._entries, dict[int, Entry](), range(first, last + 1)
+        if missing := [number for number in wanted if number not in found]:
+            read = {entry.id: entry for entry in self.log.read(missing[0], missing[-1])}
+            for entry in self._in_use(read.values()):
+                found.setdefault(entry.id, entry)
+        return [one for number in wanted if (one := found.get(number) or read.get(number))]
+
+    def _in_use(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Return those of `entries` that the window shows or that belong to the run: the text of any other is read
+        when it is asked for."""
+        shown = {item.entry for item in self.epoch.head if item.form in SHOWN}
+        first = min(self.run or self.epoch.base + 1, self.epoch.base + 1)
+        return [entry for entry in entries if entry.id >= first or entry.id in shown]
 
     def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
         """Count the entries up to `last` by kind and actor, without reading them; see `Log`."""
@@ -342,6 +350,7 @@ class Conversation:
         self._head_sent, self._sent_messages = False, 0
         self._head_open, self._changed_preambles = True, set()
         self._stored_lines = (), {}
+        self._entries = {entry.id: entry for entry in self._in_use(tuple(self._entries.values()))}
         self._count()
         self.anchor = None
 
