@@ -149,7 +149,7 @@ ELSEWHERE: Mapping[str, str] = {
     config/record_file.py config/settings_file.py config/stored_keys.py config/trust.py
     config/worktree_record.py
     sections/contributors/own.py conversation/tokens/counter.py hooks/hook_list.py
-    ledger/lock_owners.py ledger/open_database.py ledger/project_keys.py ledger/store.py ledger/unsaved_calls.py
+    ledger/lock_owners.py ledger/open_database.py ledger/project_keys.py ledger/store.py ledger/unsaved_entries.py
     mcp/login.py mcp/tool_cache.py plugins/installed_plugins.py plugins/store_plugin.py provider/request_template.py
     provider/served_models.py rpc/listening.py rules/rule_set.py runs/away_report.py runs/seen_deliveries.py
     runs/service_triggers.py sandbox/bwrap.py sandbox/probe.py sandbox/profile.py session/crash_report.py

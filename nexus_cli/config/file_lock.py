@@ -72,6 +72,12 @@ class FileLock:
             os.pwrite(self._handle, data.ljust(os.fstat(self._handle).st_size), 0)
             os.ftruncate(self._handle, len(data))
 
+    def append(self, data: bytes) -> None:
+        """Write `data` behind what this lock has written, and wait until the disk has it; raise `OSError`."""
+        while data:
+            data = data[os.write(self._handle, data) :]
+        os.fsync(self._handle)
+
     def release(self, *, remove: bool = False) -> None:
         """Release the lock, and `remove` the file. May be called twice."""
         if self._handle < 0:

@@ -88,6 +88,8 @@ class Conversation:
         self._measure = measure
         self.epoch = _epoch(header or EpochHeader(), 0, None, "start", (), self.last)
         self.tail: list[WindowItem] = []
+        self._entries: dict[int, Entry] = {}
+        """By id the known entries of window and run; one that was sent does not change."""
         self.cursor = 0
         """Id of the last entry that was sent to the model."""
         self.run = 0
@@ -119,14 +121,15 @@ class Conversation:
         epoch: Epoch,
         cursor: int,
         head: Sequence[bytes],
-        sent: Iterable[tuple[int, bytes]] = (),
+        found: Sequence[tuple[Entry, bytes | None]] = (),
     ) -> Self:
-        """Restore a conversation from its log; only the window is read. `head` and `sent` are the stored hashes of the
-        lines that were sent: of the head's items (none: no request has settled the head yet), and of the entries after
-        it."""
+        """Restore a conversation from its log; only the window is read. `head` has the stored hashes of the lines of
+        the head's items (none: no request has settled the head yet), `found` the entries after it, each with that of
+        its line if it was sent."""
         made = cls(log, clock, measure)
         made._head_open = not head
-        made._stored_lines = head, dict(sent)
+        made._entries = {entry.id: entry for entry, _ in found}
+        made._stored_lines = head, {entry.id: line for entry, line in found if line is not None}
         made.epoch, made.cursor, made.is_recorded = epoch, cursor, True
         made.tail = [item_of(entry) for entry in made.read(epoch.base + 1, made.last)]
         made._head_sent = cursor > 0 and cursor >= epoch.base
@@ -139,6 +142,7 @@ class Conversation:
         self._head_open = False  # the fork may send it
         other = copy(self)
         other.log, other.tail, other.sent = log, list(self.tail), copy(self.sent)
+        other._entries = dict(self._entries)
         other._changed_preambles = set(self._changed_preambles)
         other._wire = self._wire.fork() if self._wire else None
         return other
@@ -151,8 +155,25 @@ class Conversation:
         return self.log.last_id()
 
     def read(self, first: int, last: int) -> Sequence[Entry]:
-        """Return the entries from `first` to `last`, both included."""
-        return self.log.read(first, last) if first <= last else ()
+        """Return the entries from `first` to `last`, both included; the log is asked for those that are not known."""
+        found, read, wanted = self._entries, dict[int, Entry](), range(first, last + 1)
+        if missing := [number for number in wanted if number not in found]:
+            read = {entry.id: entry for entry in self.log.read(missing[0], missing[-1])}
+            for entry in self._in_use(read.values()):
+                found.setdefault(entry.id, entry)
+        return [one for number in wanted if (one := found.get(number) or read.get(number))]
+
+    def _in_use(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Return those of `entries` that the window shows or that belong to the run: the text of any other is read
+        when it is asked for."""
+        shown = {item.entry for item in self.epoch.head if item.form in SHOWN}
+        first = min(self.run or self.epoch.base + 1, self.epoch.base + 1)
+        return [entry for entry in entries if entry.id >= first or entry.id in shown]
+
+    def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
+        """Count the entries up to `last` by kind and actor, without reading them; see `Log`."""
+        known = [self._entries[number] for number in range(1, last + 1) if number in self._entries]
+        return [(one.kind, one.actor, 1) for one in known] if len(known) == last else self.log.count_entries(last)
 
     def memo(self, kind: str, value: Mapping[str, Any], entry: int | None = None) -> None:
         """Record a note about the conversation at `entry`, by default its newest one, see `Memo`."""
@@ -199,6 +220,7 @@ class Conversation:
 
     def add(self, entry: Entry) -> None:
         """Append a recorded entry to the window."""
+        self._entries[entry.id] = entry
         self.tail.append(item_of(entry))
         self.messages_tokens += entry.tokens
         self.changes += 1
@@ -265,6 +287,8 @@ class Conversation:
         self.changes += 1
         if item in self.tail:
             self.tail[self.tail.index(item)] = other
+            entry = self._entries[item.entry]
+            self._entries[item.entry] = replace(entry, preamble=preamble, tokens=other.tokens)
             return
         self._changed_preambles.add(item.entry)
         self.epoch = replace(self.epoch, head=tuple(other if one is item else one for one in self.epoch.head))
@@ -342,6 +366,7 @@ class Conversation:
         self._head_sent, self._sent_messages = False, 0
         self._head_open, self._changed_preambles = True, set()
         self._stored_lines = (), {}
+        self._entries = {entry.id: entry for entry in self._in_use(tuple(self._entries.values()))}
         self._count()
         self.anchor = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo, is_person
+from nexus_cli.core.entry import PERSON, Drop, Entry, Epoch, Kind, Manifest, Memo, is_person
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import FixedValues
 from nexus_cli.core.usage import Usage
@@ -35,9 +35,10 @@ class MemoryLog:
     def read(self, first: int, last: int) -> Sequence[Entry]:
         return self._entries[max(0, first - 1 - self._start) : max(0, last - self._start)]
 
-    def user_messages(self, last: int) -> Iterator[tuple[int, str]]:
+    def user_messages(self, last: int, *, members: bool = True) -> Iterator[tuple[int, str]]:
         mine = reversed(self.read(self._start + 1, last))
-        return ((entry.id, entry.message.content) for entry in mine if is_person(entry.actor))
+        people = (entry for entry in mine if is_person(entry.actor) and (members or entry.actor == PERSON))
+        return ((entry.id, entry.message.content) for entry in people)
 
     def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
         return [(entry.kind, entry.actor, 1) for entry in self.read(self._start + 1, last)]

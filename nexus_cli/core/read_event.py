@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_args, get_origin
 from nexus_cli.core.approval import Answer
 from nexus_cli.core.event import AgentEvent, Event, LineEvent
 from nexus_cli.core.json_schema import type_hints
+from nexus_cli.core.message import Message, from_record
 from nexus_cli.core.usage import Usage
 
 _KINDS: Mapping[str, type] = {one.kind: one for one in get_args(LineEvent)}
@@ -31,9 +32,11 @@ def read_event(line: Mapping[str, Any]) -> Event | None:
 
 
 def read_value(kind: Any, value: Any) -> Any:
-    """Restore a value of type `kind` from the output of `to_json_value`."""
+    """Restore a value of type `kind` from the output of `to_json_value`, a message from that of `to_record`."""
     if get_origin(kind) is Annotated:
         return value
+    if kind is Message:
+        return from_record(value)
     parts = [part for part in get_args(kind) if part is not type(None)]
     if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, Mapping):
         hints = type_hints(kind)

@@ -49,8 +49,9 @@ class Log(Protocol):
     def read(self, first: int, last: int) -> Sequence[Entry]:
         """Return the entries from `first` to `last`, inclusive, of this lane and its ancestors."""
 
-    def user_messages(self, last: int) -> Iterator[tuple[int, str]]:
-        """Yield id and text of people's messages (`is_person`) up to entry `last`, newest first, read lazily."""
+    def user_messages(self, last: int, *, members: bool = True) -> Iterator[tuple[int, str]]:
+        """Yield id and text of people's messages (`is_person`) up to entry `last`, newest first, read lazily: the
+        person's and, with `members`, those of the people of a space."""
 
     def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
         """Count the entries up to `last` by kind and actor, without reading them. A pair may occur more than once."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.entry import Kind, Memo
+from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import SERVER_CUT, TRIGGER, UNDONE_FILES, WAIT
+from nexus_cli.core.memo_kinds import TRIGGER, WAIT
 from nexus_cli.core.message import Role
 from nexus_cli.engine.calls.dispatch import PERSON, Dispatcher
 from nexus_cli.engine.requests.control import Control
@@ -42,10 +40,7 @@ async def admit_trigger(engine: Engine, dispatcher: Dispatcher, trigger: Trigger
 
         subjects = {tool.name: tool.subject for tool in dispatcher.registry.tools()}
         await begin_resume_epoch(engine, subjects, trigger.came)
-    conversation, cursor = engine.conversation, engine.conversation.cursor
-    if cursor:  # untold if nothing was sent since; in the ledger, because a shell may have made the undo
-        untold = [m for kind in (SERVER_CUT, UNDONE_FILES) for m in conversation.memos(kind) if m.entry >= cursor]
-        engine.tell_model(*_drop_reversed(untold))
+    conversation = engine.conversation
     text = trigger.text
     if trigger.facts and trigger.facts.get("type") != RESUME:
         from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a structured run)
@@ -78,19 +73,6 @@ def _shows_end(conversation: Conversation) -> bool:
     return bool(waits) and all(
         item.message.role is Role.TOOL for item in conversation.items if item.entry >= waits[-1].entry
     )
-
-
-def _drop_reversed(untold: Iterable[Memo]) -> list[str]:
-    """Return the notes on undos for the model, without those that were taken back entirely."""
-    left: list[Memo] = []
-    for memo in untold:
-        one, last = memo.value, left[-1].value if left else {}
-        is_reversed = one.get("paths") == last.get("paths") is not None and one["action"] != last["action"]
-        if is_reversed and one["turn"] == last["turn"]:
-            left.pop()
-        else:
-            left.append(memo)
-    return [str(memo.value["told"]) for memo in left]
 
 
 async def _go_on(context: ContextManager, control: Control, may_be_done: bool) -> None:

@@ -7,28 +7,25 @@ import json
 from nexus_cli.core.services import Calibration
 from nexus_cli.ledger.database import Database
 
+QUERY = 'SELECT factor, reports, worst, "window", kinds, model FROM calibrations'
+"""Query of the calibrations of all models: they are few."""
+
 
 def calibration(db: Database, model: str) -> Calibration:
     """Return the calibration of `model`, the neutral one if there is none.
 
     A model at its own address (`NAME at HOST`) starts with the calibration of its name, without the window.
     """
-    query = find_query(model)
-    rows = {row[5]: row for row in db.all(*query)}
-    if not rows:
+    rows = {row[5]: row for row in db.all(QUERY)}
+    row = rows.get(model) or rows.get(model.partition(" at ")[0])
+    if row is None:
         return Calibration()
-    factor, reports, worst, window, learned, found = rows.get(model) or rows[query[-1]]
+    factor, reports, worst, window, learned, found = row
     window = window if found == model else 0
     known = json.loads(learned)
     if not isinstance(known, dict):  # an older release stored the factors of other kinds, and no single misses
         return Calibration(factor, reports, (worst,), window)
     return Calibration(factor, reports, tuple(known.get("misses", ())), window, tuple(known.get("ratios", ())))
-
-
-def find_query(model: str) -> tuple[str, str, str]:
-    """Return the query of `calibration`, with its values."""
-    find = 'SELECT factor, reports, worst, "window", kinds, model FROM calibrations WHERE model IN (?, ?)'
-    return find, model, model.partition(" at ")[0]
 
 
 def calibrate(db: Database, model: str, value: Calibration) -> None:

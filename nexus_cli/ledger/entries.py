@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nexus_cli.core.entry import Entry, Kind, is_person
@@ -23,6 +23,12 @@ from nexus_cli.ledger.lanes import Segment
 _SORTED = 4000
 """Most entries that are counted at once, so that SQLite sorts them in memory."""
 _Settled = tuple[str, int, bytes | None]
+_ENTRY = "e.id, e.at, e.actor, e.kind, e.preamble, e.tokens, e.line, b.hash, b.codec, b.data"
+_WITH_TEXT = "entries e LEFT JOIN blobs b ON b.id = e.blob"
+_WINDOW = (
+    f"SELECT {_ENTRY} FROM {_WITH_TEXT} WHERE e.lane = ?1 AND e.id >"
+    " (SELECT base FROM epochs WHERE key = (SELECT epoch FROM lanes WHERE id = ?1)) ORDER BY e.id"
+)
 
 
 def append(db: Database, lane: int, entry: Entry) -> None:
@@ -48,16 +54,28 @@ def append(db: Database, lane: int, entry: Entry) -> None:
 
 def read(db: Database, lane: int, first: int, last: int) -> list[Entry]:
     """Return the entries `first` to `last` of `lane`; time and memory depend on the length of the range alone."""
-    return [entry for entry, _ in read_with_lines(db, lane, first, last)]
-
-
-def read_with_lines(db: Database, lane: int, first: int, last: int) -> list[tuple[Entry, bytes | None]]:
-    """Return as `read`, with the line hash of each entry that was sent."""
     chain = lanes.ancestry(db, lane)
-    settled = _overrides(db, chain, first, last)
+    rows = _rows(db, chain, first, last, _ENTRY)
+    return [entry for entry, _ in _make_entries(rows, _overrides(db, chain, first, last))]
+
+
+def window_query(lane: int) -> tuple[Any, ...]:
+    """Return the query of the entries of `lane` itself after its current epoch, with its values."""
+    return _WINDOW, lane
+
+
+def read_window(db: Database, lane: int, base: int) -> list[tuple[Entry, bytes | None]]:
+    """Return the entries after the lane's current epoch, which covers those up to `base`; those that were sent with
+    their line hash."""
+    own, *others = chain = lanes.ancestry(db, lane)
+    rows = [*_rows(db, others, base + 1, own.first - 1, _ENTRY), *db.all(*window_query(lane))]
+    return _make_entries(rows, _overrides(db, chain, base + 1, lanes.END))
+
+
+def _make_entries(rows: Iterable[tuple[Any, ...]], settled: Mapping[int, _Settled]) -> list[tuple[Entry, bytes | None]]:
+    """Return entries with the line hashes of those that were sent, from rows of `_ENTRY`."""
     found = []
-    columns = "e.id, e.at, e.actor, e.kind, e.preamble, e.tokens, e.line, b.hash, b.codec, b.data"
-    for row in _rows(db, chain, first, last, columns):
+    for row in rows:
         preamble, tokens, line = settled.get(row[0], row[4:7])
         message = from_record(json.loads(blobs.unpack(*row[7:])))
         found.append((Entry(row[0], row[1], row[2], Kind(row[3]), message, preamble, tokens), line))
@@ -172,7 +190,7 @@ def _rows(
     db: Database, chain: Sequence[Segment], first: int, last: int, columns: str, also: str = ""
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of `first` to `last`, oldest first, over the segments of `chain`."""
-    source = "entries e LEFT JOIN blobs b ON b.id = e.blob" if "b." in columns else "entries e"
+    source = _WITH_TEXT if "b." in columns else "entries e"
     for segment in reversed(chain):
         low, high = max(first, segment.first), min(last, segment.last)
         if low <= high:

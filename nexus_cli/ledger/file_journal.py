@@ -16,7 +16,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.known_notes import KnownNotes
-from nexus_cli.ledger.lane_journal import RecordedLane, SessionJournal
+from nexus_cli.ledger.lane_journal import SessionJournal
+from nexus_cli.ledger.lane_log import LaneLog
 from nexus_cli.ledger.open_database import connect_memory
 
 T = TypeVar("T")
@@ -44,7 +45,7 @@ class FileJournal(SessionJournal):
         """False once the ledger has failed, and if it is only read."""
         return not self.in_memory and super().is_saving
 
-    def database_of(self, log: RecordedLane) -> Database:
+    def database_of(self, log: LaneLog) -> Database:
         if self.in_memory:
             with self._lock:
                 if log.lane < LOCAL and log.lane not in self._cut:
@@ -54,7 +55,7 @@ class FileJournal(SessionJournal):
                     self._cut.add(log.lane)
         return self.db
 
-    def commit(self, log: RecordedLane, write: Callable[[Database], T]) -> T:
+    def commit(self, log: LaneLog, write: Callable[[Database], T]) -> T:
         with self._lock:
             if self.is_saving:
                 try:
@@ -65,7 +66,7 @@ class FileJournal(SessionJournal):
                 self._copy_to_memory()
             return super().commit(log, write)
 
-    def notes(self, log: RecordedLane, kind: str) -> list[Memo]:
+    def notes(self, log: LaneLog, kind: str) -> list[Memo]:
         with self._lock:
             db = self.database_of(log)
             version = db.data_version() or object(), db.noted

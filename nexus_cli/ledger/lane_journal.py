@@ -1,90 +1,18 @@
-"""How the log of a lane commits: at once, and a failure is raised.
+"""How what the lanes of a live session record is committed.
 
-`file_journal` and `server_journal` commit for the lanes of a live session, and handle the failure.
+`file_journal` and `server_journal` commit, and handle a failure.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
 
 from nexus_cli.core.entry import Memo
-from nexus_cli.core.errors import NexusError
-from nexus_cli.core.services import SeenFile
-from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.known_notes import KnownNotes
-
-T = TypeVar("T")
-
-Write = Callable[[Database], None]
-"""Writes what was recorded; inside a transaction."""
-
-
-class RecordedLane(Protocol):
-    """A lane, as its log knows it."""
-
-    lane: int
-    started: set[str] | None
-    """The ids of the calls that were started; None before they were asked for."""
-
-    def last_id(self) -> int:
-        """Return the id of its newest entry."""
-
-
-@dataclass(eq=False)
-class Journal:
-    """Commits what logs record; `log` is that of the lane in question."""
-
-    db: Database
-    """The database in use."""
-
-    has_past = True
-    """False if the database lacks what the session recorded before."""
-
-    def database_of(self, log: RecordedLane) -> Database:
-        """Return the database, with everything that was recorded."""
-        return self.db
-
-    def commit(self, log: RecordedLane, write: Callable[[Database], T]) -> T:
-        """Run `write` in one transaction."""
-        db = self.database_of(log)
-        with db.write():
-            return write(db)
-
-    def record(self, log: RecordedLane, name: str, values: tuple[Any, ...], write: Write) -> None:
-        """Commit a call of the method `name` with `values`, which may be put off until `save`."""
-        self.commit(log, write)
-
-    async def save(self, log: RecordedLane, error: NexusError | None, *, waits: bool) -> bool:
-        """See `Log`."""
-        if error is not None:
-            raise error
-        return False
-
-
-class TransactionJournal(Journal):
-    """Writes inside a transaction of its caller."""
-
-    def commit(self, log: RecordedLane, write: Callable[[Database], T]) -> T:
-        return write(self.db)
-
-
-@dataclass
-class KnownState:
-    """What the lanes of a live session know of their session without a query, and share."""
-
-    drops: int = 0
-    """Number of the newest drop id."""
-    epochs: int = 0
-    """Id of the next epoch."""
-    is_new: bool = False
-    """True if this process began the session, and nobody else knows it."""
-    seen: tuple[object, Sequence[SeenFile]] = None, ()
-    """A version of the files that the session has seen, and these."""
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held while a number is taken."""
+from nexus_cli.ledger.lane_log import Journal, LaneLog
+from nexus_cli.ledger.lane_state import LaneState
 
 
 @dataclass(eq=False)
@@ -92,7 +20,7 @@ class SessionJournal(Journal):
     """Commits what the lanes of a live session record."""
 
     session: str
-    known: KnownState
+    known: LaneState
     require_save: bool
     """True if a failed commit is to be raised."""
     warn: Callable[[str], None]
@@ -115,11 +43,11 @@ class SessionJournal(Journal):
         """False if another process cannot resume the session."""
         return self.db.writes
 
-    def defer(self, log: RecordedLane, defers: bool) -> None:
+    def defer(self, log: LaneLog, defers: bool) -> None:
         """Begin or end a turn or an act."""
         self.defers = defers
 
-    def notes(self, log: RecordedLane, kind: str) -> list[Memo]:
+    def notes(self, log: LaneLog, kind: str) -> list[Memo]:
         """Return the notes of the main lane of one kind; what others have noted since was read before."""
         with self._lock:
             return self.known_notes.of_kind(self.db, kind)

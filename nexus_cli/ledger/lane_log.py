@@ -1,15 +1,14 @@
 """The log of one lane: works directly on the tables of a ledger.
 
 Owns the records of a lane, and those that a lane shares with its session (drop ids, seen files). Sessions, locks and
-search belong to `store`; `lane_journal` commits, and `session_log` is the log of a live session.
+search belong to `store`; `session_log` is the log of a live session, whose `lane_journal` commits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from itertools import takewhile
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from nexus_cli.core.clock import Clock, format_utc, local_now
@@ -21,11 +20,13 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import calibrations, drops, entries, epochs, lanes, requests, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.epochs import EpochRow
-from nexus_cli.ledger.lane_journal import Journal, TransactionJournal
 from nexus_cli.ledger.requests import InheritedRequests, RequestRow
 from nexus_cli.ledger.sessions import SessionInfo
 
 T = TypeVar("T")
+
+Write = Callable[[Database], None]
+"""Writes what was recorded; inside a transaction."""
 
 DIGEST = 16
 """Bytes of a text's hash that are kept: enough to make collisions impossible in practice."""
@@ -38,38 +39,44 @@ SEEN = (
     " ORDER BY at DESC, path LIMIT ?"
 )
 """Query of the files that the session of a lane saw last."""
-CACHED_CHARACTERS = 8_000_000
-"""Characters of sent entries that the cache may take."""
 
 
-class _KnownEntries:
-    """Cache of entries that do not change any more, or that this process alone changes.
+@dataclass(eq=False)
+class Journal:
+    """Commits what logs record; `log` is that of the lane in question."""
 
-    Nothing is evicted: a long history is read from its beginning, which an LRU cache would have evicted by then.
-    """
+    db: Database
+    """The database in use."""
 
-    def __init__(self) -> None:
-        self._entries: dict[int, Entry] = {}
-        self._room = CACHED_CHARACTERS
+    has_past = True
+    """False if the database lacks what the session recorded before."""
 
-    def prefix(self, first: int, last: int) -> list[Entry]:
-        """Return the entries from `first` on, up to the first one that is not cached."""
-        ids = takewhile(self._entries.__contains__, range(first, last + 1))
-        return [self._entries[number] for number in ids]
+    def database_of(self, log: LaneLog) -> Database:
+        """Return the database, with everything that was recorded."""
+        return self.db
 
-    def add(self, found: Iterable[Entry]) -> None:
-        """Cache entries as long as there is room."""
-        for entry in found:
-            if self._room > 0 and entry.id not in self._entries:
-                self._entries[entry.id] = entry
-                self._room -= len(repr(entry))
+    def commit(self, log: LaneLog, write: Callable[[Database], T]) -> T:
+        """Run `write` in one transaction."""
+        db = self.database_of(log)
+        with db.write():
+            return write(db)
 
-    def settle(self, fixed: Iterable[FixedValues]) -> None:
-        """Change entries to what was sent of them."""
-        for item in fixed:
-            if item.entry in self._entries:
-                known = self._entries[item.entry]
-                self._entries[item.entry] = replace(known, preamble=item.preamble, tokens=item.tokens)
+    def record(self, log: LaneLog, name: str, values: tuple[Any, ...], write: Write) -> None:
+        """Commit a call of the method `name` with `values`, which may be put off until `save`."""
+        self.commit(log, write)
+
+    async def save(self, log: LaneLog, error: NexusError | None, *, waits: bool) -> bool:
+        """See `Log`."""
+        if error is not None:
+            raise error
+        return False
+
+
+class TransactionJournal(Journal):
+    """Writes inside a transaction of its caller."""
+
+    def commit(self, log: LaneLog, write: Callable[[Database], T]) -> T:
+        return write(self.db)
 
 
 class LaneLog:
@@ -97,7 +104,6 @@ class LaneLog:
         self._clock = clock
         self.session_id = session
         self.lane = sessions.info(db, session).main_lane if lane is None else lane
-        self._known = _KnownEntries()
         self._counts: dict[tuple[str, bytes], int] | None = None
         self._last = 0
         """Id of the newest entry that was recorded here."""
@@ -181,21 +187,10 @@ class LaneLog:
 
         self._journal.record(self, "append", (entry, memos), write)
         self._last = entry.id
-        self._known.add([entry])
 
     def read(self, first: int, last: int) -> list[Entry]:
         """Return the entries `first` to `last`, both included, of this lane and its ancestors."""
-        settled = self._last_settled()
-        known = self._known.prefix(first, min(last, settled))
-        first += len(known)
-        rest = entries.read(self.db, self.lane, first, last) if first <= last else []
-        self._known.add(entry for entry in rest if entry.id <= settled)
-        return [*known, *rest]
-
-    def _last_settled(self) -> int:
-        """Return the last entry that another process does not change: the newest that was sent; 0 if the session is
-        gone."""
-        return self.cursor()
+        return entries.read(self.db, self.lane, first, last) if first <= last else []
 
     def user_messages(self, last: int = lanes.END, *, members: bool = True) -> Iterator[tuple[int, str]]:
         """Yield id and text of the messages of people up to entry `last`, newest first, each read on demand: the
@@ -204,8 +199,6 @@ class LaneLog:
 
     def count_entries(self, last: int) -> list[tuple[Kind, str, int]]:
         """Count the entries up to `last` by kind and actor, without reading them."""
-        if len(known := self._known.prefix(1, last)) == last:
-            return [(one.kind, one.actor, 1) for one in known]
         return self._query(lambda db: entries.count_by_kind(db, self.lane, last), [])
 
     def last_id(self) -> int:
@@ -214,9 +207,7 @@ class LaneLog:
 
     def count_turns(self) -> int:
         """Return the number of the turns that the person began."""
-        if len(known := self._known.prefix(1, last := self.last_id())) == last:
-            return sum(one.kind is Kind.USER for one in known)
-        return entries.count_turns(self.db, self.lane, last)
+        return entries.count_turns(self.db, self.lane, self.last_id())
 
     def cursor(self) -> int:
         """Return the id of the last entry that was sent to the lane's model."""
@@ -268,7 +259,6 @@ class LaneLog:
                 requests.record(db, self.lane, *values)
 
         self._journal.record(self, "record_request", values, write)
-        self._known.settle(fixed)
 
     def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent_body: str = ""
@@ -286,7 +276,6 @@ class LaneLog:
         if entry is not None:
             self._last = entry.id
             self._finish = entry.id, finish
-            self._known.add([entry])
 
     def finish_of(self, entry: int) -> str:
         """Return the finish of the request whose reply is `entry` (`Reply.finish`, or the reason it broke off); "" if
@@ -359,8 +348,10 @@ class LaneLog:
         row = self._query(lambda db: db.one(find, self._session_key(db), _path_bytes(path)), None)
         return str(row[0]) if row else None
 
-    def note(self, path: str, digest: str, how: str) -> None:
-        """Record that `path` was `read`, `changed` or `created`, its strongest use, and the hash of its content."""
+    def note(self, path: str, digest: str, how: str, at: str = "") -> None:
+        """Record that `path` was `read`, `changed` or `created` (`at`: now), its strongest use, and the hash of its
+        content."""
+        at = at or self._now()
         newest = "coalesce((SELECT max(id) FROM entries WHERE lane = lanes.id), parent_entry)"
         strongest = "CASE WHEN files.how = 'created' OR excluded.how = 'read' THEN files.how ELSE excluded.how END"
         insert = (
@@ -375,9 +366,9 @@ class LaneLog:
         def write(db: Database) -> None:
             session = lanes.session_of(db, self.lane)
             db.files_noted += 1
-            db.run(insert, session, _path_bytes(path), digest, how, self._now(), session, self.lane)
+            db.run(insert, session, _path_bytes(path), digest, how, at, session, self.lane)
 
-        self._journal.record(self, "note", (path, digest, how), write)
+        self._journal.record(self, "note", (path, digest, how, at), write)
         self.noted.add(path)
 
     def files(self) -> list[tuple[str, str]]:

@@ -1,21 +1,24 @@
-"""Where a lane stands: the numbers from which a session that is opened again continues, in one query."""
+"""What a live session knows of itself: the numbers from which it continues when it is opened again, in one query."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+from nexus_cli.core.services import SeenFile
 from nexus_cli.ledger import epochs, lanes
 from nexus_cli.ledger.database import Database
 
 STATE = f"""{epochs.LINE_OF_LANE}
 SELECT coalesce((SELECT max(id) FROM entries WHERE lane = l.id), l.parent_entry), l.cursor,
-    coalesce((SELECT max(step) FROM requests WHERE lane = l.id), 0), s.drops, ({epochs.NEXT_OF_LANE})
+    coalesce((SELECT max(step) FROM requests WHERE lane = l.id), 0), s.drops, ({epochs.NEXT_OF_LANE}), s.turns
 FROM lanes l JOIN sessions s ON s.key = l.session WHERE l.id = ?1"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class LaneState:
-    """The newest numbers of a lane and its session."""
+    """What the lanes of a live session know without a query, and share; the first three as the main lane was opened."""
 
     last: int = 0
     """Id of the newest entry."""
@@ -27,6 +30,14 @@ class LaneState:
     """Number in the newest drop id of the session."""
     epochs: int = 0
     """Id of the session's next epoch."""
+    turns: int = 0
+    """Number of the turns that the person began in the session."""
+    is_new: bool = False
+    """True if this process began the session, and nobody else knows it."""
+    seen: tuple[object, Sequence[SeenFile]] = None, ()
+    """A version of the files that the session has seen, and these."""
+    lock: threading.Lock = field(default_factory=threading.Lock, compare=False)
+    """Held while a number is taken."""
 
 
 def read_state(db: Database, lane: int) -> LaneState:

@@ -82,25 +82,23 @@ class PostgresDatabase(Database):
         self._in_transaction = False
         self._ended: NexusError | None = None
         """The error that ended all use of this connection."""
-        self._backend: tuple[Any, ...] = ()
         self._listener: psycopg.Connection[Any] | None = None
         self._pipeline = ExitStack()
         """The pipeline of the open transaction."""
         self._zone = ""
-        self._server, self.writes = self._connect()
+        self._connect()
 
     # The connection
 
-    def _connect(self) -> tuple[psycopg.Connection[Any], bool]:
-        connection, writes, self._backend = open_connection(self._url)
-        return connection, writes
+    def _connect(self) -> None:
+        self._server, self.writes, self.steps, self._backend = open_connection(self._url)
 
     def _reconnect(self) -> None:
         """Replace a lost connection, with the locks that it held; `NexusError("ledger", ...)` if that fails."""
         lost = self._backend
         with suppress(psycopg.Error):
             self._server.close()
-        self._server, self.writes = self._connect()
+        self._connect()
         try:
             self._server.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start::text = %s",

@@ -41,11 +41,15 @@ _SETTINGS = (
     " SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
 )
 
+APPLICATION = "nexus"
+"""Of the row with the number of the ledger's schema."""
+_STEPS = f"(SELECT steps FROM schema_version WHERE application = '{APPLICATION}')"
 _STATE = (
-    "SELECT NOT pg_is_in_recovery() AND current_setting('default_transaction_read_only') = 'off', pid,"
+    "SELECT NOT pg_is_in_recovery() AND current_setting('default_transaction_read_only') = 'off', {}, pid,"
     " backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 )
-"""Whether a connection may write, then number and start of its process in the server."""
+"""Whether a connection may write, the steps that the schema has taken, then number and start of its process in the
+server."""
 
 _ESCAPE = "\U0010ffff"
 """First character of the escapes for NUL, which a server cannot store, and for itself. It belongs to no script."""
@@ -161,9 +165,9 @@ RETRY_AT: dict[str, tuple[float, NexusError]] = {}
 """By address: the time before which no connection is attempted, and the error of the last attempt."""
 
 
-def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool, tuple[Any, ...]]:
-    """Return a connection, True if it may write, and number and start of its process in the server; raise
-    `NexusError("ledger", ...)` if that fails."""
+def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool, object, tuple[Any, ...]]:
+    """Return a connection, True if it may write, the steps that the schema has taken (None or 0: unknown), and number
+    and start of its process in the server; raise `NexusError("ledger", ...)` if that fails."""
     what = f"the ledger {hide_password(url)} cannot be reached"
     if url in RETRY_AT and time.monotonic() < RETRY_AT[url][0]:
         raise RETRY_AT[url][1].with_traceback(None)
@@ -184,7 +188,7 @@ def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool, tuple[Any,
         raise
 
 
-def _set_up(connection: psycopg.Connection[Any], what: str) -> tuple[bool, tuple[Any, ...]]:
+def _set_up(connection: psycopg.Connection[Any], what: str) -> tuple[bool, object, tuple[Any, ...]]:
     """Set the limits and types of a connection, in one round trip; return as `open_connection`."""
     info, encoding = connection.info, connection.info.parameter_status("server_encoding")
     if info.server_version < OLDEST * 10_000:
@@ -197,8 +201,11 @@ def _set_up(connection: psycopg.Connection[Any], what: str) -> tuple[bool, tuple
     for kind, loader in (("text", _TextLoader), ("numeric", _NumberLoader)):
         connection.adapters.register_loader(kind, loader)
     connection.adapters.register_dumper(str, _TextDumper)
-    cursor = connection.execute(f"{_SETTINGS}; {_STATE}")
+    try:
+        cursor = connection.execute(f"{_SETTINGS}; {_STATE.format(_STEPS)}")
+    except psycopg.ProgrammingError:  # there are no tables yet, or they are those of another program
+        cursor = connection.execute(f"{_SETTINGS}; {_STATE.format(0)}")
     while cursor.nextset():
         pass
-    row = cursor.fetchone() or (False,)
-    return bool(row[0]), row[1:]
+    row = cursor.fetchone() or (False, 0)
+    return bool(row[0]), row[1], row[2:]

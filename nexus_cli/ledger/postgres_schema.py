@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import schema
 from nexus_cli.ledger.postgres import PostgresDatabase
+from nexus_cli.ledger.postgres_connection import APPLICATION
 from nexus_cli.ledger.postgres_rights import FIXED_PATHS, RIGHTS
 
 _TRANSLATIONS = (
@@ -191,8 +191,6 @@ _SHARES = (
 _MORE: Mapping[int, tuple[str, ...]] = {6: (*_OWNERS, *_INDEXES), 7: _RUN_OWNERS, 8: (*RIGHTS, *_SHARES, FIXED_PATHS)}
 """Additional statements of the server after step n."""
 
-_APPLICATION = "nexus"
-
 
 def translate_step(number: int) -> list[str]:
     """Return the statements of step `number`, counted from 1."""
@@ -221,9 +219,8 @@ def prepare(db: PostgresDatabase) -> None:
     Raises `NexusError("ledger", ...)` for tables of another program, a newer schema, or a schema that this role may not
     upgrade.
     """
-    with suppress(NexusError):  # there are no such tables yet
-        if db.one("SELECT steps FROM schema_version WHERE application = ?", _APPLICATION) == (len(schema.STEPS),):
-            return
+    if db.steps == len(schema.STEPS):
+        return
     found = version(db)
     if found > len(schema.STEPS):
         why = f"a newer nexus wrote it (schema {found}, this one knows {len(schema.STEPS)})"
@@ -243,10 +240,10 @@ def prepare(db: PostgresDatabase) -> None:
 def _take_step(db: PostgresDatabase, number: int) -> None:
     if number == 1:
         db.run('CREATE TABLE schema_version (application TEXT COLLATE "C" PRIMARY KEY, steps BIGINT NOT NULL)')
-        db.run("INSERT INTO schema_version VALUES (?, 0)", _APPLICATION)
+        db.run("INSERT INTO schema_version VALUES (?, 0)", APPLICATION)
     for statement in translate_step(number):
         db.run(statement)
-    db.run("UPDATE schema_version SET steps = ? WHERE application = ?", number, _APPLICATION)
+    db.run("UPDATE schema_version SET steps = ? WHERE application = ?", number, APPLICATION)
 
 
 def version(db: PostgresDatabase) -> int:
@@ -258,7 +255,7 @@ def version(db: PostgresDatabase) -> int:
     )
     if len(rows) == 2:
         try:
-            found = db.one("SELECT steps FROM schema_version WHERE application = ?", _APPLICATION)
+            found = db.one("SELECT steps FROM schema_version WHERE application = ?", APPLICATION)
         except NexusError as error:
             if not error.__cause__ or "column" not in str(error.__cause__):
                 raise

@@ -1,7 +1,7 @@
 """The journal of a session in the ledger of a server.
 
 While a turn runs, what is recorded waits in memory until `save`, which commits all of it in one transaction, in a
-thread. If the server is away, `save` waits for it, and what could not be committed stands in a file (`unsaved_calls`).
+thread. If the server is away, `save` waits for it, and what could not be committed is in a file (`unsaved_entries`).
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
+from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.lane_journal import RecordedLane, SessionJournal, Write
-from nexus_cli.ledger.unsaved_calls import UnsavedCall, UnsavedCalls, was_recorded
-
-T = TypeVar("T")
+from nexus_cli.ledger.lane_journal import SessionJournal
+from nexus_cli.ledger.lane_log import LaneLog, TransactionLog, Write
+from nexus_cli.ledger.unsaved_entries import UnsavedCall, create_file, format_line, was_recorded
 
 RETRY_SECONDS = 1.0
 """Seconds between two attempts to reach a server that is away."""
 _FRESH_SECONDS = 1.0
-"""Seconds for which the notes that were read are taken for all there are, outside of a turn."""
+"""Seconds for which the notes that were read are taken for all there are, outside of a turn and as the first begins."""
 _LONG_WAIT, _SHORT_WAIT = 40.0, 3.0
 """Seconds to wait for an answer of the server: longer than its own limit of a statement; and until the person is told,
 or a turn ends without the answer."""
@@ -52,33 +52,30 @@ class ServerJournal(SessionJournal):
     """The number of turns and acts that began."""
     _is_away = False
     """True once the person was told that the server is away, until it answers."""
+    _file: FileLock | None = None
+    """The file with what waits for the server; `close` leaves it to the next command."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._file = UnsavedCalls(self.url, self.session, self.warn)
         self._asked = time.monotonic()
 
     @property
     def is_saving(self) -> bool:
         """False if the server is away, and what waits for it cannot be kept in a file either."""
-        return super().is_saving and not (self._is_away and self.waiting and not self._file.is_there)
+        return super().is_saving and not (self._is_away and self.waiting and not self._file)
 
-    def database_of(self, log: RecordedLane) -> Database:
+    def database_of(self, log: LaneLog) -> Database:
         if self.waiting:
             self.commit_waiting()
         return self.db
 
-    def commit(self, log: RecordedLane, write: Callable[[Database], T]) -> T:
-        """Commit `write`, whose result is needed, behind what waits."""
-        self.commit_waiting()
-        return super().commit(log, write)
-
-    def record(self, log: RecordedLane, name: str, values: tuple[Any, ...], write: Write) -> None:
+    def record(self, log: LaneLog, name: str, values: tuple[Any, ...], write: Write) -> None:
         """Let a call wait for `save`; outside of a turn commit it at once, or keep it if the server is away."""
         made = UnsavedCall(log.lane, name, values, write)
         with self._lock:
             self.waiting.append(made)
-            self._file.add([made])
+            if self._file:
+                self._write_file([made])
         self.db.unsaved[self.session] = self.commit_waiting  # of the log in use: an opening may fail behind its log
         try:
             if not self.defers:
@@ -89,20 +86,25 @@ class ServerJournal(SessionJournal):
                 raise
             self._keep(error, _LATER)
 
-    def defer(self, log: RecordedLane, defers: bool) -> None:
+    def defer(self, log: LaneLog, defers: bool) -> None:
         """See `Journal`. Meanwhile each kind of note is read once, and what other processes note is read with
         each commit."""
         super().defer(log, defers)
         self._turns += defers
-        self.known_notes.is_fresh = not log.last_id()
+        is_first = self._turns == 1 and not self._is_old
+        self.known_notes.is_fresh = is_first or not log.last_id()
+
+    @property
+    def _is_old(self) -> bool:
+        """True if the notes were read too long ago to be taken for all there are."""
+        return time.monotonic() - self._asked > _FRESH_SECONDS
 
     def files_version(self) -> object:
         """See `SessionJournal`; what other processes note is asked for in each turn behind the first."""
         return self._turns or 1, self.db.files_noted
 
-    def notes(self, log: RecordedLane, kind: str) -> list[Memo]:
-        is_old = not self.defers and time.monotonic() - self._asked > _FRESH_SECONDS
-        if is_old or not self.known_notes.is_fresh:
+    def notes(self, log: LaneLog, kind: str) -> list[Memo]:
+        if (self._is_old and not self.defers) or not self.known_notes.is_fresh:
             self.commit_waiting(is_asked=True)
         if not self.known_notes.has(kind):
             with self._holding_commits():  # of what waits a part may be committed
@@ -121,7 +123,8 @@ class ServerJournal(SessionJournal):
             self._keep(error, _LATER)
         if self.db.unsaved.get(self.session) == self.commit_waiting:
             del self.db.unsaved[self.session]
-        self._file.close()
+        if self._file:
+            self._file.release()
 
     # One transaction
 
@@ -147,7 +150,8 @@ class ServerJournal(SessionJournal):
             was_tried, self._was_tried = self._was_tried, True
             with self.db.write():
                 for call in batch:
-                    if not (was_tried and was_recorded(self.db, self.session, call.lane, call.name, call.values)):
+                    log = TransactionLog(self.db, self.session, call.lane)
+                    if not (was_tried and was_recorded(log, call.name, call.values)):
                         call.write(self.db)
                 found = self.known_notes.begin_later(self.db)
             with self._lock:
@@ -156,11 +160,11 @@ class ServerJournal(SessionJournal):
                 self.known_notes.add(found())
                 self.waiting[:] = [call for call in self.waiting if call not in batch]
                 if not self.waiting:
-                    self._file.close(removes=True)
+                    self._remove_file()
 
     # A server that is away
 
-    async def save(self, log: RecordedLane, error: NexusError | None, *, waits: bool) -> bool:
+    async def save(self, log: LaneLog, error: NexusError | None, *, waits: bool) -> bool:
         """See `Log`: commit what waits, and wait for a server that is away at most `wait` seconds. At the beginning of
         a turn also read what other processes noted."""
         if error is not None and not isinstance(error, LedgerAwayError):
@@ -202,7 +206,7 @@ class ServerJournal(SessionJournal):
             raise error
         attempt.result()
 
-    def _take_back_starts(self, log: RecordedLane) -> None:
+    def _take_back_starts(self, log: LaneLog) -> None:
         """Forget calls whose start could not be saved: they do not run."""
         with self._lock:
             for call in tuple(self.waiting):
@@ -216,6 +220,23 @@ class ServerJournal(SessionJournal):
             return
         with self._lock:
             self._is_away = True
-            if not self._file.is_there:
-                self._file.add(self.waiting, creates=True)
+            if not self._file:
+                self._write_file(self.waiting)
         self.warn(f"{error.message}; {what}")
+
+    def _write_file(self, calls: Iterable[UnsavedCall]) -> None:
+        """Append calls to the file, which is created if there is none. If it cannot be written, the person is told, and
+        it is removed."""
+        try:
+            self._file = self._file or create_file(self.url, self.session)
+            for call in calls:
+                self._file.append(format_line(call))
+        except OSError as error:
+            self._remove_file()
+            why = error.strerror or error
+            self.warn(f"unsaved entries cannot be kept on this machine ({why}): they are lost if nexus exits")
+
+    def _remove_file(self) -> None:
+        if self._file:
+            self._file.release(remove=True)
+            self._file = None

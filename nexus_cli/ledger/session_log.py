@@ -10,13 +10,13 @@ from contextlib import suppress
 from typing import TypeVar
 
 from nexus_cli.core.clock import Clock, local_now
-from nexus_cli.core.entry import Drop, Epoch, Memo
+from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.core.services import SeenFile
 from nexus_cli.ledger import entries, epochs, lanes
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.file_journal import FileJournal
-from nexus_cli.ledger.lane_journal import KnownState, SessionJournal
+from nexus_cli.ledger.lane_journal import SessionJournal
 from nexus_cli.ledger.lane_log import MOST_SEEN, LaneLog
 from nexus_cli.ledger.lane_state import LaneState, read_state
 from nexus_cli.ledger.store import Ledger
@@ -29,13 +29,10 @@ class SessionLog(LaneLog):
 
     _journal: SessionJournal
 
-    opened = LaneState()
-    """Where the lane stood as the session was opened."""
-
     def __init__(self, journal: SessionJournal, lane: int, clock: Clock, last: int) -> None:
         """Initialize the log of a lane with the newest entry `last`; the lanes of a session share `journal`."""
         super().__init__(journal.db, journal.session, lane, clock, journal)
-        self._state = journal.known
+        self.known = journal.known
         self._last = last
 
     @classmethod
@@ -54,12 +51,11 @@ class SessionLog(LaneLog):
         """Return the log of the main lane. The ledger's server is waited for at most `wait` seconds; `is_new`: nothing
         of the session was recorded, so that nothing is asked."""
         saved = LaneLog(ledger.db, session, lane, clock)
-        opened = LaneState()
+        known = LaneState(is_new=True)
         if not is_new:
             lanes.session_of(ledger.db, saved.lane)  # known from now on
-            opened = read_state(ledger.db, saved.lane)
-        state = KnownState(opened.drops, opened.epochs, is_new)
-        values = ledger.db, session, state, require_save, warn, saved.lane
+            known = read_state(ledger.db, saved.lane)
+        values = ledger.db, session, known, require_save, warn, saved.lane
         journal: SessionJournal
         if ledger.server and ledger.db.writes:
             from nexus_cli.ledger.server_journal import ServerJournal  # noqa: PLC0415  (most use a file)
@@ -67,9 +63,8 @@ class SessionLog(LaneLog):
             journal = ServerJournal(*values, ledger.server, wait)
         else:
             journal = FileJournal(*values)
-        state.seen = journal.files_version(), () if is_new else saved.seen_files()
-        made = cls(journal, saved.lane, clock, opened.last)
-        made.opened = opened
+        known.seen = journal.files_version(), () if is_new else saved.seen_files()
+        made = cls(journal, saved.lane, clock, known.last)
         made.started = set() if is_new else None
         made._counts = {} if is_new and ledger.db.is_shared else None
         return made
@@ -85,52 +80,56 @@ class SessionLog(LaneLog):
 
     def begin_epoch(self, epoch: Epoch, left_out: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
         super().begin_epoch(epoch, left_out, memos)
-        self._state.epochs = epoch.id + 1
+        self.known.epochs = epoch.id + 1
 
     def next_epoch(self) -> int:
         """Return the id of the session's next epoch."""
-        return self._state.epochs
+        return self.known.epochs
 
     def last_drop(self) -> int:
         """Return the number in the session's newest drop id."""
-        return self._state.drops
+        return self.known.drops
 
     def next_drop(self) -> str:
-        with self._state.lock:
-            self._state.drops += 1
-            return f"d{self._state.drops}"
+        with self.known.lock:
+            self.known.drops += 1
+            return f"d{self.known.drops}"
 
-    def _last_settled(self) -> int:
-        return self._last
+    def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
+        super().append(entry, memos)
+        self.known.turns += entry.kind is Kind.USER and self.lane == self._journal.main_lane
 
-    def sent_lines(self, epoch: Epoch) -> tuple[list[bytes], list[tuple[int, bytes]]]:
-        """Return as `line_hashes` those of the current `epoch`, whose entries `read` has from then on."""
-        found = entries.read_with_lines(self.db, self.lane, epoch.base + 1, self._last)
-        self._known.add(entry for entry, _ in found)
-        sent = [(entry.id, line) for entry, line in found if line is not None]
-        return epochs.current_head_lines(self.db, self.lane), sent
+    def count_turns(self) -> int:
+        """Return the number of the turns that the person began in the session."""
+        return self.known.turns
+
+    def read_window(self, epoch: Epoch) -> tuple[list[bytes], list[tuple[Entry, bytes | None]]]:
+        """Return the line hashes of the slots of the current `epoch`, and its later entries, those that were sent with
+        their line hash."""
+        found = entries.read_window(self.db, self.lane, epoch.base)
+        return epochs.current_head_lines(self.db, self.lane), found
 
     # What was not recorded is not asked for
 
     def drops(self) -> list[Drop]:
-        return super().drops() if self._state.drops else []
+        return super().drops() if self.known.drops else []
 
     def digest(self, path: str) -> str | None:
-        return None if self._state.is_new and path not in self.noted else super().digest(path)
+        return None if self.known.is_new and path not in self.noted else super().digest(path)
 
     def seen_files(self, most: int = MOST_SEEN) -> list[SeenFile]:
         if self.noted:
             return super().seen_files(most)
         version = self._journal.files_version()
-        if version != self._state.seen[0]:
+        if version != self.known.seen[0]:
             log = LaneLog(self._journal.db, self.session_id, self.lane)  # commits nothing: none of them waits here
-            self._state.seen = version, log.seen_files()
-        return [*self._state.seen[1][:most]]
+            self.known.seen = version, log.seen_files()
+        return [*self.known.seen[1][:most]]
 
-    def note(self, path: str, digest: str, how: str) -> None:
+    def note(self, path: str, digest: str, how: str, at: str = "") -> None:
         """See `LaneLog`. With `require_save` a failure is raised by the next commit that matters."""
         with suppress(NexusError):
-            super().note(path, digest, how)
+            super().note(path, digest, how, at)
 
     def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
         if not kind or own or first or self.lane != self._journal.main_lane:
@@ -140,7 +139,7 @@ class SessionLog(LaneLog):
     @property
     def is_new(self) -> bool:
         """True if this process began the session."""
-        return self._state.is_new
+        return self.known.is_new
 
     # What the journal does
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -20,14 +20,14 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.ledger_place import LedgerPlace, shown_place
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.entry import AGENT_NAME
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.core.memo_kinds import OPENING_KINDS
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import calibrations, epochs, lane_state, lanes, requests, sessions
+from nexus_cli.ledger import calibrations, entries, epochs, lane_state, lanes, requests, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.facts import FactTable
 from nexus_cli.ledger.lane_log import MOST_SEEN, SEEN, LaneLog
@@ -121,11 +121,15 @@ class Ledger:
 
             what, why = f"the ledger {shown_place(url)} cannot be opened", f"psycopg cannot be imported ({error})"
             raise NexusError("ledger", what, why, f"Install it: {install_hint('team')}") from error
-        from nexus_cli.ledger.unsaved_calls import save_kept_calls  # noqa: PLC0415  (as above)
+        from nexus_cli.ledger.unsaved_entries import describe_other_files, unsaved_sessions  # noqa: PLC0415  (as above)
 
         ledger = cls(open_server(url), url, [])
         if ledger.writes:
-            ledger.notices += save_kept_calls(ledger.db, url)
+            ledger.notices += describe_other_files()
+            for session in unsaved_sessions(url):
+                with suppress(LedgerAwayError):
+                    if ledger.lock(session):
+                        ledger.unlock(session)
         return ledger
 
     @classmethod
@@ -285,10 +289,11 @@ class Ledger:
 
         return session_usage(self.db, session)
 
-    def beginning(self, session: SessionInfo, model: str) -> AbstractContextManager[None]:
-        """Read what the opening of the new `session` with a model asks, as `opening`."""
-        kept = self.facts.kept_query(session.project)
-        return self.db.reading_once((_MEMBER, AGENT_NAME), kept, calibrations.find_query(model))
+    def beginning(self, session: SessionInfo) -> AbstractContextManager[None]:
+        """Read what the opening of the new `session` asks, as `opening`."""
+        return self.db.reading_once(
+            (_MEMBER, AGENT_NAME), self.facts.kept_query(session.project), (calibrations.QUERY,)
+        )
 
     def opening(self, session: SessionInfo) -> AbstractContextManager[None]:
         """Read what the opening of `session` asks, of a server in one round trip, and nothing twice in the block until
@@ -303,6 +308,8 @@ class Ledger:
             (lane_state.STATE, lane),
             lanes.notes_query(db, lane, OPENING_KINDS),
             *((query, lane) for query in epochs.CURRENT_QUERIES),
+            entries.window_query(lane),
+            (calibrations.QUERY,),
             requests.reported_query(lane),
         )
 
@@ -474,10 +481,10 @@ class Ledger:
         if lock is not None:
             self._locks[session] = lock
             if self.server:
-                from nexus_cli.ledger.unsaved_calls import save_kept_calls  # noqa: PLC0415  (as above)
+                from nexus_cli.ledger.unsaved_entries import save_kept_entries  # noqa: PLC0415  (as above)
 
                 try:
-                    self.notices += save_kept_calls(self.db, self.server, session)
+                    self.notices += save_kept_entries(self.db, self.server, session)
                 except BaseException:
                     self.unlock(session)
                     raise

@@ -235,7 +235,7 @@ def _open(
         factory = SessionFactory(
             ledger, ledger, options, settings, clock, notices, recipe, info, made, log, asked, services, control
         )
-        with nullcontext() if found else ledger.beginning(made, info.served_name):
+        with nullcontext() if found else ledger.beginning(made):
             session = factory.session(approver)
         if options.add_dirs and kept != (folders := list(map(str, options.add_dirs))):
             session.engine.conversation.memo(ADDED_FOLDERS, {"folders": folders})
@@ -448,7 +448,7 @@ class SessionFactory:
             check_request=_make_check(options.contract, log.drops, self.settings) if options.contract else None,
             load_late_info=partial(self._load_late_info, log) if info.pending else None,
             readings=Readings(notices=notices),
-            step=log.opened.step,
+            step=log.known.step,
         )
         _anchor_estimate(engine.context, log)
         return SessionState(
@@ -584,7 +584,7 @@ class SessionFactory:
             context.conversation = Conversation(log, self.clock, context.measure)
         else:
             context.conversation = Conversation.load(
-                log, self.clock, context.measure, epoch, log.opened.cursor, *log.sent_lines(epoch)
+                log, self.clock, context.measure, epoch, log.known.cursor, *log.read_window(epoch)
             )
         estimate = Estimate.of(log.calibration(model.info.served_name))
         context.use_model(model, TokenBudget.of(model.info.window, model.info.max_output), estimate, log)

@@ -89,6 +89,7 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
     if trigger.may_expand:
         trigger = await expand_trigger(state, trigger)
     await record_trigger(state, trigger, find_continuations(state, trigger))
+    engine.tell_untold()
     await attach_changes(engine, state.dispatcher)
     await begin_pending_epoch(engine)
     prune_if_due(engine)

@@ -250,7 +250,7 @@ class SessionSources:
     def _count_hidden(self, conversation: Conversation, last: int) -> Mapping[tuple[Kind, str], int]:
         """Count the entries up to `last` that the window does not show, by kind and actor."""
         found = Counter[tuple[Kind, str]]()
-        for kind, actor, count in conversation.log.count_entries(last):
+        for kind, actor, count in conversation.count_entries(last):
             found[kind, actor] += count
         for first, end in ranges_of(entry for entry in self._visible() if entry <= last):
             found.subtract((entry.kind, entry.actor) for entry in conversation.read(first, end))

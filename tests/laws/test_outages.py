@@ -33,7 +33,7 @@ from nexus_cli.core.event import CompactionDone, Notice
 from nexus_cli.ledger import Ledger, database
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.server_journal import ServerJournal
-from nexus_cli.ledger.unsaved_calls import unsaved_folder
+from nexus_cli.ledger.unsaved_entries import unsaved_folder
 from nexus_cli.session.session import Session
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -100,7 +100,7 @@ def rows(log: Any) -> list[Any]:
 
 def the_session() -> str:
     """The session of the only file, which is private."""
-    (path,) = unsaved_folder().glob("*.jsonl")
+    (path,) = unsaved_folder().glob("*.entries")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     return path.stem.partition("-")[0]
 
@@ -191,7 +191,7 @@ def test_a_process_that_ends_while_it_waits_loses_nothing(
         threading.Thread(target=kill).start()
 
     def kill() -> None:
-        while not (found := list(unsaved_folder().glob("*.jsonl"))) or found[0].read_bytes().count(b"\n") < 2:
+        while not (found := list(unsaved_folder().glob("*.entries"))) or found[0].read_bytes().count(b"\n") < 1:
             time.sleep(0.01)
         processes = (int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit())
         os.kill(next(one for one in processes if one != os.getpid() and _holds(one, found[0])), end)
@@ -221,7 +221,7 @@ def test_what_was_kept_is_saved_once(place: Path, url: str, postgres: Server) ->
         try:
             ask(around)
             session = the_session()
-            (path,) = unsaved_folder().glob("*.jsonl")
+            (path,) = unsaved_folder().glob("*.entries")
             copy = shutil.copy(path, place / "kept")
         finally:
             postgres.start()
@@ -237,7 +237,7 @@ def test_what_another_process_made_unfit_is_set_aside(place: Path, url: str, pos
         try:
             ask(around)
             session = the_session()
-            (path,) = unsaved_folder().glob("*.jsonl")
+            (path,) = unsaved_folder().glob("*.entries")
             path.rename(hidden := place / "kept")
         finally:
             postgres.start()

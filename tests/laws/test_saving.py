@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import count, pairwise
@@ -25,12 +25,12 @@ from search import sample
 
 from nexus_cli.conversation.goals import set_goal
 from nexus_cli.core.approval import Allow, Answer, Question
-from nexus_cli.core.entry import Memo
+from nexus_cli.core.entry import Entry, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger, SessionLog, database, lanes, postgres_connection, server_journal
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.server_journal import ServerJournal
-from nexus_cli.ledger.unsaved_calls import unsaved_folder
+from nexus_cli.ledger.unsaved_entries import unsaved_folder
 from nexus_cli.session import undo_files
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
@@ -138,7 +138,7 @@ def test_a_session_of_this_process_has_what_another_had_not_saved_yet(
 def test_another_command_leaves_what_a_living_session_waits_for(
     place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a request that is then sent would count as unsent."""
+    """Its file, although the server has released its lock."""
     monkeypatch.setattr(server_journal, "RETRY_SECONDS", 1.0)
     real, stopped = SessionLog.record_request, list[int]()
 
@@ -149,7 +149,7 @@ def test_another_command_leaves_what_a_living_session_waits_for(
         real(self, *values)
 
     def look() -> None:
-        while not (found := list(unsaved_folder().glob("*.jsonl"))) or b"record_request" not in found[0].read_bytes():
+        while not list(unsaved_folder().glob("*.entries")):
             time.sleep(0.02)
         postgres.start()
         Ledger.open(url).close()
@@ -364,3 +364,41 @@ def test_no_note_is_missing_while_it_is_saved_and_none_of_another_process_for_lo
             await session.aclose()
 
         asyncio.run(live())
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["behind the opening", "as the message is recorded"])
+def test_an_undo_that_another_process_notes_before_a_message_is_saved_is_told_with_it(
+    is_late: bool, place: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_journal, "_FRESH_SECONDS", 600.0)
+    real = SessionLog.append
+
+    def undo(session: str) -> None:
+        shell = Ledger.open(url)
+        log = shell.log(session)
+        told = {"told": "the person took back a.py", "turn": 1}
+        log.record_memo(Memo("undone_files", "2026-01-13T08:31:00.000Z", log.last_id(), told))
+        shell.close()
+
+    def append(self: SessionLog, entry: Entry, memos: Sequence[Memo] = ()) -> None:
+        if entry.message.content == "two" and is_late:
+            undo(self.session_id)
+        real(self, entry, memos)
+
+    monkeypatch.setattr(SessionLog, "append", append)
+    with world(place, answers({}), ledger_url=url) as around:
+
+        async def live() -> None:
+            session = around.open()
+            await say(session, "one")
+            await session.aclose()
+            session = around.open(session.id)
+            if not is_late:
+                undo(session.id)
+            await say(session, "two")
+            await say(session, "three")
+            await session.aclose()
+
+        asyncio.run(live())
+        sent = around.server.requests
+        assert [str(one.body["messages"]).count("took back a.py") for one in sent] == [0, 1, 1]

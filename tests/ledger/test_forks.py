@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger.conftest import on
+from ledger.conftest import AT, on
 
-from nexus_cli.core.entry import Memo
+from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import to_record
 from nexus_cli.core.wire import canonical
-from nexus_cli.ledger import Ledger, SessionInfo, blobs, lanes, sessions
+from nexus_cli.ledger import Ledger, SessionInfo, SessionLog, blobs, entries, lanes, sessions
 
 
 def grown(ledger: Ledger, make: SimpleNamespace, entries: int) -> SessionInfo:
@@ -371,3 +371,34 @@ def test_a_transcript_shows_arguments_that_were_no_object_as_they_came(make: Sim
     lines = ["[4] assistant", "[image shot.png: image/png]", "[image without name: image/gif]"]
     assert told.splitlines() == [*lines, '-> bash({"command": ) c9']
     assert json.dumps(format_transcript([])) == '""'
+
+
+def test_a_session_knows_its_turns_when_it_goes_on_and_in_a_fork(ledger: Ledger, make: SimpleNamespace) -> None:
+    info = make.new(ledger)
+    new = SessionLog.for_session(ledger, info.id, require_save=True, warn=print, is_new=True)
+    for entry in (make.user(1), replace(make.user(2), kind=Kind.STEER), make.user(3), make.user(4)):
+        new.append(entry)
+    new.open_lane("side").append(make.user(1))
+    fork = ledger.fork_session(info.id, at=AT, entry=3)
+    again, forked = (SessionLog.for_session(ledger, one, require_save=True, warn=print) for one in (info.id, fork.id))
+    assert [log.count_turns() for log in (new, again, forked)] == [3, 3, 2]
+    forked.append(make.user(4))
+    assert forked.count_turns() == ledger.log(fork.id).count_turns() == 3
+
+
+@pytest.mark.parametrize("base", [0, 2, 4])
+def test_the_window_of_a_lane_is_read_over_its_ancestors(ledger: Ledger, make: SimpleNamespace, base: int) -> None:
+    """An epoch of the parent, or one of the fork behind its own entry."""
+    parent = grown(ledger, make, 3)
+    if base == 2:
+        ledger.log(parent.id).begin_epoch(make.epoch(1, 0, base=2), [])
+    fork = ledger.fork_session(parent.id, at=AT)
+    log = ledger.log(fork.id)
+    for number in (4, 5):
+        log.append(make.user(number))
+    if base == 4:
+        log.begin_epoch(make.epoch(1, 0, base=4), [])
+    log.record_request(make.manifest(4, 5, min(base, 1)), [make.fixed(5)], [])
+    found = entries.read_window(ledger.db, log.lane, base)
+    assert [entry for entry, _ in found] == log.read(base + 1, 5)
+    assert [(entry.id, line) for entry, line in found if line] == entries.line_hashes(ledger.db, log.lane, base + 1, 5)

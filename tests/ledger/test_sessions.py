@@ -49,7 +49,7 @@ def test_an_opening_reads_nothing_twice_until_something_is_written(
 
     monkeypatch.setattr(ledger.db, "_ask", ask)
     with ledger.opening(info):
-        assert read_state(ledger.db, info.main_lane) == read_state(ledger.db, info.main_lane) == LaneState(1)
+        assert read_state(ledger.db, info.main_lane) == read_state(ledger.db, info.main_lane) == LaneState(1, turns=1)
         assert len(asked) == (not ledger.server), "a server was asked ahead"
         ledger.log(info.id).append(make.user(2))
         assert read_state(ledger.db, info.main_lane).last == 2

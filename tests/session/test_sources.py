@@ -41,7 +41,9 @@ def engine(visible: Sequence[int], base: int = 0, happened: Sequence[tuple[Kind,
     for kind, actor in happened:
         log.append(kind, Message(Role.USER, "x"), actor)
     epoch = SimpleNamespace(id=3, base=base)
-    conversation = SimpleNamespace(items=items, epoch=epoch, log=log.log, last=log.last, read=log.read, memos=log.memos)
+    conversation = SimpleNamespace(
+        items=items, epoch=epoch, last=log.last, read=log.read, memos=log.memos, count_entries=log.count_entries
+    )
     return SimpleNamespace(conversation=conversation)
 
 

@@ -19,9 +19,9 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.budget import left_over
-from nexus_cli.core.entry import Drop, Epoch, Kind
+from nexus_cli.core.entry import Drop, Epoch, Kind, Memo
 from nexus_cli.core.event import Notice
-from nexus_cli.core.memo_kinds import REWRITE
+from nexus_cli.core.memo_kinds import REWRITE, SERVER_CUT, UNDONE_FILES
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.readings import NextEpoch, Preamble, Readings
@@ -222,6 +222,13 @@ class Engine:
         """Send lines to the model with the next request, without the empty ones."""
         self.readings.notices.extend(filter(None, lines))
 
+    def tell_untold(self) -> None:
+        """Send the notes for the model that were recorded since its last request; another process may have made an
+        undo. Called when the message is saved: what others noted before is known by then."""
+        if cursor := self.conversation.cursor:
+            notes = (memo for kind in (SERVER_CUT, UNDONE_FILES) for memo in self.conversation.memos(kind))
+            self.tell_model(*_drop_reversed(memo for memo in notes if memo.entry >= cursor))
+
     def emit_drops(self, drops: Iterable[Drop]) -> None:
         """Send drops to the front end, without their texts."""
         for drop in drops:
@@ -243,3 +250,16 @@ def newest_words(conversation: Conversation) -> str:
         ):
             return item.message.content
     return ""
+
+
+def _drop_reversed(untold: Iterable[Memo]) -> list[str]:
+    """Return the notes on undos for the model, without those that were taken back entirely."""
+    left: list[Memo] = []
+    for memo in untold:
+        one, last = memo.value, left[-1].value if left else {}
+        is_reversed = one.get("paths") == last.get("paths") is not None and one["action"] != last["action"]
+        if is_reversed and one["turn"] == last["turn"]:
+            left.pop()
+        else:
+            left.append(memo)
+    return [str(memo.value["told"]) for memo in left]

@@ -78,11 +78,10 @@ def typed_messages(conversation: Conversation) -> Iterator[tuple[int, str]]:
     refused = [(one.entry, one.text) for one in read_refusals(memos) if one.source == PERSON]
     said = (
         (entry, split_attachments(without_pastes(text, pasted.get(entry, ())))[0])
-        for entry, text in conversation.log.user_messages(conversation.last)
+        for entry, text in conversation.log.user_messages(conversation.last, members=False)
         if sources.get(entry, PERSON) == PERSON
     )
-    own = (one for one in said if all(entry.actor == PERSON for entry in conversation.read(one[0], one[0])))
-    return merge(refused, own, key=lambda one: -one[0])
+    return merge(refused, said, key=lambda one: -one[0])
 
 
 def words_before(conversation: Conversation, last: int, shown: Collection[int] = ()) -> Iterator[tuple[int, str]]:

@@ -9,20 +9,37 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from ledger.conftest import AT, Work, die, drop, in_child, new, spawn, user
+from ledger.conftest import (
+    AT,
+    Work,
+    calling,
+    die,
+    drop,
+    epoch,
+    fixed,
+    in_child,
+    manifest,
+    new,
+    result,
+    slot,
+    spawn,
+    user,
+)
 from ledger.postgres import Server
 
 from nexus_cli.config.database_url import hash_address
-from nexus_cli.core.entry import Memo
+from nexus_cli.core.entry import ItemForm, Memo
 from nexus_cli.core.errors import LedgerAwayError
-from nexus_cli.ledger import Ledger, SessionLog, postgres_connection, server_journal, unsaved_calls
+from nexus_cli.core.usage import Cost, Usage
+from nexus_cli.ledger import Ledger, SessionLog, postgres_connection, server_journal, unsaved_entries
 from nexus_cli.ledger.postgres import PostgresDatabase
-from nexus_cli.ledger.unsaved_calls import unsaved_folder
+from nexus_cli.ledger.unsaved_entries import unsaved_folder
 
 DEEP = "[" * 100_000
 
@@ -46,7 +63,7 @@ def keep_one(url: str) -> str:
         log.append(user(2))
         log.close()
     ledger.close()
-    assert kept() == [f"{info.id}.jsonl"] and len(told) == 1
+    assert kept() == [f"{info.id}.entries"] and len(told) == 1
     return str(info.id)
 
 
@@ -68,13 +85,13 @@ def opened(url: str, session: str = "") -> tuple[list[str], list[str]]:
 
 
 def the_file() -> Path:
-    (path,) = unsaved_folder().glob("*.jsonl")
+    (path,) = unsaved_folder().glob("*.entries")
     return path
 
 
 def add_line(**line: Any) -> None:
     with the_file().open("a") as file:
-        file.write(json.dumps({"lane": 1, "values": [], "at": AT} | line) + "\n")
+        file.write(json.dumps({"lane": 1, "values": []} | line) + "\n")
 
 
 def test_a_file_that_was_left_to_the_next_command_is_neither_removed_nor_closed_again(url: str) -> None:
@@ -89,8 +106,55 @@ def test_a_file_that_was_left_to_the_next_command_is_neither_removed_nor_closed_
         log.append(user(2))
         log.close()
     ledger.close()
-    assert kept() == [f"{info.id}.jsonl"]
+    assert kept() == [f"{info.id}.entries"]
     assert opened(url, info.id)[1] == ["words 1"] and not kept()
+
+
+def test_all_that_happened_is_kept_as_it_would_have_been_recorded(url: str) -> None:
+    """A reply with its usage and calls, a result with its original, an epoch, a note, a seen file."""
+    usage = Usage(100, 20, 60, 30, 5, 0.25, Cost(0.1, 0.05, 0.05, 0.05, 0.2))
+    note = Memo("note", AT, 2, {"Message": {"x": [1, None, "\ud800"]}})
+    head = (slot(1), slot(2, "a summary", ItemForm.SUMMARY))
+
+    def work(log: SessionLog, patch: pytest.MonkeyPatch | None = None) -> None:
+        log.append(user(1), [note])
+        log.record_request(manifest(1, 1, log.next_epoch() - 1), [fixed(1)], [])
+        if patch:
+            patch.setattr(PostgresDatabase, "write", _refuse)
+        log.record_reply(calling(2), 1, usage, "tool_calls", True, "body")
+        log.record_start("c1", "bash")
+        log.record_drop(drop(log.next_drop(), "the original \0"))
+        log.append(result(3, "\ud800"), [note])
+        log.note("/p/a.py", "digest", "read", AT)
+        log.begin_epoch(epoch(1, 0, head, 3), [drop(log.next_drop(), None, (1, 3))], [note])
+        log.record_memo(note)
+        log.record_request(manifest(2, 3, 1), [fixed(3)], [])
+        log.record_reply(None, 2, Usage(), "ledger", False)
+        log.close()
+
+    def recorded(session: str) -> tuple[Any, ...]:
+        ledger = Ledger.open(url)
+        log = ledger.log(session)
+        rows = [(one.manifest.step, one.usage, one.finish, one.sent_body) for one in log.requests()]
+        found = log.read(1, 9), log.memos(), log.drops(), log.original("d1"), log.seen_files(), log.current_epoch()
+        cost = ledger.session(session).known_usd
+        ledger.close()
+        return *found, rows[:1], cost
+
+    ledger, sessions = Ledger.open(url), list[str]()
+    for kept_in_file in (False, True):
+        info: Any = new(ledger)
+        sessions.append(info.id)
+        log = SessionLog.for_session(ledger, info.id, require_save=False, warn=lambda line: None)
+        log.begin_epoch(epoch(0), [])
+        with pytest.MonkeyPatch.context() as patch:
+            work(log, patch if kept_in_file else None)
+    ledger.close()
+    assert kept() == [f"{sessions[1]}.entries"]
+    plain, from_file = map(recorded, sessions)
+    entries, settled = plain[0], from_file[0][:2]
+    assert [*settled, replace(from_file[0][2], preamble="now", tokens=7)] == entries, "what was not sent is not settled"
+    assert from_file[1:] == plain[1:] and len(plain[1]) == 4 and not kept()
 
 
 def test_a_log_of_an_opening_that_fails_does_not_detach_the_log_in_use(url: str) -> None:
@@ -137,7 +201,7 @@ def test_a_session_whose_file_cannot_be_saved_is_not_locked(url: str, monkeypatc
     ledger, other = Ledger.open(url), Ledger.open(url)
     info: Any = new(ledger)
     with monkeypatch.context() as patch:
-        patch.setattr(unsaved_calls, "save_kept_calls", lambda *_: _refuse(None))
+        patch.setattr(unsaved_entries, "save_kept_entries", lambda *_: _refuse(None))
         with pytest.raises(LedgerAwayError):
             ledger.lock(info.id)
     assert not ledger.is_locked(info.id) and other.lock(info.id)
@@ -153,7 +217,7 @@ def test_a_file_that_cannot_be_made_leaves_no_lock(url: str) -> None:
     real = os.open
 
     def full(path: Any, *rest: Any, **named: Any) -> int:
-        if str(path).endswith(".jsonl"):
+        if str(path).endswith(".entries"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return real(path, *rest, **named)
 
@@ -182,7 +246,7 @@ def test_a_file_goes_to_the_server_and_role_that_it_was_made_for(
     session = keep_one(of_alice)
     for other in (of_bob, elsewhere):
         assert opened(other)[0] == []
-        assert kept() == [f"{session}.jsonl"], "neither taken nor set aside"
+        assert kept() == [f"{session}.entries"], "neither taken nor set aside"
     monkeypatch.setenv("PGUSER", "bob")
     monkeypatch.setenv("PGDATABASE", first)
     assert opened(by_variables)[0] == []
@@ -215,7 +279,8 @@ def test_a_password_or_a_limit_in_the_address_does_not_make_it_another_server(mo
         {"call": "append", "values": [None]},
         {"call": ["append"]},
         {"lane": [1], "call": "record_start"},
-        {"call": "record_start", "values": ["c1", "bash"], "at": 5},
+        {"call": "record_start", "values": ["c1", "bash"]},
+        {"call": "note", "values": [5]},
         DEEP,
         7,
     ],
@@ -233,14 +298,12 @@ def test_a_bad_line_sets_its_file_aside_once(line: Any, url: str) -> None:
     assert opened(url)[0] == []
 
 
-def test_the_file_of_a_newer_version_waits_for_it(url: str) -> None:
+def test_the_file_of_another_version_is_told_and_waits_for_it(url: str) -> None:
     session = keep_one(url)
-    head, rest = the_file().read_text().split("\n", 1)
-    the_file().write_text(json.dumps(json.loads(head) | {"version": 2}) + f"\n{rest}")
+    other = the_file().rename(unsaved_folder() / f"{session}-0123abcd.jsonl")
     (told,), words = opened(url, session)
-    assert "newer nexus" in told and words == ["words 1"] and kept() == [f"{session}.jsonl"]
-    the_file().write_text(f"{head}\n{rest}")
-    assert opened(url, session)[1] == ["words 1", "words 2"]
+    assert f"another version of nexus kept sessions of an outage in {unsaved_folder()}" in told
+    assert words == ["words 1"] and other.exists()
 
 
 def test_a_file_writes_into_no_other_session(url: str) -> None:
@@ -249,13 +312,13 @@ def test_a_file_writes_into_no_other_session(url: str) -> None:
     victim: Any = new(ledger)
     assert ledger.lock(victim.id)
     session = keep_one(url)
-    memo = {"Memo": {"kind": "note", "at": AT, "entry": 0, "value": {"plain": {"x": "planted"}}}}
+    memo = {"kind": "note", "at": AT, "entry": 0, "value": {"x": "planted"}}
     add_line(lane=victim.main_lane, call="record_memo", values=[memo])
     (told,), _ = opened(url)
     assert "cannot be saved" in told
     (aside,) = unsaved_folder().glob("*.refused")
     ledger.unlock(victim.id)
-    aside.rename(unsaved_folder() / f"{victim.id}-1.jsonl")
+    aside.rename(unsaved_folder() / f"{victim.id}-{hash_address(url)}-1.entries")
     (told,), _ = opened(url)
     assert f"session {victim.id}" in told and "cannot be saved" in told
     assert ledger.db.all("SELECT lane FROM memos") == [] and session not in told

@@ -1,0 +1,153 @@
+"""What the server of a ledger could not be told while it was away: one synced file of a session, a line for each entry.
+
+Epochs, drops, notes and seen files have lines too. Whoever locks the session next on this machine records those that
+the server does not have, by their numbers, in one transaction. Requests and starts of tools have none: what could not
+be saved was not sent and did not run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, fields
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.database_url import hash_address
+from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.paths import places, private_dir
+from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
+from nexus_cli.core.errors import LedgerAwayError
+from nexus_cli.core.message import Message, to_record
+from nexus_cli.core.read_event import read_value
+from nexus_cli.core.usage import Usage
+from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.lane_log import LaneLog, TransactionLog, Write
+
+_SUFFIX = ".entries"
+"""Of the files that this version makes and reads; another form has another suffix."""
+_CALLS: Mapping[str, tuple[Any, ...]] = {
+    "append": (Entry, tuple[Memo, ...]),
+    "begin_epoch": (Epoch, tuple[Drop, ...], tuple[Memo, ...]),
+    "note": (str, str, str, str),
+    "record_drop": (Drop,),
+    "record_memo": (Memo,),
+    "record_reply": (Entry | None, int, Usage, str, bool, str),
+}
+"""The methods of `LaneLog` whose calls have a line, with the types of their arguments."""
+
+
+def unsaved_folder() -> Path:
+    """Return the folder of the files."""
+    return places().data / "unsaved"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnsavedCall:
+    """A call of a method of `LaneLog` that is not committed yet."""
+
+    lane: int
+    name: str
+    values: tuple[Any, ...]
+    write: Write
+
+    @property
+    def memos(self) -> list[Memo]:
+        """The notes among its values."""
+        values = chain.from_iterable(one if isinstance(one, list | tuple) else [one] for one in self.values)
+        return [one for one in values if isinstance(one, Memo)]
+
+
+def create_file(url: str, session: str) -> FileLock:
+    """Create the file of a session for the server at `url`, locked while it is written; raise `OSError`."""
+    name = f"{session}-{hash_address(url)}-{os.urandom(4).hex()}{_SUFFIX}"
+    return FileLock.wait(private_dir(unsaved_folder()) / name)
+
+
+def format_line(call: UnsavedCall) -> bytes:
+    """Return the line of a call, nothing for one that has none."""
+    line = {"lane": call.lane, "call": call.name, "values": call.values}
+    return json.dumps(line, default=_to_json).encode() + b"\n" if call.name in _CALLS else b""
+
+
+def _to_json(value: Any) -> Any:
+    """Return a value of the ledger as JSON data."""
+    if isinstance(value, Message):
+        return to_record(value)
+    return dict(value) if isinstance(value, Mapping) else {one.name: getattr(value, one.name) for one in fields(value)}
+
+
+def was_recorded(log: LaneLog, name: str, values: Sequence[Any]) -> bool:
+    """True if a call of a commit whose outcome is unknown was recorded; inside a transaction."""
+    match values[0]:
+        case Entry(id=entry, message=message):
+            return entry <= log.last_id() and log.read(entry, entry)[0].message == message
+        case Manifest(step=step):
+            return step <= log.step()
+        case Memo(kind=kind) as memo:
+            return memo in log.memos(kind, own=True)
+        case Epoch(id=epoch):
+            return epoch < log.next_epoch()
+        case Drop(id=drop):
+            return any(one.id == drop for one in log.drops())
+    return name == "record_start" and log.was_started(values[0])
+
+
+def describe_other_files() -> list[str]:
+    """Return a line for the person for each folder with files of another version, which this one does not read."""
+    folders = places().data / "spool", unsaved_folder()
+    told = "another version of nexus kept sessions of an outage in {}: only that version can save them"
+    return [told.format(folder) for folder in folders if any(folder.glob("*.jsonl"))]
+
+
+def _find_files(url: str, session: str) -> list[Path]:
+    return sorted(unsaved_folder().glob(f"{session}-{hash_address(url)}-*{_SUFFIX}"))
+
+
+def unsaved_sessions(url: str) -> list[str]:
+    """Return the ids of the sessions of which something was kept for the server at `url` and the role in it."""
+    return [path.name.partition("-")[0] for path in _find_files(url, "*")]
+
+
+def save_kept_entries(db: Database, url: str, session: str) -> list[str]:
+    """Record what earlier processes kept of `session`, which this process has locked; return lines for the person.
+
+    A file that does not fit, because the session was continued elsewhere, is set aside. Raises `LedgerAwayError`.
+    """
+    told: list[str] = []
+    for path in _find_files(url, session):
+        with suppress(OSError), FileLock.take(path) or nullcontext() as lock:
+            told += _save_file(db, session, path) if lock else []  # else its process is alive
+    return told
+
+
+def _save_file(db: Database, session: str, path: Path) -> list[str]:
+    """Record what one file has and remove it; return the line for the person, if there is one."""
+    *lines, _ = path.read_bytes().split(b"\n")  # a kill may have cut the last one
+    try:
+        _record_missing(db, session, map(json.loads, lines))
+    except LedgerAwayError:
+        raise
+    except Exception as error:  # whatever a bad line leads to
+        aside = path.rename(path.with_suffix(".refused"))
+        return [f"what session {session} did while the ledger was away cannot be saved ({error}): see {aside}"]
+    path.unlink()
+    return [f"session {session}: its work while the ledger was unreachable is now saved"] if lines else []
+
+
+def _record_missing(db: Database, session: str, lines: Iterable[Mapping[str, Any]]) -> None:
+    """Record what was not recorded yet, in one transaction; raises any error of Python for a bad line."""
+    with db.write():
+        own = "SELECT l.id FROM lanes l JOIN sessions s ON s.key = l.session WHERE s.id = ?"
+        lanes = {row[0] for row in db.all(own, session)}
+        for line in lines:
+            lane, name = line["lane"], line["call"]
+            values = [read_value(*pair) for pair in zip(_CALLS[name], line["values"], strict=True)]
+            if lane not in lanes:
+                raise ValueError("it has a line that is no record of the session")
+            log = TransactionLog(db, session, lane)
+            if not was_recorded(log, name, values):
+                getattr(log, name)(*values)
