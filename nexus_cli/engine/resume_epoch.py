@@ -10,27 +10,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.compaction.compaction_plan import (
-    PINS_SHARE,
-    RECORD_SHARE,
-    own_words_room,
-)
+from nexus_cli.conversation.compaction.compaction_plan import shares_of
+from nexus_cli.conversation.compaction.own_words import missing_line
 from nexus_cli.conversation.compaction.pin import pin_texts, split_fitting_pins
-from nexus_cli.conversation.compaction.summary_head import missing_line
-from nexus_cli.conversation.compaction.work_record import WorkLog, fit_record
+from nexus_cli.conversation.compaction.pins import list_pins
+from nexus_cli.conversation.compaction.work_log import WorkLog
+from nexus_cli.conversation.compaction.work_record import fit_record
+from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import SUMMED
-from nexus_cli.core.entry import PERSON, Cause, Drop, Entry, ItemForm, WindowItem
+from nexus_cli.conversation.user_messages import read_sources, words_before
+from nexus_cli.core.entry import PERSON, Cause, Drop, Entry, ItemForm, WindowItem, read_backwards
 from nexus_cli.core.memo_kinds import RECAP, SPACE_HISTORY, TRIGGER
 from nexus_cli.core.message import Message, Role
-from nexus_cli.engine.compaction.compact import LONGEST_MISSING, countable
-from nexus_cli.engine.compaction.pins import list_pins
-from nexus_cli.engine.compaction.record_sources import make_record, read_log_in_pieces
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.recap import INTRODUCTION, SHARE, SLACK, OwnForms, make_recap, quote_words, resume_lines
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import can_recall
-from nexus_cli.engine.requests.user_messages import read_backwards, read_sources, words_before
 
 RESUME = "resume"
 """Cause of the epoch."""
@@ -45,7 +41,7 @@ async def begin_resume_epoch(engine: Engine, subjects: Mapping[str, str], came: 
     last = conversation.last
     if not last:
         return
-    await read_log_in_pieces(conversation, engine.work)
+    await engine.read_work()
     known = _recap_in_force(engine.conversation)
     drop_id = known or conversation.log.next_drop()
     message = Message(
@@ -83,20 +79,21 @@ def _recap_text(
     came: list[str],
     drop_id: str,
 ) -> str:
-    conversation, count, budget = context.conversation, context.count, countable(context)
+    conversation, count, budget = context.conversation, context.count, context.countable(context.budget.available)
+    most = shares_of(budget, budget)
     recalls, last = can_recall(context.conversation, spending), conversation.last
     way = f'; read them as they were with recall("{drop_id}").]' if recalls else ".]"
     parts = [f"{SUMMED.format(f'1 to {last}')}{way}\n{INTRODUCTION}\n\n---"]
     ending = "\n".join(resume_lines(came))
-    stay, crowded = split_fitting_pins(list_pins(conversation), int(budget * PINS_SHARE), count)
+    stay, crowded = split_fitting_pins(list_pins(conversation), most.pins, count)
     parts += pin_texts(stay, [(pin.pin, drop_id) for pin in crowded], recalls)
     room = int(budget * SHARE) - SLACK - count("\n\n".join([*parts, ending]))
     own = _own_forms(conversation)
     told = {*own.history, own.trigger}
-    quotes = quote_words(words_before(conversation, last, told), min(own_words_room(budget), room), count)
+    quotes = quote_words(words_before(conversation, last, told), min(most.words, room), count)
     room -= sum(quote.tokens for quote in quotes.values()) + 16 * len(quotes)
-    record = fit_record(make_record(conversation, work), int(budget * RECORD_SHARE), count, LONGEST_MISSING)
-    text = record.text(missing_line(len(record.left), "older item", drop_id, recalls))
+    record = fit_record(make_record(conversation, work), most.record, count)
+    text = record.text(drop_id, recalls=recalls)
     recap = make_recap(_read_named(conversation, last), quotes, max(0, room), count, subjects, own)
     if recap.missing and text:  # otherwise the timeline has every call
         parts.append(text)

@@ -21,6 +21,7 @@ from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.effort import DEFAULT_EFFORT
+from nexus_cli.core.elide import first_words
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PLAN
@@ -29,7 +30,6 @@ from nexus_cli.core.request import ModelInfo
 from nexus_cli.engine.requests.estimate_anchor import anchor_on, anchor_on_newest
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.request_history import reported_tokens
-from nexus_cli.engine.requests.user_messages import first_words
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.call_arguments import sent_effort

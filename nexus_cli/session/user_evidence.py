@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from heapq import merge
 
+from nexus_cli.conversation.user_messages import read_refusals, read_sources, without_pastes
 from nexus_cli.core.entry import PERSON, members_of
 from nexus_cli.core.memo_kinds import PASTED_RANGES
 from nexus_cli.core.typed_text import enclosing_words, typed_text
-from nexus_cli.engine.requests.user_messages import read_refusals, read_sources, without_pastes
 from nexus_cli.ledger import LaneLog
 
 RECENT = 200

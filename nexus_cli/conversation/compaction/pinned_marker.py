@@ -14,7 +14,7 @@ from nexus_cli.conversation.compaction.pin import (
     pin_texts,
     split_fitting_pins,
 )
-from nexus_cli.conversation.compaction.summary_head import missing_line, quote_words
+from nexus_cli.conversation.compaction.summary_head import quote_words
 from nexus_cli.conversation.compaction.work_record import RECORD, FittedRecord
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import flatten
@@ -67,8 +67,7 @@ class PinningTruncator(WindowTruncator):
         pins = sum((pin.labelled_tokens(self.count) for pin in fitting), self._around_pins(crowded))
         words, room = OwnWords(self.count), self.keeps.words_room
         said = sum(words.cost(text) for _, text in words.newest(self.keeps.said(()), room))
-        longest = missing_line(9999, "older item", "d9999", True)
-        beside = sum(self.count(text) + 2 for text in (self.keeps.rules, self.keeps.record.text(longest)))
+        beside = sum(self.count(text) + 2 for text in (self.keeps.rules, self.keeps.record.text()))
         return (pins if self.keeps.pins else 0) + min(room, said) + beside
 
     @property
@@ -143,7 +142,7 @@ class PinningTruncator(WindowTruncator):
             return record.text()
         name = conversation.log.next_drop()
         drops.append(record.drop(name, Cause.TRUNCATION, conversation.now(), self.count))
-        return record.text(missing_line(len(record.left), "older item", name, self.recalls))
+        return record.text(name, recalls=self.recalls)
 
     def _words(self, kept: Sequence[WindowItem], texts: Sequence[str], pinned: Collection[int]) -> str:
         """Return the person's words that are nowhere else in the window, oldest first; "" if there are none."""

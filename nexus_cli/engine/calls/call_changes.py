@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nexus_cli.config.paths import places
-from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, TOLD_FACTS, WORK
+from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, COMMAND_DID, TOLD_FACTS, WORK
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext, describe_subject
-from nexus_cli.engine.requests.work_notes import COMMAND_DID, work_note
+from nexus_cli.engine.requests.work_notes import work_note
 from nexus_cli.permission.call_decision import CallDecision
 from nexus_cli.permission.run_limits import CHANGES
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
-from nexus_cli.conversation.compaction.backoff import was_undone
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import group_tokens, run_requests
 from nexus_cli.conversation.request_plan import RequestPlan
@@ -67,7 +66,7 @@ def find_due_batch(engine: Engine) -> Batch | None:
     be enough."""
     warm = engine.is_warm
     prunes = engine.settings.compact.prune and can_recall(engine.conversation, engine.spending)
-    if not prunes or (warm and engine.step % LOOK_EVERY) or was_undone(engine.conversation, engine.step):
+    if not prunes or (warm and engine.step % LOOK_EVERY) or engine.backoff.was_undone:
         return None
     least = int((BATCH if warm else BATCH_COLD) * engine.context.countable(engine.context.budget.available))
     if count_results(engine.conversation.items) <= least:

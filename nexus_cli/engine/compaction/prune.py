@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from nexus_cli.context.manager import ContextManager
+from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.groups import Group
@@ -23,7 +24,6 @@ from nexus_cli.conversation.tokens.content_kinds import slots_by_kind
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.entry import Cause, Drop, WindowItem
 from nexus_cli.core.event import Notice
-from nexus_cli.engine.compaction.pins import list_pins
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.tool_selection import can_recall
 from nexus_cli.tools.registry import find_tool

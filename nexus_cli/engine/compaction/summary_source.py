@@ -6,22 +6,26 @@ nothing; `nexus_cli.engine.compaction.summarise` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.rewrite_cost import USUAL_PRICES
 from nexus_cli.conversation.tokens.content_kinds import PLAIN, slots_by_kind
 from nexus_cli.core.budget import left_over
+from nexus_cli.core.entry import Entry
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import request_cost
 from nexus_cli.engine.compaction.summary_request import fork_instruction
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.side_conversations import other_model, sized
 
+READ_AT_ONCE = 500
+"""Entries per read of the log."""
 TRANSCRIPT_SHARE = 0.8
 """Share of the summarizer's budget that one piece of a transcript may take."""
 FRAMED = 1.1
@@ -49,10 +53,8 @@ class SummarySource:
     """True if a fork of the conversation is possible."""
 
 
-def choose_source(
-    engine: Engine, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
-) -> SummarySource:
-    """Choose the source of the summary. `originals` reads the removed messages from the log, each with its tokens."""
+def choose_source(engine: Engine, plan: CompactionPlan, cause: str) -> SummarySource:
+    """Choose the source of the summary."""
     model = summarizer_model(engine.context, engine.settings)
     same = model.info.name == engine.model.info.name
     model = engine.model if same else model
@@ -70,9 +72,9 @@ def choose_source(
         return here
     room = room_for(engine.context, plan, model)
     messages, tokens = [], 0
-    for size, message in originals():
-        messages.append(message)
-        tokens += size
+    for entry in _originals(engine.conversation, plan):
+        messages.append(entry.message)
+        tokens += entry.tokens
         if tokens * FRAMED > room:
             why = f"{here.why}; the messages behind the earlier summary do not fit one request of {room:,} tokens"
             return replace(here, why=why)
@@ -84,6 +86,15 @@ def choose_source(
         return replace(here, why=f"{here.why}; the messages behind the earlier summary would cost {times:.1f} times")
     why = f"the messages behind the earlier summary are at hand ({times:.1f} times the price of the window)"
     return SummarySource("originals", why, model, tuple(messages), fresh, forks=forks)
+
+
+def _originals(conversation: Conversation, plan: CompactionPlan) -> Iterator[Entry]:
+    """Yield the original messages that the summary will replace, including those behind an earlier summary."""
+    first, last = plan.entries
+    kept = {item.entry for item in plan.kept}
+    for start in range(first, last + 1, READ_AT_ONCE):
+        read = conversation.read(start, min(last, start + READ_AT_ONCE - 1))
+        yield from (entry for entry in read if entry.id not in kept)
 
 
 def price_summary(choice: SummarySource, output: int, *, warm: bool) -> float | None:

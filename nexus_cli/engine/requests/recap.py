@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote, quote_lines
-from nexus_cli.conversation.compaction.work_record import find_command, read_run, safe_line
+from nexus_cli.conversation.compaction.work_log import find_command, read_run
 from nexus_cli.core.elide import clip_text, elide_text, one_line, plain_marker
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.text.untrusted_text import neutralize, neutralize_message
+from nexus_cli.text.untrusted_text import neutralize, neutralize_message, safe_line
 from nexus_cli.tools.registry import find_tool
 
 SHARE = 0.25

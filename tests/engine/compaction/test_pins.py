@@ -13,6 +13,7 @@ from conversation.cut import truncate
 from session.played import Played, the_ledger
 from session.summed import SUMMARY, Summariser, done, ended, living, noted, summary_of, turn
 
+from nexus_cli.conversation.compaction import pins
 from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.compaction.pinned_marker import MarkerTexts, PinningTruncator
 from nexus_cli.conversation.conversation import Conversation
@@ -23,7 +24,6 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.engine.compaction import pins
 from nexus_cli.session.acts.compaction import pin, unpin
 from nexus_cli.session.replay import check
 

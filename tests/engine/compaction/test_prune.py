@@ -16,6 +16,7 @@ from session.prefix_cache import MODEL, PRICES, SETTINGS, Clock, Remembering, li
 
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.manager import ContextManager
+from nexus_cli.conversation.compaction.pins import add_pin
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import (
@@ -27,7 +28,6 @@ from nexus_cli.core.event import (
     Notice,
     ToolResultEvent,
 )
-from nexus_cli.engine.compaction.pins import add_pin
 from nexus_cli.reports.cache import cache_report
 from nexus_cli.reports.context import context_report, live_report
 from nexus_cli.session import draft
