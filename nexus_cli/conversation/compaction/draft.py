@@ -78,6 +78,10 @@ class Compactor:
     recalls: bool
     """True if the model can read drops; otherwise none is named to it."""
 
+    def make_record(self) -> WorkRecord:
+        """Return the record of the work from the ledger, without a look at its files."""
+        return make_record(self.conversation, self.work)
+
     def plan(self, share: float, *, on_command: bool = False) -> CompactionPlan | None:
         """Plan to compact the conversation to `share` of the budget; None if too little would be removed.
 
@@ -91,7 +95,7 @@ class Compactor:
         for _ in self.work.read(conversation):
             pass
         beyond = planning.shares_of(self.budget, self.budget - fixed, newest=not on_command)
-        text = fit_record(make_record(conversation, self.work), beyond.record, count).text()
+        text = fit_record(self.make_record(), beyond.record, count).text()
         if on_command:  # pins do not yield to the low target
             target += min(beyond.pins, sum(pin.labelled_tokens(count) for pin in pins))
         return planning.plan(

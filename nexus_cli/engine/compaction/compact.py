@@ -16,7 +16,6 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan, shares_of
 from nexus_cli.conversation.compaction.draft import Compactor, Summary
 from nexus_cli.conversation.compaction.standing_rules import missed_rules, take_rules
-from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
@@ -146,9 +145,9 @@ async def draft_compaction(
     Reads the files of the work, and system text and tools from `prompt`. Changes nothing but takes the ids of its
     drops from `log`: for a preview one in memory.
     """
-    conversation, before = engine.conversation, engine.window_request()
-    record = await look_at_files(make_record(conversation, engine.work))
-    drafted = compactor(engine).draft(plan, summary, record, log.next_drop)
+    conversation, before, within = engine.conversation, engine.window_request(), compactor(engine)
+    record = await look_at_files(within.make_record())
+    drafted = within.draft(plan, summary, record, log.next_drop)
     planned = await prompt.draft_epoch(engine.context)
     epoch = conversation.make_epoch(drafted.items, "overflow" if cause == "overflow" else "compaction", planned.frame)
     after = epoch.header_tokens + sum(item.tokens for item in epoch.head)

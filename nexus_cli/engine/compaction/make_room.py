@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.conversation.compaction.work_record import WorkRecord
-from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.engine.compaction.compact import compact, compactor
 from nexus_cli.engine.compaction.file_states import look_at_files
@@ -45,7 +44,7 @@ async def make_room_after_overflow(engine: Engine) -> None:
 async def _look_at_work(engine: Engine) -> WorkRecord:
     """Return the present record of the work, for the marker of a truncation."""
     await engine.read_work()
-    return await look_at_files(make_record(engine.conversation, engine.work))
+    return await look_at_files(compactor(engine).make_record())
 
 
 async def _truncate_until_fits(engine: Engine) -> None:

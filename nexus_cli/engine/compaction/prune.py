@@ -20,7 +20,6 @@ from nexus_cli.conversation.groups import Group
 from nexus_cli.conversation.pruning import StaleResult, find_stale, with_stubs
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import RewritePrice, price_rewrite
-from nexus_cli.conversation.tokens.content_kinds import slots_by_kind
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.entry import Cause, Drop, WindowItem
 from nexus_cli.core.event import Notice
@@ -116,7 +115,7 @@ def draft_pruning(engine: Engine, found: Sequence[StaleResult]) -> Rewrite:
     epoch = conversation.make_epoch(with_stubs(conversation.groups(), stubs), PRUNED)
     if (anchor := conversation.anchor) is not None:  # the report on the rest is still valid
         saved = conversation.messages_tokens - sum(item.tokens for item in epoch.head)
-        gone = round(saved * engine.context.estimate.scale(like=slots_by_kind(one.item for one in found)).ratio)
+        gone = round(saved * engine.context.estimate.scale(like=[one.item for one in found]).ratio)
         anchor = Anchor(anchor.last, anchor.reported - gone, anchor.counted - saved, exact=False)
     price = engine.price_epoch(epoch, anchor=anchor, report=anchor)
     results = "1 old or stale result" if len(drops) == 1 else f"{len(drops)} old or stale results"

@@ -11,7 +11,6 @@ from html import unescape
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.tokens.content_kinds import ByKind, slot_by_kind
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile
 from nexus_cli.core.elide import (
@@ -168,16 +167,16 @@ def _plan_clips(context: ContextManager, text: str, cap: int, uncounted: int) ->
     return list(zip(found, shares, strict=True))
 
 
-def _like(context: ContextManager, text: str) -> ByKind:
-    """Determine the kind of content of a text from its start, for the scale between our count and the provider's."""
+def _sample(context: ContextManager, text: str) -> WindowItem:
+    """Return the start of a text, which tells its kind, for the scale between our count and the provider's."""
     message = Message(Role.USER, text[:SAMPLE])
-    return slot_by_kind(WindowItem(0, ItemForm.FULL, message, tokens=context.measure(message, "")))
+    return WindowItem(0, ItemForm.FULL, message, tokens=context.measure(message, ""))
 
 
 def input_cap(context: ContextManager, text: str) -> int:
     """Return the most tokens of the person's message `text` that one request takes, by our own count."""
     contents = context.conversation.contents()
-    most = context.estimate.countable(context.budget.available, contents, _like(context, text))
+    most = context.estimate.countable(context.budget.available, contents, [_sample(context, text)])
     return max(LEAST_CAP, int((most - contents.epoch.header_tokens) * REQUEST_SHARE))
 
 
