@@ -202,11 +202,15 @@ def _may_prune(items: Sequence[WindowItem], info: ModelInfo, settings: Settings)
 
 def prune_notice(state: SessionState) -> list[str]:
     """Return the notice about old results that will be taken out before the next request, if there are any."""
-    from nexus_cli.engine.compaction.context_fit import find_due_batch  # noqa: PLC0415  (the engine)
+    from nexus_cli.conversation.pruning import STUB  # noqa: PLC0415  (few windows have such results)
+    from nexus_cli.engine.compaction.context_fit import draft_due_pruning  # noqa: PLC0415  (the engine)
 
     state.load_cache_history()
-    batch = find_due_batch(state.engine)
-    return [] if batch is None else [batch.describe(state.engine.window_request())]
+    rewrite = draft_due_pruning(state.engine, lambda: STUB)
+    if rewrite is None or rewrite.price is None:
+        return []
+    saved = f"about {rewrite.price.saved:,} tokens"
+    return [f"old or stale results will be taken out before the next request, {saved}"]
 
 
 def new_view(options: Options, settings: Settings, services: ServiceMakers) -> RequestView:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from operator import mul
 
 from nexus_cli.conversation.tokens.content_kinds import (
@@ -205,6 +206,15 @@ class Estimate:
         """Return the `expected` tokens of a request plus their known error, which have to fit."""
         reported = self.anchor.reported if self.anchor else 0
         return reported + round((expected - reported) * (1 + self.error)) if expected > reported else expected
+
+    def margin(self, tokens: int) -> int:
+        """Return what `tokens` need beside them to fit certainly."""
+        return ceil(tokens * self.error) + ROUNDING
+
+    def describe_margin(self) -> str:
+        """Describe the margin for the error of our count."""
+        until = f" until {ENOUGH} replies reported theirs" if self.calibration.reports < ENOUGH else ""
+        return f"margin ({self.error:.0%} for the error of our count{until})"
 
     def countable(
         self, tokens: int, contents: WindowContents | None = None, like: Iterable[WindowItem] | None = None

@@ -27,7 +27,7 @@ async def make_room(engine: Engine, *, fits: bool) -> None:
     hopeless = fits and engine.backoff.refused_for_nothing and compactor(engine).plan(target) is None
     if not hopeless and engine.backoff.may_compact(fits=fits):
         if stale := find_cheaper_batch(engine):
-            engine.begin_epoch(draft_pruning(engine, stale))
+            engine.begin_epoch(draft_pruning(engine, stale, engine.conversation.log.next_drop))
         else:
             await compact(engine, "window", target)
     await _truncate_until_fits(engine)
