@@ -12,9 +12,9 @@ from typing import Any
 
 from nexus_cli.conversation.compaction import compaction_plan as planning
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
-from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
+from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.compaction.pin import named_ways, pin_drop
-from nexus_cli.conversation.compaction.pinned_marker import OURS, MarkerTexts, PinningTruncator, near
+from nexus_cli.conversation.compaction.pinned_marker import OURS, PinningTruncator, near
 from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.compaction.standing_rules import choose_rules, earlier_rules, rules_tokens
 from nexus_cli.conversation.compaction.summary_head import Additions, Unquoted, head, quote_rules, split_summary
@@ -24,7 +24,7 @@ from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
 from nexus_cli.conversation.groups import Measure, flatten
-from nexus_cli.conversation.user_messages import find_others, hidden_words, read_refusals, words_before
+from nexus_cli.conversation.user_messages import find_others, hidden_words, read_refusals
 from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
 from nexus_cli.core.entry import Cause, Drop, WindowItem
 
@@ -91,7 +91,7 @@ class Compactor:
         conversation, count = self.conversation, self.count
         available = min(self.budget, max(LEAST, conversation.counted)) if on_command else self.budget
         pins, fixed = list_pins(conversation), conversation.epoch.header_tokens
-        target = int(share * available) - fixed - rules_tokens(conversation, OwnWords(count))
+        target = int(share * available) - fixed - rules_tokens(conversation, count)
         for _ in self.work.read(conversation):
             pass
         beyond = planning.shares_of(self.budget, self.budget - fixed, newest=not on_command)
@@ -120,7 +120,7 @@ class Compactor:
         drops."""
         conversation, count, now = self.conversation, self.count, self.conversation.now()
         free = max(0, plan.summary_cap - count(summary.text))
-        rules = choose_rules(conversation, plan, summary.rules, OwnWords(count), budget=self.budget, free=free)
+        rules = choose_rules(conversation, plan, summary.rules, count, budget=self.budget, free=free)
         text, end = split_summary(summary.text, plan.summary_most, count)
         cut = "\n\n".join(filter(None, (summary.ends, end)))
         drop_id = next_drop()
@@ -170,18 +170,15 @@ class Compactor:
         The marker contains pins, the person's own words, their rules and the `record` of the work.
         """
         conversation, room = self.conversation, planning.shares_of(self.budget, self.budget)
-        keeps = MarkerTexts(
-            list_pins(conversation),
-            room.pins,
-            lambda shown: words_before(conversation, conversation.last, shown),
-            room.words,
-            self.recalls,
-            lambda entries: find_others(conversation, entries),
-            quote_rules(earlier_rules(conversation)),
-            fit_record(record, room.record, self.count),
+        pinning = PinningTruncator(
+            **{**vars(truncator), "recalls": self.recalls},
+            pins=list_pins(conversation),
+            pins_room=room.pins,
+            words_room=room.words,
+            rules=quote_rules(earlier_rules(conversation)),
+            record=fit_record(record, room.record, self.count),
         )
-        pinning = PinningTruncator(**vars(truncator), keeps=keeps)
-        available = self.budget - pinning.reserved - reserved
+        available = self.budget - pinning.count_reserved(conversation) - reserved
         pinning.strategy = near(truncator.strategy, available - conversation.epoch.header_tokens - MARKER_ROOM)
         return pinning.cut(conversation, available)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
-from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
+from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.user_messages import typed_messages
 from nexus_cli.core.memo_kinds import COMPACTION, RULES_ASKED
@@ -77,12 +77,11 @@ def find_rules(quotes: Sequence[str], said: Iterable[tuple[int, str]]) -> list[Q
     return [Quote(entry, words) for entry, words in sorted(found, key=lambda one: one[0])]
 
 
-def fit_rules(rules: Sequence[Quote], room: int, words: OwnWords) -> list[Quote]:
+def fit_rules(rules: Sequence[Quote], room: int, count: Callable[[str], int]) -> list[Quote]:
     """Return the rules that fit `room` tokens, those of the newest messages first, in their order."""
     kept = []
     for rule in sorted(rules, key=lambda one: -one.entry):
-        cost = words.cost(rule.text) + words.count(f"[message {rule.entry}]")
-        if cost <= room:
+        if (cost := rule.labelled_tokens(count)) <= room:
             room -= cost
             kept.append(rule)
     return sorted(kept, key=lambda one: one.entry)
@@ -121,19 +120,25 @@ def missed_rules(conversation: Conversation, plan: CompactionPlan, quoted: Seque
     return list(islice(new, MOST_ASKED))
 
 
-def rules_tokens(conversation: Conversation, words: OwnWords) -> int:
+def rules_tokens(conversation: Conversation, count: Callable[[str], int]) -> int:
     """Return the tokens of the earlier rules in the window, by our count."""
-    return sum(words.cost(rule.text) + words.count(f"[message {rule.entry}]") for rule in earlier_rules(conversation))
+    return sum(rule.labelled_tokens(count) for rule in earlier_rules(conversation))
 
 
 def choose_rules(
-    conversation: Conversation, plan: CompactionPlan, quoted: Sequence[str], words: OwnWords, *, budget: int, free: int
+    conversation: Conversation,
+    plan: CompactionPlan,
+    quoted: Sequence[str],
+    count: Callable[[str], int],
+    *,
+    budget: int,
+    free: int,
 ) -> StandingRules:
     """Choose the rules of the window of `plan` from the earlier ones and those that a summary `quoted` and the person
     typed. `free` is the unused part of the summary's tokens."""
     earlier, most = earlier_rules(conversation), int(budget * RULES_SHARE)
     shown = plan.shown_entries(plan.quotes)[0]
     every = {(rule.entry, rule.text): rule for rule in (*earlier, *find_rules(quoted, typed_messages(conversation)))}
-    kept = fit_rules(sorted(every.values(), key=lambda rule: rule.entry), most, words)
-    room = min(most, free + rules_tokens(conversation, words))
-    return StandingRules(kept, fit_rules([rule for rule in kept if rule.entry not in shown], room, words))
+    kept = fit_rules(sorted(every.values(), key=lambda rule: rule.entry), most, count)
+    room = min(most, free + rules_tokens(conversation, count))
+    return StandingRules(kept, fit_rules([rule for rule in kept if rule.entry not in shown], room, count))
