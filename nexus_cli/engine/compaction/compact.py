@@ -1,6 +1,6 @@
 """Compact a window: messages, file changes and commands remain represented in it (law 6).
 
-`summarise` requests and checks the summary; `conversation/compaction/draft.py` plans the new window and drafts it. A
+`summarise` requests and checks the summary; `conversation/compaction/compactor.py` plans and drafts the new window. A
 failure leaves the window unchanged and is reported in one line.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan, shares_of
-from nexus_cli.conversation.compaction.draft import Compactor, Summary
+from nexus_cli.conversation.compaction.compactor import Compactor, Summary
 from nexus_cli.conversation.compaction.standing_rules import missed_rules, take_rules
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.core import event
@@ -145,7 +145,11 @@ async def draft_compaction(
     Reads the files of the work, and system text and tools from `prompt`. Changes nothing but takes the ids of its
     drops from `log`: for a preview one in memory.
     """
-    conversation, before, within = engine.conversation, engine.window_request(), compactor(engine)
+    conversation, before, within = (
+        engine.conversation,
+        engine.window_request(),
+        compactor(engine),
+    )
     record = await look_at_files(within.make_record())
     drafted = within.draft(plan, summary, record, log.next_drop)
     planned = await prompt.draft_epoch(engine.context)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nexus_cli.conversation.compaction.work_record import WorkRecord
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.engine.compaction.compact import compact, compactor
 from nexus_cli.engine.compaction.file_states import look_at_files
@@ -37,14 +36,8 @@ async def make_room_after_overflow(engine: Engine) -> None:
     """Compact to a lower target than usual, else truncate: the provider refused the request as too long."""
     may = engine.backoff.may_compact(fits=False)
     if not may or not await compact(engine, "overflow", engine.settings.compact.overflow_to):
-        engine.begin_epoch(draft_truncation(engine, await _look_at_work(engine)))
+        engine.begin_epoch(await draft_truncation(engine))
     await _truncate_until_fits(engine)
-
-
-async def _look_at_work(engine: Engine) -> WorkRecord:
-    """Return the present record of the work, for the marker of a truncation."""
-    await engine.read_work()
-    return await look_at_files(compactor(engine).make_record())
 
 
 async def _truncate_until_fits(engine: Engine) -> None:
@@ -53,16 +46,17 @@ async def _truncate_until_fits(engine: Engine) -> None:
         before = engine.conversation.counted
         if engine.window_request().fits:
             return
-        engine.begin_epoch(draft_truncation(engine, await _look_at_work(engine)))
+        engine.begin_epoch(await draft_truncation(engine))
         if engine.conversation.counted >= before:
             return
 
 
-def draft_truncation(engine: Engine, work: WorkRecord) -> Rewrite:
+async def draft_truncation(engine: Engine) -> Rewrite:
     """Return the rewrite that truncates the window to the low-water mark. Changes nothing but takes the ids of its
-    drops. Leaves room for the event sections that must be sent again."""
+    drops. Reads the files of the work; leaves room for the event sections that must be sent again."""
+    await engine.read_work()
     context = engine.context
     reserved = min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * context.budget.window))
     within = replace(compactor(engine), budget=context.countable(context.room))
-    head, drops = within.cut(context.truncator, work, reserved)
+    head, drops = within.cut(context.truncator, await look_at_files(within.make_record()), reserved)
     return engine.draft_rewrite(engine.conversation.make_epoch(head, TRUNCATION), drops=drops)

@@ -12,7 +12,7 @@ from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
-from nexus_cli.conversation.compaction.draft import Summary
+from nexus_cli.conversation.compaction.compactor import Summary
 from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.compaction.summary_head import split_summary
@@ -45,7 +45,10 @@ async def preview_compaction(
 
     `prompt` drafts system text and tools without changing anything; `log` has the ids of drops, which are not taken.
     """
-    plan, request = compactor(engine).plan(engine.settings.compact.to, on_command=True), engine.next_request()
+    plan, request = (
+        compactor(engine).plan(engine.settings.compact.to, on_command=True),
+        engine.next_request(),
+    )
     value: dict[str, Any] = {
         "version": 1,
         "model": engine.model.info.name,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.pruning import StaleResult, draft_stubs, find_batches
@@ -40,7 +41,7 @@ def find_batch(engine: Engine, least: int, *, still_warm: bool) -> Sequence[Stal
     request = engine.window_request()
     info = engine.model.info.with_tier_prices(request.upper_bound)
     best = 0.0, 0, list[StaleResult]()
-    for batch, saved, cold in _batches(engine):
+    for batch, saved, cold in _batches(engine.context):
         price = price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
         if price.pays and price.worth > best[0]:
             best = price.worth, saved, batch
@@ -61,16 +62,16 @@ def find_cheaper_batch(engine: Engine) -> Sequence[StaleResult]:
     share = INSTEAD if engine.is_warm else math.inf
     most = (engine.settings.compact.at - MARGIN) * engine.context.budget.available
     request, best = engine.window_request(), list[StaleResult]()
-    for batch, saved, cold in _batches(engine):
+    for batch, saved, cold in _batches(engine.context):
         if cold <= share * saved and _after(request, saved) < most:
             best = batch
     return best
 
 
-def _batches(engine: Engine) -> Iterator[tuple[list[StaleResult], int, int]]:
-    """Yield the batches of stale results that are not pinned, see `find_batches`."""
-    pinned = {pin.entry for pin in list_pins(engine.conversation)}
-    return find_batches(engine.conversation, find_tool, pinned, engine.context.measure)
+def _batches(context: ContextManager) -> Iterator[tuple[list[StaleResult], int, int]]:
+    """Return the batches of stale results that are not pinned, see `find_batches`."""
+    pinned = {pin.entry for pin in list_pins(context.conversation)}
+    return find_batches(context.conversation, find_tool, pinned, context.measure)
 
 
 def draft_pruning(engine: Engine, found: Sequence[StaleResult], next_drop: Callable[[], str]) -> Rewrite:

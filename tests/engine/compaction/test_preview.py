@@ -15,7 +15,7 @@ from search import sample
 from session.played import MODEL, Answer, the_ledger
 from session.summed import SUMMARY, Summariser, done, ended, living, summary_of, turn, window_hash
 
-from nexus_cli.conversation.compaction.draft import Summary
+from nexus_cli.conversation.compaction.compactor import Summary
 from nexus_cli.core.price import request_cost
 from nexus_cli.core.request import Request
 from nexus_cli.engine.compaction.compact import compactor, draft_compaction
