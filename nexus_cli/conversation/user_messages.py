@@ -56,25 +56,34 @@ def find_others(conversation: Conversation, entries: Iterable[int]) -> frozenset
     return frozenset(entry for entry in entries if not is_typed(entry))
 
 
-def without_pastes(message: str, ranges: Sequence[Sequence[int]]) -> str:
+def _without_pastes(message: str, ranges: Sequence[Sequence[int]]) -> str:
     """Replace the pasted ranges of a message with an ellipsis, which separates the words around them."""
     for start, end in sorted(map(tuple, ranges), reverse=True):
         message = f"{message[:start]} \u2026 {message[end:]}"
     return message
 
 
+def with_sources(
+    memos: Callable[[str], Sequence[Memo]], messages: Iterable[tuple[int, str]], cut: Callable[[str], str]
+) -> Iterator[tuple[int, str, str]]:
+    """Yield entry, text and source of people's `messages` and of the reasons given for refused calls, newest first.
+    `cut` returns the typed part of a message, from which pasted text was removed."""
+    sources = read_sources(memos)
+    pasted = {memo.entry: memo.value.get("ranges", ()) for memo in memos(PASTED_RANGES)}
+    refused = ((one.entry, one.text, one.source) for one in read_refusals(memos))
+    said = (
+        (entry, cut(_without_pastes(text, pasted.get(entry, ()))), sources.get(entry, PERSON))
+        for entry, text in messages
+    )
+    return merge(refused, said, key=lambda one: -one[0])
+
+
 def typed_messages(conversation: Conversation) -> Iterator[tuple[int, str]]:
     """Yield entry and text of the person's messages, without attachments and pasted text, newest first."""
-    sources, memos = read_sources(conversation.memos), conversation.memos
-    pasted = {memo.entry: memo.value.get("ranges", ()) for memo in memos(PASTED_RANGES)}
-    refused = [(one.entry, one.text) for one in read_refusals(memos) if one.source == PERSON]
-    said = (
-        (entry, split_attachments(without_pastes(text, pasted.get(entry, ())))[0])
-        for entry, text in conversation.log.user_messages(conversation.last)
-        if sources.get(entry, PERSON) == PERSON
-    )
-    own = (one for one in said if all(entry.actor == PERSON for entry in conversation.read(one[0], one[0])))
-    return merge(refused, own, key=lambda one: -one[0])
+    messages = conversation.log.user_messages(conversation.last)
+    own = (one for one in messages if all(entry.actor == PERSON for entry in conversation.read(one[0], one[0])))
+    said = with_sources(conversation.memos, own, lambda message: split_attachments(message)[0])
+    return ((entry, text) for entry, text, source in said if source == PERSON)
 
 
 def words_before(conversation: Conversation, last: int, shown: Collection[int] = ()) -> Iterator[tuple[int, str]]:

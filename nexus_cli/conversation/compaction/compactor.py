@@ -13,7 +13,7 @@ from typing import Any
 from nexus_cli.conversation.compaction import compaction_plan as planning
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote
-from nexus_cli.conversation.compaction.pin import named_ways, pin_drop
+from nexus_cli.conversation.compaction.pin import named_ways, pin_drop, split_fitting_pins
 from nexus_cli.conversation.compaction.pinned_marker import OURS, PinningTruncator, near
 from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.compaction.standing_rules import choose_rules, earlier_rules, rules_tokens
@@ -77,6 +77,16 @@ class Compactor:
     """Tokens of the model's whole window."""
     recalls: bool
     """True if the model can read drops; otherwise none is named to it."""
+
+    @property
+    def pins_room(self) -> int:
+        """Most tokens of all pins together."""
+        return planning.shares_of(self.budget, self.budget).pins
+
+    @property
+    def crowded_pins(self) -> Sequence[Quote]:
+        """The pins for which a summary has no room beside the others."""
+        return split_fitting_pins(list_pins(self.conversation), self.pins_room, self.count)[1]
 
     def make_record(self) -> WorkRecord:
         """Return the record of the work from the ledger, without a look at its files."""

@@ -27,7 +27,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import COMMAND, COMMAND_DID, DECISION, LINES_READ, TODO_STATE, WORK
 from nexus_cli.core.services import Goal, SeenFile
 from nexus_cli.core.todo import MARKS
-from nexus_cli.ledger import LaneLog
 from nexus_cli.text.untrusted_text import safe_line
 
 _ORDER = {"doing": 0, "open": 1, "done": 2, "dropped": 3}
@@ -136,9 +135,8 @@ def _further_files(conversation: Conversation) -> list[WorkItem]:
 
 def _seen(conversation: Conversation) -> Sequence[SeenFile]:
     """Return the files listed in the ledger; none on an error, which must not prevent a summary."""
-    log = conversation.log
     try:
-        return log.seen_files() if isinstance(log, LaneLog) else ()
+        return conversation.log.seen_files()
     except NexusError:
         return ()
 

@@ -12,8 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan, shares_of
+from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.compactor import Compactor, Summary
 from nexus_cli.conversation.compaction.standing_rules import missed_rules, take_rules
 from nexus_cli.conversation.epoch_draft import Rewrite
@@ -49,12 +48,6 @@ def compactor(engine: Engine) -> Compactor:
         context.budget.window,
         can_recall(engine.conversation, engine.spending),
     )
-
-
-def pins_room(context: ContextManager) -> int:
-    """Return the token limit of all pins together, by our count."""
-    budget = context.countable(context.budget.available)
-    return shares_of(budget, budget).pins
 
 
 async def compact(engine: Engine, cause: str, share: float, instructions: str = "") -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 
 from nexus_cli.conversation.compaction import pins
 from nexus_cli.conversation.compaction.own_words import Quote
-from nexus_cli.conversation.compaction.pin import split_fitting_pins
 from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.groups import Dispatch
@@ -18,7 +17,7 @@ from nexus_cli.conversation.undo import UNDO, compaction_in_force, restored_head
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.engine.compaction.compact import compact, pins_room
+from nexus_cli.engine.compaction.compact import compact, compactor
 from nexus_cli.engine.compaction.preview import preview_compaction
 from nexus_cli.engine.turn import begin_pending_epoch
 from nexus_cli.session.drafting import drafting
@@ -121,13 +120,13 @@ def pin(what: str) -> Act:
     async def act(state: SessionState) -> None:
         engine = state.engine
         conversation, count = engine.conversation, engine.context.count
-        before, room = pins.list_pins(conversation), pins_room(engine.context)
+        before, room = pins.list_pins(conversation), compactor(engine).pins_room
         made = pins.add_pin(conversation, what, count, room)
         every = pins.list_pins(conversation)
         taken = sum(one.labelled_tokens(count) for one in every)
         place = f"message {made.entry}" if made.entry else "this text"
         said = f"pinned {place} as {made.pin}: {made.labelled_tokens(count):,} tokens, all pins {taken:,} of {room:,}"
-        crowded = split_fitting_pins(every, room, count)[1]
+        crowded = compactor(engine).crowded_pins
         if crowded:
             said += f"; beside the others a summary has no room for {_names(crowded)}, which can be recalled then"
         new = made not in before and not made.entry
