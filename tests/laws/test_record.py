@@ -26,7 +26,7 @@ from nexus_cli.conversation.compaction.compaction_plan import (
     RECORD_SHARE,
     SUMMARY_FLOOR,
     WORTH_SHARE,
-    shares_of,
+    own_words_room,
 )
 from nexus_cli.conversation.compaction.summary_head import ANSWERED, SAID
 from nexus_cli.conversation.compaction.work_record import RECORD
@@ -164,8 +164,8 @@ def assert_law(session: Session, play: Play, goals: dict[str, str], done: Compac
         assert all(words in original for words in missing)
         cut = count("\n".join(map(quoted, missing[-1:])))
         little = cut + SUMMARY_FLOOR + NOTE_TOKENS + budget * WORTH_SHARE > done.before - done.after
-        assert little or count(said) + cut > shares_of(budget, 0).words * 0.8, "what is missing had no room"
-    assert count(said) <= shares_of(budget, 0).words + 60
+        assert little or count(said) + cut > own_words_room(budget) * 0.8, "what is missing had no room"
+    assert count(said) <= own_words_room(budget) + 60
 
     answered = notes.partition(ANSWERED)[2]
     gone = newest_first(play.answers, lambda words: words in text or quoted(words) in answered)

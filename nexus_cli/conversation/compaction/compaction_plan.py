@@ -71,10 +71,15 @@ class Room:
     record: int = 0
 
 
+def own_words_room(budget: int) -> int:
+    """Return the tokens of a budget reserved for the person's own words."""
+    return min(OWN_WORDS_MOST, int(budget * OWN_WORDS_SHARE))
+
+
 def shares_of(budget: int, most: int, *, newest: bool = False) -> Room:
     """Return the room of each kind of content in a budget; beyond its target a plan may take up to `most` tokens."""
     pins, answers, record = (int(budget * share) for share in (PINS_SHARE, ANSWERS_SHARE, RECORD_SHARE))
-    return Room(min(OWN_WORDS_MOST, int(budget * OWN_WORDS_SHARE)), pins, most, newest, answers, record)
+    return Room(own_words_room(budget), pins, most, newest, answers, record)
 
 
 @dataclass(frozen=True, slots=True)

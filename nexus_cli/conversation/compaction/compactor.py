@@ -142,7 +142,7 @@ class Compactor:
         unseen = () if summary.source == "originals" else plan.unseen
         said = sorted({*self.work.words, *(one.entry for one in read_refusals(conversation.memos))})
         more = Additions(
-            fitted.text(record_drop, recalls=self.recalls),
+            fitted.text(fitted.missing(record_drop, self.recalls)),
             list(crowded.items()),
             self.recalls,
             unseen,

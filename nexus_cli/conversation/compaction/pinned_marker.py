@@ -124,7 +124,7 @@ class PinningTruncator(WindowTruncator):
             return self.record.text()
         name = conversation.log.next_drop()
         drops.append(self.record.drop(name, Cause.TRUNCATION, conversation.now(), self.count))
-        return self.record.text(name, recalls=self.recalls)
+        return self.record.text(self.record.missing(name, self.recalls))
 
     def _words(
         self, conversation: Conversation, kept: Sequence[WindowItem], texts: Sequence[str], pinned: Collection[int]

@@ -121,7 +121,8 @@ def recap_text(of: Compactor, subjects: Mapping[str, str], came: Sequence[str], 
     said, most_said = words_before(conversation, last, {*own.history, own.trigger}), min(most.words, room)
     quotes = {quote.entry: quote for quote in words.choose_quotes(words.newest(said, most_said), most_said)}
     room -= sum(quote.tokens for quote in quotes.values()) + 16 * len(quotes)
-    text = fit_record(of.make_record(), most.record, count).text(drop_id, recalls=of.recalls)
+    record = fit_record(of.make_record(), most.record, count)
+    text = record.text(record.missing(drop_id, of.recalls))
     recap = make_recap(_read_named(conversation, last), quotes, max(0, room), count, subjects, own)
     if recap.missing and text:  # otherwise the timeline has every call
         parts.append(text)

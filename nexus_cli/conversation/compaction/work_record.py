@@ -161,12 +161,14 @@ class FittedRecord(WorkRecord):
         """The text of the left-out items, for their drop."""
         return "\n".join([*([f"(Files are below {self.folder}.)"] if self.folder else []), *self.left])
 
-    def text(self, drop_id: str = "", *, recalls: bool = True) -> str:
-        """Return the text of the record; a line names the drop of the left-out items, the longest possible one without
-        its id."""
+    def missing(self, drop_id: str, recalls: bool) -> str:
+        """Return the line that names the drop of the left-out items."""
+        return missing_line(len(self.left), "older item", drop_id, recalls)
+
+    def text(self, missing: str = LONGEST_MISSING) -> str:
+        """Return the text of the record; `missing` is the line for left-out items."""
         if not (self.goals or self.items or self.left):
             return ""
-        missing = missing_line(len(self.left), "older item", drop_id, recalls) if drop_id else LONGEST_MISSING
         return _layout(self.goals, self.items, self.folder, missing if self.left else "")
 
     def drop(self, drop_id: str, cause: Cause, at: str, count: Callable[[str], int]) -> Drop:
@@ -175,11 +177,13 @@ class FittedRecord(WorkRecord):
         return Drop(drop_id, what, count(text), cause, at, text=text)
 
 
-def fit_record(record: WorkRecord, room: int, count: Callable[[str], int]) -> FittedRecord:
-    """Return what fits `room` tokens beside `LONGEST_MISSING`: goals, then files and commands, newest first."""
+def fit_record(
+    record: WorkRecord, room: int, count: Callable[[str], int], missing: str = LONGEST_MISSING
+) -> FittedRecord:
+    """Return what fits `room` tokens beside a line of `missing`: goals, then files and commands, newest first."""
     total = len(record.goals) + len(record.items)
     kinds = {item.command: item for item in record.items}
-    frame = count(_layout(record.goals[:1], list(kinds.values()), record.folder, LONGEST_MISSING))
+    frame = count(_layout(record.goals[:1], list(kinds.values()), record.folder, missing))
     costs = [count(line) + 1 for line in (*record.goals, *(item.text for item in record.items))]
     fitting, free = 0, room - frame
     if sum(costs) <= room and (whole := count(_layout(record.goals, record.items, record.folder, ""))) <= room:

@@ -18,8 +18,8 @@ from nexus_cli.conversation.compaction.compaction_plan import (
     WORTH_SHARE,
     CompactionPlan,
     Room,
+    own_words_room,
     plan,
-    shares_of,
 )
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
 from nexus_cli.conversation.compaction.summary_head import Additions, head
@@ -106,7 +106,7 @@ def test_every_share_is_respected(turns: list[list[int]], target: int) -> None:
         clock=lambda: datetime(2026, 1, 1),
         measure=measure,
     )[0].message.content
-    assert len(spoken) - len(plain) <= shares_of(AVAILABLE, 0).words + 60, "own words, beside their heading"
+    assert len(spoken) - len(plain) <= own_words_room(AVAILABLE) + 60, "own words, beside their heading"
     least = measure(chosen.kept[0].message, "") + sum(map(group_tokens, groups[-1:]))
     if total(chosen) > least:
         assert total(chosen) + sum(map(len, chosen.own_words)) <= max(room(target), least)
@@ -120,7 +120,7 @@ def test_older_turns_yield_before_the_persons_own_words() -> None:
     assert len(users) == 3, "the last three turns"
     assert [s.message.role for s in tight.kept].count(Role.USER) == 1
     assert len(tight.own_words) >= 2, "the room went to their words, not to whole turns"
-    assert sum(map(len, tight.own_words)) <= shares_of(AVAILABLE, 0).words
+    assert sum(map(len, tight.own_words)) <= own_words_room(AVAILABLE)
 
 
 def test_own_words_yield_oldest_first_and_before_the_summary() -> None:
@@ -195,7 +195,7 @@ def test_of_the_words_behind_a_summary_the_oldest_yield_first_and_are_not_even_r
     chosen = plan([summary, *turns], available=AVAILABLE, target=7000, count=COUNT, earlier=earlier())
     assert chosen is not None
     assert chosen.own_words[-2:] == ("39" * 100, "0" * 50)
-    assert sum(map(len, chosen.own_words)) <= shares_of(AVAILABLE, 0).words
+    assert sum(map(len, chosen.own_words)) <= own_words_room(AVAILABLE)
     assert len(asked) < 12
 
 
@@ -287,7 +287,7 @@ def test_an_overlong_word_of_the_person_is_quoted_in_part() -> None:
     chosen = planned(said([5000, 10], [5, *[900] * 30]))
     assert len(chosen.own_words) == 1
     assert MARK in chosen.own_words[0]
-    assert len(chosen.own_words[0]) <= shares_of(AVAILABLE, 0).words
+    assert len(chosen.own_words[0]) <= own_words_room(AVAILABLE)
 
 
 def test_the_entries_that_go_are_named_from_first_to_last() -> None:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from nexus_cli.conversation.compaction.work_log import CommandRun, WorkLog, find_error_line
 from nexus_cli.conversation.compaction.work_record import (
     COMPLETE,
-    LONGEST_MISSING,
     RECORD,
     WorkItem,
     WorkRecord,
@@ -20,7 +19,8 @@ from nexus_cli.conversation.compaction.work_record import (
 )
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.text.untrusted_text import SAFE_LINE, neutralize
+from nexus_cli.text.untrusted_text import SAFE_LINE as LONGEST
+from nexus_cli.text.untrusted_text import neutralize
 from nexus_cli.tools.registry import find_tool
 
 COUNT = Letters().count
@@ -127,8 +127,8 @@ def test_the_newest_items_stand_in_the_room_and_the_others_are_given_back(
 ) -> None:
     items = [WorkItem(99 - n, f"- {n:02}{'x' * size}", command) for n, (size, command) in enumerate(made)]
     record = WorkRecord([f"- g{n}: {'y' * size}" for n, size in enumerate(goals)], items, "/p")
-    fitted = fit_record(record, room, COUNT)
-    text = fitted.text("d1")
+    fitted = fit_record(record, room, COUNT, "[99 older]")
+    text = fitted.text(f"[{len(fitted.left)} older]")
     assert fitted.items == tuple(items[: len(fitted.items)]), "newest first"
     assert len(fitted.left) == len(items) + len(goals) - len(fitted.items) - sum(
         goal in text.split("\n") for goal in record.goals
@@ -137,10 +137,10 @@ def test_the_newest_items_stand_in_the_room_and_the_others_are_given_back(
     if not (items or goals):
         assert text == ""
         return
-    assert ('recall("d1")' in text) == bool(fitted.left)
-    assert COUNT(text) <= max(room, COUNT(RECORD) + COUNT(f"\n{LONGEST_MISSING}"))
+    assert (f"[{len(fitted.left)} older]" in text) == bool(fitted.left)
+    assert COUNT(text) <= max(room, COUNT(RECORD) + COUNT("\n[99 older]"))
     lines = sum(COUNT(line) + 1 for line in (*record.goals, *(item.text for item in items)))
-    if max(lines, COUNT(fit_record(record, 1 << 30, COUNT).text())) <= room:
+    if max(lines, COUNT(fit_record(record, 1 << 30, COUNT, "").text())) <= room:
         assert not fitted.left
 
 
@@ -151,7 +151,7 @@ PATHS = st.text(st.sampled_from('ab "\\\n\t\x1b\x7f\u2028\u202e[(nexus:recall"d1
 def test_no_two_paths_have_one_name_and_none_can_pose_as_ours(one: str, other: str) -> None:
     assert (safe_path(one) == safe_path(other)) == (one == other)
     assert safe_path(one) == neutralize(safe_path(one)) and safe_path(one).isprintable()
-    assert safe_path("src/a b.py") == "src/a b.py" and len(safe_path(one * 400)) <= SAFE_LINE
+    assert safe_path("src/a b.py") == "src/a b.py" and len(safe_path(one * 400)) <= LONGEST
 
 
 def test_nothing_in_a_command_or_its_output_can_pose_as_ours() -> None:
@@ -184,7 +184,7 @@ def test_two_commands_never_have_one_name() -> None:
     runs = [CommandRun(f"{long}{end}", 0, "", 7, by_person=by) for end in ("y", "z") for by in (False, True)]
     runs += [CommandRun(f"{'y' * 130}{middle}{'z' * 130}", 0, "", 7) for middle in "ab"]
     names = [item.text.partition(" -> ")[0] for item in command_items(runs)]
-    assert len(set(names)) == len(runs) and all(len(name) <= SAFE_LINE + 40 for name in names)
+    assert len(set(names)) == len(runs) and all(len(name) <= LONGEST + 40 for name in names)
 
 
 def test_files_and_commands_stand_in_the_order_in_which_they_changed_and_ran() -> None:
@@ -193,12 +193,12 @@ def test_files_and_commands_stand_in_the_order_in_which_they_changed_and_ran() -
         WorkItem(8, "- pytest -> exit 0", command=True, at=(6, 0)),
         WorkItem(5, "- ls -> exit 0", command=True, at=(5, 0)),
     ]
-    text = fit_record(WorkRecord([], items, "/p"), 2000, COUNT).text()
+    text = fit_record(WorkRecord([], items, "/p"), 2000, COUNT, "[9 older]").text()
     assert text.split("\n")[2:] == ["- ls -> exit 0", "- pytest -> exit 0", "- a.py (changed)", COMPLETE]
 
 
 def test_what_has_no_room_is_given_back_with_the_folder_of_its_files() -> None:
     items = [WorkItem(1, "- a.py (read)", path="/p/a.py")]
-    fitted = fit_record(WorkRecord([], items, "/p"), 0, COUNT)
+    fitted = fit_record(WorkRecord([], items, "/p"), 0, COUNT, "[9 older]")
     assert not fitted.items and fitted.left_text == "(Files are below /p.)\n- a.py (read)"
-    assert COMPLETE not in fitted.text("d1")
+    assert COMPLETE not in fitted.text("[1 older]")
