@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Annotated, Any
 
 from nexus_cli.commands.command import CommandContext, run_act
 from nexus_cli.commands.verb import Noun, Option, Source, Verb
-from nexus_cli.engine.compaction.pins import has_pin, list_pins
-from nexus_cli.engine.requests.user_messages import newest_messages
+from nexus_cli.conversation.compaction.pins import has_pin, list_pins
+from nexus_cli.core.elide import first_words
+from nexus_cli.core.entry import PERSON, Kind, read_backwards
 from nexus_cli.reports.pins import pins_report
 from nexus_cli.session.acts.compaction import pin, unpin
 from nexus_cli.session.session import Session
 
 MESSAGES = 10
 """Number of the person's messages that are listed."""
+FURTHEST = 4000
+"""Most entries searched for them."""
+WORDS = 120
+"""Most characters shown of each."""
 
 
 async def pin_text(
@@ -50,7 +56,14 @@ def _is_pin(context: CommandContext | None, named: str) -> bool:
 
 
 def _list_messages(session: Session) -> list[dict[str, Any]]:
-    return newest_messages(session.context.conversation, MESSAGES)
+    """Return `entry` and the first words of the person's newest messages, oldest first."""
+    conversation = session.context.conversation
+    entries = islice(read_backwards(conversation.read, conversation.last), FURTHEST)
+    said = (entry for entry in entries if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == PERSON)
+    return [
+        {"entry": entry.id, "text": first_words(entry.message.content, WORDS, end="")}
+        for entry in reversed(list(islice(said, MESSAGES)))
+    ]
 
 
 def _complete_messages(source: Source) -> Sequence[str]:

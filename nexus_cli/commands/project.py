@@ -8,7 +8,6 @@ from typing import Annotated
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Noun, Option, Verb
 from nexus_cli.config.paths import project_root
-from nexus_cli.engine.compaction.record_sources import read_log_in_pieces
 from nexus_cli.reports.diff import changes_to_review
 from nexus_cli.reports.instructions import check_written
 from nexus_cli.sections.prompts import load_prompt
@@ -33,7 +32,7 @@ async def write_instructions(
     def start(text: str, *, is_last: bool) -> None:
         async def check() -> None:
             state = context.session.state
-            await read_log_in_pieces(state.engine.conversation, state.engine.work)
+            await state.engine.read_work()
             runs = state.engine.work.commands.values()
             path = project_root(context.session.folder) / "NEXUS.md"
             count = state.engine.context.count

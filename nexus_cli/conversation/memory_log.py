@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from nexus_cli.core.entry import PERSON, Drop, Entry, Epoch, Kind, Manifest, Memo, is_person
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.services import FixedValues
+from nexus_cli.core.services import FixedValues, SeenFile
 from nexus_cli.core.usage import Usage
 
 
@@ -78,6 +78,9 @@ class MemoryLog:
 
     def finish_of(self, entry: int) -> str:
         return self._finishes.get(entry, "")
+
+    def seen_files(self) -> Sequence[SeenFile]:
+        return ()
 
     def next_drop(self) -> str:
         self._last_drop += 1

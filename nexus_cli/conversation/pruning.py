@@ -1,4 +1,4 @@
-"""Find stale tool results: repeated in the window, out of date, or old. Pure, from groups to a new head.
+"""Find stale tool results: repeated in the window, out of date, or old. Pure, from groups to a new head and its drops.
 
 A result is stale when the same file was read again later or changed since by a tool of ours, when the same listing or
 search was made again, or when `OLD` groups follow a read, a search or a command. It is replaced by one line with the
@@ -9,13 +9,14 @@ stay the same. `nexus_cli.conversation.rewrite_cost` decides if that pays.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nexus_cli.conversation.groups import Group, Measure, is_placeholder
+from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.groups import Group, Measure, flatten, is_placeholder
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.entry import ItemForm, WindowItem
+from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Effect, Reads, Tool
 from nexus_cli.core.wire import canonical
@@ -35,6 +36,8 @@ NAMED = 120
 LINES = ("offset", "limit")
 """Arguments of a call that reads a part of a file: its first line, and how many."""
 AGED = "left out by age"
+STUB = "d000000"
+"""Placeholder for the drop id of a stub that is measured alone."""
 LISTED: Mapping[Reads, str] = {Reads.LIST: "listed", Reads.SEARCH: "searched"}
 FindTool = Callable[[str], Tool | None]
 """Returns the definition of a tool by its name."""
@@ -134,6 +137,36 @@ def last_line(text: str) -> str:
 def with_stubs(groups: Sequence[Group], stubs: Mapping[int, WindowItem]) -> list[WindowItem]:
     """Return the window's items with the stubs, by entry, in place of the originals."""
     return [stubs.get(item.entry, item) if _is_result(item) else item for group in groups for item in group]
+
+
+def find_batches(
+    conversation: Conversation, find_tool: FindTool, pinned: Container[int], measure: Measure
+) -> Iterator[tuple[list[StaleResult], int, int]]:
+    """Yield the newest stale result, then the two newest, and so on, without those of `pinned` entries: with the tokens
+    that their stubs free, and the sent tokens behind the first stub, which no cache has then. By our count."""
+    groups, behind, total, saved = conversation.groups(), dict[int, int](), 0, 0
+    for item in reversed(flatten(groups)):
+        total += item.tokens if item.entry <= conversation.cursor else 0
+        behind[item.entry] = total
+    found = [one for one in find_stale(groups, find_tool) if one.item.entry not in pinned]
+    for start in reversed(range(len(found))):
+        item = found[start].item
+        saved += max(0, item.tokens - found[start].stub(STUB, measure).tokens)
+        yield found[start:], saved, max(0, behind.get(item.entry, 0) - saved)
+
+
+def draft_stubs(
+    conversation: Conversation, found: Sequence[StaleResult], measure: Measure, next_drop: Callable[[], str]
+) -> tuple[list[WindowItem], list[Drop]]:
+    """Return the window with stubs in place of stale results, and the drops of these."""
+    stubs, drops = dict[int, WindowItem](), list[Drop]()
+    for one in found:
+        name, entry = next_drop(), one.item.entry
+        stubs[entry] = one.stub(name, measure)
+        tokens = one.item.tokens - stubs[entry].tokens
+        what = f"result of {one.what} ({one.why})"
+        drops.append(Drop(name, what, tokens, Cause.PRUNED, conversation.now(), (entry, entry)))
+    return with_stubs(conversation.groups(), stubs), drops
 
 
 @dataclass(frozen=True, slots=True)

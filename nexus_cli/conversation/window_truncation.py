@@ -108,6 +108,8 @@ class WindowTruncator:
     markers: bool = False
     """True to put a line where groups were removed, and to record drops."""
     measure: Callable[[Message, str], int] = field(kw_only=True)
+    recalls: bool = field(default=True, kw_only=True)
+    """True if the model can read drops; otherwise none is named to it."""
 
     def cut(
         self, conversation: Conversation, available: int, groups: Sequence[Group] | None = None
@@ -188,11 +190,6 @@ class WindowTruncator:
                 head.append(self._hole_item(conversation, hole, drops))
             head.extend(group)
         return head
-
-    @property
-    def recalls(self) -> bool:
-        """True if the model can read drops; otherwise none is named to it."""
-        return True
 
     def _hole_item(self, conversation: Conversation, hole: Hole, drops: list[Drop]) -> WindowItem:
         """Return the line that replaces removed groups; append the drops of this cut to `drops`."""

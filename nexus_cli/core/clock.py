@@ -43,6 +43,11 @@ def format_age(at: str, now: datetime) -> str:
     return f"{moment:%Y-%m-%d}" if days >= 7 else f"{days} days ago" if days > 1 else "yesterday"
 
 
+def format_stamp(at: str) -> str:
+    """Format a time of the ledger for a timeline: `[2026-02-18T15:06:55Z]`."""
+    return f"[{at[:19]}Z]" if len(at) > 19 and at.endswith("Z") else f"[{at}]"
+
+
 def format_local_time(moment: datetime) -> str:
     """Format `moment` for the model and the person: `2026-01-13 14:30 (local)`."""
     return f"{moment:%Y-%m-%d %H:%M} (local)"

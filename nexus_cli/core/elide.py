@@ -274,6 +274,11 @@ def clip_text(text: str, most: int, end: str = "…") -> str:
     return text if len(text) <= most else text[: most - len(end)] + end
 
 
+def first_words(text: str, most: int, *, end: str = "…") -> str:
+    """Return the start of `text` as one line of at most `most` characters; `end` marks a cut."""
+    return clip_text(" ".join(text[: 4 * most].split()), most, end)
+
+
 def cut_at_word(text: str, most: int) -> str:
     """Return `text` in at most `most` characters: whole, or cut at the end of a word and with `…`."""
     if len(text) <= most:

@@ -6,7 +6,7 @@ The timeline of a lane is its entries in order. Ids count from 1 along a lane an
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -70,6 +70,16 @@ def members_of(actor: str) -> list[tuple[str, str, str]]:
 def is_person(actor: str) -> bool:
     """Return True for the person, or for members of a space with a human: a compaction keeps their messages."""
     return actor == PERSON or any(kind == "human" for _, kind, _ in members_of(actor))
+
+
+AT_ONCE = 200
+"""Entries per read of a log from its end."""
+
+
+def read_backwards(read: Callable[[int, int], Sequence[Entry]], last: int) -> Iterator[Entry]:
+    """Yield the entries of a log up to `last`, newest first; `read` reads a range of entries."""
+    for end in range(last, 0, -AT_ONCE):
+        yield from reversed(read(max(1, end - AT_ONCE + 1), end))
 
 
 class ItemForm(StrEnum):

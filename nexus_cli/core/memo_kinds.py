@@ -97,8 +97,10 @@ UNTIL = "until"
 WAIT = "wait"
 """Memo of the tool result after which the session's run waits: `wait` (see `core.run.Wait`), and for a session without
 a run `type`, `title`, `trigger`, `options`, `entity` (if any) of its new run."""
+COMMAND_DID = "a command"
+"""Author of a change during a command of the model."""
 WORK = "work"
-"""Memo of a call's changes: `by` (`a command`, a worker such as `w1`, or "" for a file tool), `files`
+"""Memo of a call's changes: `by` (`COMMAND_DID`, a worker such as `w1`, or "" for a file tool), `files`
 (absolute paths), `more` (number of unnamed files), `worktree` (name of the worker's), `command` (outcome of a worker's
 command, see `command_values`)."""
 WORKER = "worker"

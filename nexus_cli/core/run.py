@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,9 @@ REFUSED = "Refused calls:"
 """Precedes the refused calls in the report of a run, one to a line."""
 TRIGGER_MARK, RESUME_MARK = "<- TRIGGER", "<- RESUME"
 """Follow the entry that started a run, and the event that resolved a wait."""
+RESUME = "resume"
+"""Source and type of a trigger that resumes a run after a wait, and the cause of the epoch that it begins; its message
+gets no trigger mark."""
 SELF = "You"
 """The agent's name for itself in its timeline; no member can have it."""
 GOALS, PRIORITY = "goals", 3
@@ -52,6 +55,11 @@ LONGEST_NAME = 64
 LONGEST_MESSAGE = 1 << 20
 """Most characters of a message."""
 _UNFIT = re.compile(r"[\"()\[\]@:\\]")
+
+
+def resume_lines(came: Sequence[str]) -> list[str]:
+    """Return the lines of the events that resumed a run, the last one with the resume mark."""
+    return [*came[:-1], f"{came[-1]}  {RESUME_MARK}"] if came else []
 
 
 def check_name(name: str, what: str, *, colons: bool = False) -> str:

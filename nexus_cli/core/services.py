@@ -92,6 +92,9 @@ class Log(Protocol):
     def finish_of(self, entry: int) -> str:
         """Return the finish reason of the request with the reply `entry`, "" if unknown."""
 
+    def seen_files(self) -> Sequence[SeenFile]:
+        """Return the files that the session saw last, newest first."""
+
     def next_drop(self) -> str:
         """Return a new drop id, unique in the session."""
 

@@ -18,6 +18,8 @@ from nexus_cli.core.message import ToolCall, ToolResult
 S = TypeVar("S")
 COMMAND = "command"
 """`Tool.subject` of a tool that runs command lines."""
+SIGPIPE = 141
+"""Exit status of a pipe's part whose reader ended first (`yes | head`): not a failure."""
 _RANGES = re.compile(r":(\d{1,9}(?:-\d{0,9})?(?:,\d{1,9}(?:-\d{0,9})?)*)\Z")
 
 

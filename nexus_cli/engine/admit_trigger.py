@@ -10,6 +10,7 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import TRIGGER, WAIT
 from nexus_cli.core.message import Role
+from nexus_cli.core.run import RESUME
 from nexus_cli.engine.calls.dispatch import PERSON, Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
@@ -17,8 +18,6 @@ from nexus_cli.engine.requests.model_call import GO_ON, ends_unfinished
 from nexus_cli.engine.requests.user_input import record_user_message
 from nexus_cli.text.untrusted_text import cut_arrows
 
-RESUME = "resume"
-"""Source and type of a trigger that resumes a run after a wait; its message gets no trigger mark."""
 UNANSWERED = "the previous turn was stopped before your answer"
 """Notice for the model if nothing else in the window shows it: there was no text yet."""
 

@@ -1,42 +1,20 @@
 """Begin the epoch of a run that resumes after a wait: its head is one item, a recap of everything so far.
 
-Messages that leave the window become a drop, named in the recap. Messages of the person, the work record and the pins
-get the shares that a compaction gives them (law 6).
+Messages that leave the window become a drop, named in the recap (`conversation/compaction/recap.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 
-from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.compaction.compaction_plan import (
-    PINS_SHARE,
-    RECORD_SHARE,
-    own_words_room,
-)
-from nexus_cli.conversation.compaction.pin import pin_texts, split_fitting_pins
-from nexus_cli.conversation.compaction.summary_head import missing_line
-from nexus_cli.conversation.compaction.work_record import WorkLog, fit_record
+from nexus_cli.conversation.compaction.recap import recap_text
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.entry_ranges import SUMMED
-from nexus_cli.core.entry import PERSON, Cause, Drop, Entry, ItemForm, WindowItem
-from nexus_cli.core.memo_kinds import RECAP, SPACE_HISTORY, TRIGGER
+from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
+from nexus_cli.core.memo_kinds import RECAP
 from nexus_cli.core.message import Message, Role
-from nexus_cli.engine.compaction.compact import LONGEST_MISSING, countable
-from nexus_cli.engine.compaction.pins import list_pins
-from nexus_cli.engine.compaction.record_sources import make_record, read_log_in_pieces
+from nexus_cli.core.run import RESUME
+from nexus_cli.engine.compaction.compact import compactor
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.recap import INTRODUCTION, SHARE, SLACK, OwnForms, make_recap, quote_words, resume_lines
-from nexus_cli.engine.requests.spending import Spending
-from nexus_cli.engine.requests.tool_selection import can_recall
-from nexus_cli.engine.requests.user_messages import read_backwards, read_sources, words_before
-
-RESUME = "resume"
-"""Cause of the epoch."""
-
-NAMES = {"client": "Client", "agent": "Manager", "stdin": "Standard input"}
-"""Speaker names for user messages that the person did not type, by source of the message."""
 
 
 async def begin_resume_epoch(engine: Engine, subjects: Mapping[str, str], came: Iterable[str]) -> None:
@@ -45,12 +23,10 @@ async def begin_resume_epoch(engine: Engine, subjects: Mapping[str, str], came: 
     last = conversation.last
     if not last:
         return
-    await read_log_in_pieces(conversation, engine.work)
+    await engine.read_work()
     known = _recap_in_force(engine.conversation)
     drop_id = known or conversation.log.next_drop()
-    message = Message(
-        Role.USER, _recap_text(engine.context, engine.work, engine.spending, subjects, list(came), drop_id)
-    )
+    message = Message(Role.USER, recap_text(compactor(engine), subjects, list(came), drop_id))
     item = WindowItem(last, ItemForm.SUMMARY, message, tokens=engine.context.measure(message, ""))
     gone = sum(one.tokens for one in conversation.items)
     what = f"messages 1 to {last} of the conversation, told again as a timeline"
@@ -73,48 +49,3 @@ def _recap_in_force(conversation: Conversation) -> str:
         return ""
     memos = conversation.memos(RECAP)
     return next((str(memo.value["drop"]) for memo in memos if memo.value["epoch"] == conversation.epoch.id), "")
-
-
-def _recap_text(
-    context: ContextManager,
-    work: WorkLog,
-    spending: Spending,
-    subjects: Mapping[str, str],
-    came: list[str],
-    drop_id: str,
-) -> str:
-    conversation, count, budget = context.conversation, context.count, countable(context)
-    recalls, last = can_recall(context.conversation, spending), conversation.last
-    way = f'; read them as they were with recall("{drop_id}").]' if recalls else ".]"
-    parts = [f"{SUMMED.format(f'1 to {last}')}{way}\n{INTRODUCTION}\n\n---"]
-    ending = "\n".join(resume_lines(came))
-    stay, crowded = split_fitting_pins(list_pins(conversation), int(budget * PINS_SHARE), count)
-    parts += pin_texts(stay, [(pin.pin, drop_id) for pin in crowded], recalls)
-    room = int(budget * SHARE) - SLACK - count("\n\n".join([*parts, ending]))
-    own = _own_forms(conversation)
-    told = {*own.history, own.trigger}
-    quotes = quote_words(words_before(conversation, last, told), min(own_words_room(budget), room), count)
-    room -= sum(quote.tokens for quote in quotes.values()) + 16 * len(quotes)
-    record = fit_record(make_record(conversation, work), int(budget * RECORD_SHARE), count, LONGEST_MISSING)
-    text = record.text(missing_line(len(record.left), "older item", drop_id, recalls))
-    recap = make_recap(_read_named(conversation, last), quotes, max(0, room), count, subjects, own)
-    if recap.missing and text:  # otherwise the timeline has every call
-        parts.append(text)
-        recap = make_recap(_read_named(conversation, last), quotes, max(0, room - count(text)), count, subjects, own)
-    lines = recap.text(missing_line(recap.missing, "earlier event", drop_id, recalls))
-    return "\n\n".join([*parts, "\n".join(filter(None, [lines, ending]))])
-
-
-def _read_named(conversation: Conversation, last: int) -> Iterator[Entry]:
-    """Yield the entries up to `last`, newest first, with the name of the program or agent that sent a message."""
-    sources = read_sources(conversation.memos)
-    for entry in read_backwards(conversation.read, last):
-        name = NAMES.get(sources.get(entry.id, ""), "") if entry.actor == PERSON else ""
-        yield replace(entry, actor=name) if name else entry
-
-
-def _own_forms(conversation: Conversation) -> OwnForms:
-    """Return the entries of SPACE HISTORY, and the newest entry with a trigger that started the run."""
-    history = {memo.entry: memo.value for memo in conversation.memos(SPACE_HISTORY)}
-    facts = [(memo.entry, memo.value.get("facts", {})) for memo in conversation.memos(TRIGGER)]
-    return OwnForms(history, max((entry for entry, one in facts if one and one["type"] != RESUME), default=0))

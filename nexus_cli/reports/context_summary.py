@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.compaction.backoff import may_compact
 from nexus_cli.engine.compaction.context_fit import compaction_threshold
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.reports.context import describe_rewrite, live_report
@@ -42,13 +41,13 @@ def next_rewrite(engine: Engine) -> dict[str, Any]:
         return {"by": "epoch", "at": None, "why": _epoch_cause(engine.context)}
     request = engine.window_request()
     overflow = round(request.room * request.tokens / request.upper_bound) if request.upper_bound else request.room
-    if may_compact(engine.conversation, engine.step, fits=True):
+    if engine.backoff.may_compact(fits=True):
         return {
             "by": "summary",
             "at": min(round(compaction_threshold(engine.context, engine.settings)), overflow),
             "why": "",
         }
-    by = "summary" if may_compact(engine.conversation, engine.step, fits=False) else "truncation"
+    by = "summary" if engine.backoff.may_compact(fits=False) else "truncation"
     return {"by": by, "at": overflow, "why": ""}
 
 

@@ -14,13 +14,12 @@ from typing import Any
 
 from nexus_cli.core import event
 from nexus_cli.core.elide import RECALL
-from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo
+from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo, read_backwards
 from nexus_cli.core.event import Event
 from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, CUT_ANSWER, EVENT, RESULT, SHOWN_TEXT, UNDONE_FILES, WORKER
 from nexus_cli.core.message import ToolCall, restore_result
 from nexus_cli.core.typed_text import NOT_DONE, split_attachments
 from nexus_cli.engine.calls.waiting import waiting_entry
-from nexus_cli.engine.requests.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog
 from nexus_cli.session.session import Session
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.elide import first_words
+from nexus_cli.core.entry import Entry, Kind, read_backwards
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.engine.requests.request_history import was_answered
-from nexus_cli.engine.requests.user_messages import first_words, read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.reports.text.lines import Value, block, dollars, filled, number
 from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nexus_cli.engine.compaction.compact import pins_room
-from nexus_cli.engine.compaction.pins import list_pins
+from nexus_cli.conversation.compaction.pins import list_pins
+from nexus_cli.engine.compaction.compact import compactor
 from nexus_cli.reports.text.lines import Value, block, filled, number, plural
 from nexus_cli.session.session_state import SessionState
 
@@ -23,7 +23,7 @@ def pins_report(state: SessionState) -> dict[str, Any]:
         "session": state.session_id,
         "pins": rows,
         "tokens": tokens,
-        "room": pins_room(engine.context),
+        "room": compactor(engine).pins_room,
     }
 
 

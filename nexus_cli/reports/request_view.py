@@ -21,6 +21,7 @@ from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.effort import DEFAULT_EFFORT
+from nexus_cli.core.elide import first_words
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PLAN
@@ -29,7 +30,6 @@ from nexus_cli.core.request import ModelInfo
 from nexus_cli.engine.requests.estimate_anchor import anchor_on, anchor_on_newest
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.request_history import reported_tokens
-from nexus_cli.engine.requests.user_messages import first_words
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.call_arguments import sent_effort
@@ -202,11 +202,15 @@ def _may_prune(items: Sequence[WindowItem], info: ModelInfo, settings: Settings)
 
 def prune_notice(state: SessionState) -> list[str]:
     """Return the notice about old results that will be taken out before the next request, if there are any."""
-    from nexus_cli.engine.compaction.context_fit import find_due_batch  # noqa: PLC0415  (the engine)
+    from nexus_cli.conversation.pruning import STUB  # noqa: PLC0415  (few windows have such results)
+    from nexus_cli.engine.compaction.context_fit import draft_due_pruning  # noqa: PLC0415  (the engine)
 
     state.load_cache_history()
-    batch = find_due_batch(state.engine)
-    return [] if batch is None else [batch.describe(state.engine.window_request())]
+    rewrite = draft_due_pruning(state.engine, lambda: STUB)
+    if rewrite is None or rewrite.price is None:
+        return []
+    saved = f"about {rewrite.price.saved:,} tokens"
+    return [f"old or stale results will be taken out before the next request, {saved}"]
 
 
 def new_view(options: Options, settings: Settings, services: ServiceMakers) -> RequestView:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import Dispatch, next_step
-from nexus_cli.core.entry import Kind
+from nexus_cli.core.entry import Kind, read_backwards
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import QUEUED, RUNNING, WAITING
-from nexus_cli.engine.requests.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.ledger.lock_owners import LockOwner
 from nexus_cli.reports.runs import describe_runs

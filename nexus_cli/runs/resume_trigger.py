@@ -9,11 +9,10 @@ from typing import Any
 
 from nexus_cli.conversation.groups import Dispatch
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import format_stamp, format_utc, local_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.memo_kinds import WAIT
-from nexus_cli.core.run import MISSED, Run, Signal, Wait
-from nexus_cli.engine.requests.recap import resume_lines, stamp
+from nexus_cli.core.run import MISSED, Run, Signal, Wait, resume_lines
 from nexus_cli.runs.service_triggers import payload_block
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
@@ -88,7 +87,9 @@ def _describe_missed(run: Run, taken: Sequence[Signal]) -> str:
 def event_lines(run: Run, signals: Sequence[Signal]) -> list[str]:
     """Return the signals that came while `run` waited as lines of the timeline, oldest first, without replies."""
     assert run.waits is not None
-    return [f"{stamp(one.at)} nexus: {describe_signal(run.waits, one)}" for one in signals if one.kind != "reply"]
+    return [
+        f"{format_stamp(one.at)} nexus: {describe_signal(run.waits, one)}" for one in signals if one.kind != "reply"
+    ]
 
 
 async def _load_replies(session: Session, wait: Wait, signals: Sequence[Signal], *, marked: bool) -> None:

@@ -12,9 +12,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.conversation.compaction.work_record import SIGPIPE, CommandRun, WorkLog
+from nexus_cli.conversation.compaction.work_log import CommandRun, WorkLog
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.run import Run
+from nexus_cli.core.tool import SIGPIPE
 from nexus_cli.worktrees.repository_state import list_commits, look_at_repository
 
 if TYPE_CHECKING:

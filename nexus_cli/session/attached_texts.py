@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.conversation.compaction.work_record import read_run
+from nexus_cli.conversation.compaction.work_log import read_run
 from nexus_cli.core.memo_kinds import COMMAND, RECALLED_DROP, WAITING_TEXTS
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.work_notes import command_values

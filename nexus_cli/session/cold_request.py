@@ -50,9 +50,10 @@ def warn_of_cold_request(state: SessionState) -> str:
 
 def _describe_compaction(state: SessionState, tokens: int) -> str:
     """Return what the person can do instead of sending a cold request of so many tokens, with its price."""
-    from nexus_cli.engine.compaction.preview import preview  # noqa: PLC0415  (few requests are expensive)
+    from nexus_cli.session.acts.compaction import preview_of  # noqa: PLC0415  (few requests are expensive)
+    from nexus_cli.session.drafting import run_to_end  # noqa: PLC0415
 
-    value = preview(state.engine)
+    value = run_to_end(preview_of(state))
     if not value["possible"] or value["after"] > WORTH * tokens:
         return "To avoid it, start a new session"
     cost = value["cost"]

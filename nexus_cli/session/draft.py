@@ -6,34 +6,29 @@ effort. The session that would send it drafts it; if none is running, the factor
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.conversation.conversation import with_header
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.groups import flatten
-from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.core.approval import Answer, Defer, Question
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.entry import Drop, Memo
+from nexus_cli.core.entry import Drop
 from nexus_cli.core.request import Delta, ModelInfo, Request
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import SWITCH
 from nexus_cli.engine.requests.model_info import load_model_info
-from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.readings import NextEpoch
-from nexus_cli.ledger import Ledger, SessionInfo, SessionLog
+from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.sections.collect import ChangedSections
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.sections.section_drops import SectionDrops
+from nexus_cli.session.drafting import drafting, run_to_end
 from nexus_cli.session.factory import SessionFactory, open_log
 from nexus_cli.session.open_session import readonly_ledger
 from nexus_cli.session.options import Options
@@ -41,7 +36,6 @@ from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
 
-T = TypeVar("T")
 MODELLESS = ModelInfo("", "openai", 128_000, known=False)
 
 
@@ -110,7 +104,7 @@ def look_at(
 def draft_first(state: SessionState) -> FirstEpoch:
     """Draft the first epoch of a session that has sent nothing yet. Blocks."""
     engine, notices = state.engine, list[str]()
-    prompt, log = _drafting(state, notices.append)
+    prompt, log = drafting(state, notices.append)
 
     async def work() -> tuple[EpochDraft, ChangedSections]:
         return await prompt.draft_epoch(engine.context), await prompt.collector.changed_sections()
@@ -126,43 +120,14 @@ def draft_first(state: SessionState) -> FirstEpoch:
 def draft_next(state: SessionState, effort: str) -> NextEpoch:
     """Draft the epoch that sends the present window with another effort or to another model. Blocks."""
     notices, conversation = list[str](), state.engine.conversation
-    planned = run_to_end(_drafting(state, notices.append)[0].draft_epoch(state.engine.context))
+    planned = run_to_end(drafting(state, notices.append)[0].draft_epoch(state.engine.context))
     head = flatten(conversation.groups())
     epoch = conversation.make_epoch(head, SWITCH, replace(planned.frame, effort=effort))
     return NextEpoch(epoch, _without_texts(planned.drops), tuple(notices))
 
 
-def _drafting(state: SessionState, notify: Callable[[str], None]) -> tuple[PromptAssembly, MemoryLog]:
-    """Return an assembly for the sections of a session, and the log in memory for the drops that it records."""
-    prompt, record = state.engine.prompt, state.record
-    assert isinstance(prompt, PromptAssembly) and record is not None, "a session of the factory has both"
-    log = _Unwritten(record)
-    return prompt.drafting(notify, SectionDrops(log, state.engine.conversation.clock, lambda drop: None)), log
-
-
 def _without_texts(drops: Sequence[Drop]) -> tuple[Drop, ...]:
     return tuple(replace(drop, text=None) for drop in drops)
-
-
-class _Unwritten(MemoryLog):
-    """Continues the log of a session in memory, without changing it."""
-
-    def __init__(self, log: SessionLog) -> None:
-        super().__init__(log.last_id(), log.last_drop(), log.next_epoch())
-        self._log = log
-
-    def memos(self, kind: str) -> Sequence[Memo]:
-        return [*self._log.memos(kind), *super().memos(kind)]
-
-
-def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end and return its result, even inside a running event loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, work).result()
 
 
 def prepare_next_request(state: SessionState) -> RequestPlan:

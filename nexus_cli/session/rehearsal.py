@@ -19,7 +19,8 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.engine.compaction.context_fit import compaction_threshold, plan_request, prune_if_due
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.turn import attach_changes, begin_pending_epoch
-from nexus_cli.session.draft import look_at, new_session, run_to_end
+from nexus_cli.session.draft import look_at, new_session
+from nexus_cli.session.drafting import run_to_end
 from nexus_cli.session.open_session import find_session, readonly_ledger
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import recipe_of

@@ -18,7 +18,6 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nexus_cli.conversation.compaction.work_record import SIGPIPE
 from nexus_cli.conversation.goals import finish_goal, open_until, set_until
 from nexus_cli.core import event
 from nexus_cli.core.attachment import Trigger
@@ -28,7 +27,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.real_files import stamp_content
-from nexus_cli.core.tool import Tool
+from nexus_cli.core.tool import SIGPIPE, Tool
 from nexus_cli.core.typed_text import NOT_DONE
 from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
 from nexus_cli.permission.call_decision import CallDecision, CheckedCall

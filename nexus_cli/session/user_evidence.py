@@ -7,12 +7,10 @@ the person typed its quote in this session.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from heapq import merge
 
+from nexus_cli.conversation.user_messages import with_sources
 from nexus_cli.core.entry import PERSON, members_of
-from nexus_cli.core.memo_kinds import PASTED_RANGES
 from nexus_cli.core.typed_text import enclosing_words, typed_text
-from nexus_cli.engine.requests.user_messages import read_refusals, read_sources, without_pastes
 from nexus_cli.ledger import LaneLog
 
 RECENT = 200
@@ -40,14 +38,7 @@ def find_origin(log: LaneLog, quote: str) -> Origin:
     """Return the newest entry in which the person typed `quote`, else another with it, else the last of the
     conversation."""
     other = None
-    sources = read_sources(log.memos)
-    refusals = ((one.entry, one.text, one.source) for one in read_refusals(log.memos))
-    pasted = {memo.entry: memo.value.get("ranges", ()) for memo in log.memos(PASTED_RANGES)}
-    messages = (
-        (entry, typed_text(without_pastes(message, pasted.get(entry, ()))), sources.get(entry, PERSON))
-        for entry, message in log.user_messages(members=False)
-    )
-    for entry, typed, source in merge(refusals, messages, key=lambda one: -one[0]):
+    for entry, typed, source in with_sources(log.memos, log.user_messages(members=False), typed_text):
         if words := enclosing_words(typed, quote):
             if source == PERSON:
                 return Origin(PERSON, entry, words)

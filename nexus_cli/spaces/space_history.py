@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
+from nexus_cli.conversation.compaction.recap import space_header
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Kind
@@ -25,7 +26,6 @@ from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK, Entity, Run, Space, Sp
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.engine.requests.clip_output import clip_to_cap
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.recap import space_header
 from nexus_cli.ledger import Ledger
 from nexus_cli.sections.contributors.instructions import share
 from nexus_cli.session.session import Session

@@ -10,6 +10,10 @@ import re
 import unicodedata
 from collections.abc import Collection
 
+from nexus_cli.core.elide import clip_text, one_line
+
+SAFE_LINE = 200
+"""Most characters of a line of foreign text."""
 OURS = re.compile(
     r"\[(?=\s*(?:CONTEXT SUMMARY|nexus:|Left out here|Messages \d|Pinned|\.\.\.\s|Session started))", re.IGNORECASE
 )
@@ -59,6 +63,11 @@ def neutralize(text: str, known: Collection[str] = ()) -> str:
     text = cut_arrows(CONTROLS.sub("", text))
     text = RULE.sub(r"\1- - -", OURS.sub("(", HEADINGS.sub(NOT_OURS, text)))
     return RECALL.sub(lambda found: found[0] if found[2] in known else f"recall of {found[2]}", text)
+
+
+def safe_line(text: str) -> str:
+    """Return foreign text on one bounded line that cannot pose as ours."""
+    return clip_text(neutralize(one_line(text)), SAFE_LINE, "...")
 
 
 def cut_arrows(text: str) -> str:

@@ -11,8 +11,8 @@ from laws.play import Person, random_world
 from laws.world import World, say, the_ledger, world
 from search import SEARCHES, sample
 
+from nexus_cli.conversation.compaction.recap import SHARE
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.engine.requests.recap import SHARE
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.session import Session
 

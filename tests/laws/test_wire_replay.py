@@ -16,7 +16,6 @@ from ledger.conftest import on
 from search import sample
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.compaction.work_record import WorkRecord
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.engine.compaction.make_room import draft_truncation
@@ -95,7 +94,7 @@ def test_the_first_bodies_of_new_epochs_and_of_forks_are_the_same_too(place: Pat
             (around.folder / "NEXUS.md").write_text("Be brief.\n")
             assert outcome(await say(opened, "after a reload")).error is None
             engine = opened.state.engine
-            engine.begin_epoch(draft_truncation(engine, WorkRecord()))
+            engine.begin_epoch(await draft_truncation(engine))
             assert outcome(await say(opened, "after a cut")).error is None
             await opened.aclose()
             with the_ledger() as ledger:

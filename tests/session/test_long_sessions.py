@@ -8,20 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conversation.planned import Conversation
 from ledger.conftest import fail_writes
 from search import sample
 from session.played import MODEL, Played
 from session.summed import SUMMARY, asks_for_summary, turn
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.conversation import Conversation, item_of
+from nexus_cli.conversation.compaction.work_log import READ_AT_ONCE
+from nexus_cli.conversation.conversation import item_of
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Entry, Epoch, ItemForm, Kind, Manifest
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall, from_record
 from nexus_cli.core.request import Request
 from nexus_cli.core.services import FixedValues
-from nexus_cli.engine.compaction.record_sources import READ_AT_ONCE
 from nexus_cli.ledger import LaneLog, SessionLog, entries
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.logger import LogConfig, SessionLogger

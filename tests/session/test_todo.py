@@ -11,9 +11,9 @@ from session.played import MODEL, Answer, Played
 from session.summed import asks_for_summary, ended, summary_of, turn
 
 from nexus_cli.config.settings import Settings
+from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.engine.compaction.record_sources import make_record, read_log
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
@@ -69,7 +69,7 @@ STEPS = {"begin": FIRST, "go on": [("todo", {"items": ITEMS})], "fill": [("grep"
 
 
 def record_of(lane: Conversation, session: Session) -> list[str]:
-    for _ in read_log(lane, session.engine.work):
+    for _ in session.engine.work.read(lane):
         pass
     return list(make_record(lane, session.engine.work).goals)
 

@@ -17,13 +17,13 @@ from session.played import say
 import nexus_cli
 from nexus_cli.config import trust
 from nexus_cli.config.paths import places
+from nexus_cli.conversation.compaction.recap import describe_call
 from nexus_cli.conversation.pruning import find_stale
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Deny
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.requests.recap import describe_call
 from nexus_cli.rules.denied_files import find_denied_files
 from nexus_cli.rules.rule_set import read_rules
 from nexus_cli.tools.registry import discover_tools, find_tool

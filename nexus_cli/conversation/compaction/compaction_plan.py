@@ -37,8 +37,6 @@ ANSWERS_SHARE = 0.03
 """Share of the assistant's last text of each turn."""
 RECORD_SHARE = 0.05
 PINS_SHARE = 0.05
-RULES_SHARE = 0.05
-"""Share of the sentences in which the person gave standing instructions, besides their newest words."""
 SUMMARY_SHARE = 0.08
 ASKED_SHARE = 0.75
 """Share of the summary's room that the model is asked to keep to: many models exceed the limit that they are given."""
@@ -155,6 +153,13 @@ class CompactionPlan:
         """The first and the last summarized entry."""
         first = self.gone[0][0]
         return first.entry if first.form in SHOWN else 1, newest_entry_id(self.gone)
+
+    def shown_entries(self, quotes: Sequence[Quote]) -> tuple[set[int], set[int]]:
+        """Return the entries that the new window with these quotes shows verbatim, and those that it shows in part."""
+        cut = {item.entry for item in (*flatten(self.gone), *self.kept) if item.form is ItemForm.ELIDED}
+        whole = {item.entry for item in self.kept if item.form is ItemForm.FULL} | {pin.entry for pin in self.pins}
+        whole |= {quote.entry for quote in quotes if quote.whole} - cut
+        return whole, ({item.entry for item in self.kept} | {quote.entry for quote in quotes}) - whole
 
     @property
     def summed(self) -> bool:

@@ -101,6 +101,12 @@ class OwnWords:
         return ""
 
 
+def missing_line(number: int, what: str, drop_id: str, recalls: bool) -> str:
+    """Return the line that replaces missing content: `[15 earlier messages: recall("d5")]`."""
+    plural = f"{number} {what}{'s' if number > 1 else ''}"
+    return f'[{plural}: recall("{drop_id}")]' if recalls else f"[{plural}: left out]"
+
+
 def quote_lines(words: str) -> str:
     """Return `words` with `> ` before each line."""
     return "\n".join(f"> {line}" for line in words.split("\n"))

@@ -1,7 +1,6 @@
 """Show the pins: quotations that stay in the window word for word through every compaction and cut (law 6). Pure.
 
-`nexus_cli.engine.compaction.pins` stores pins, `nexus_cli.conversation.compaction.compaction_plan` plans which of them
-fit.
+`nexus_cli.conversation.compaction.pins` stores pins, `compaction_plan` beside it plans which of them fit.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote, quote_lines
@@ -14,12 +14,13 @@ from nexus_cli.conversation.compaction.pin import (
     pin_texts,
     split_fitting_pins,
 )
-from nexus_cli.conversation.compaction.summary_head import missing_line, quote_words
+from nexus_cli.conversation.compaction.summary_head import quote_words
 from nexus_cli.conversation.compaction.work_record import RECORD, FittedRecord
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.strategies import Strategy
 from nexus_cli.conversation.truncation import Truncation
+from nexus_cli.conversation.user_messages import find_others, words_before
 from nexus_cli.conversation.window_truncation import WindowTruncator
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
@@ -33,51 +34,32 @@ ABOVE = (1.15, 1.3)
 """Factors by which a cut may stay above the mark, tried in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class MarkerTexts:
-    """Texts that a cut must repeat in its marker."""
+@dataclass(kw_only=True)
+class PinningTruncator(WindowTruncator):
+    """A truncator that adds the removed pins and words to its first marker, as far as there is room."""
 
     pins: Sequence[Quote] = ()
     pins_room: int = 0
     """Tokens for the pins."""
-    said: Callable[[Collection[int]], Iterable[tuple[int, str]]] = lambda shown: ()
-    """Entry and text of the person's messages in the conversation, newest first, without the given entries."""
     words_room: int = 0
-    """Tokens for their words."""
-    recalls: bool = True
-    """True if the model can read drops."""
-    others: Callable[[Iterable[int]], Collection[int]] = lambda entries: ()
-    """Returns the messages, of those given, whose words are not the person's."""
+    """Tokens for the words of the person's messages that the cut removes."""
     rules: str = ""
     """The person's standing instructions, as a text."""
     record: FittedRecord = field(default_factory=FittedRecord)
     """The record of the work."""
 
-
-@dataclass
-class PinningTruncator(WindowTruncator):
-    """A truncator that adds the removed pins and words to its first marker, as far as there is room."""
-
-    keeps: MarkerTexts = field(default_factory=MarkerTexts)
-
-    @property
-    def reserved(self) -> int:
-        """Tokens to reserve for pins and words."""
-        fitting, crowded = self._split_pins(self.keeps.pins)
+    def count_reserved(self, conversation: Conversation) -> int:
+        """Return the tokens to reserve for pins, words, rules and record."""
+        fitting, crowded = self._split_pins(self.pins)
         pins = sum((pin.labelled_tokens(self.count) for pin in fitting), self._around_pins(crowded))
-        words, room = OwnWords(self.count), self.keeps.words_room
-        said = sum(words.cost(text) for _, text in words.newest(self.keeps.said(()), room))
-        longest = missing_line(9999, "older item", "d9999", True)
-        beside = sum(self.count(text) + 2 for text in (self.keeps.rules, self.keeps.record.text(longest)))
-        return (pins if self.keeps.pins else 0) + min(room, said) + beside
-
-    @property
-    def recalls(self) -> bool:
-        return self.keeps.recalls
+        words, room = OwnWords(self.count), self.words_room
+        said = sum(words.cost(text) for _, text in words.newest(words_before(conversation, conversation.last), room))
+        beside = sum(self.count(text) + 2 for text in (self.rules, self.record.text()))
+        return (pins if self.pins else 0) + min(room, said) + beside
 
     def _around_pins(self, crowded: Sequence[Quote]) -> int:
         """Return the tokens of the title of the pins, and of the line that names those without room."""
-        line = crowded_line([(pin.pin, "d9999") for pin in crowded], self.keeps.recalls)
+        line = crowded_line([(pin.pin, "d9999") for pin in crowded], self.recalls)
         return self.count(PINNED) + 2 + (self.count(line) + 2 if crowded else 0)
 
     def _split_pins(self, pins: Sequence[Quote]) -> tuple[tuple[Quote, ...], tuple[Quote, ...]]:
@@ -85,7 +67,7 @@ class PinningTruncator(WindowTruncator):
         too."""
         crowded: tuple[Quote, ...] = ()
         for _ in range(2):
-            room = self.keeps.pins_room - self._around_pins(crowded)
+            room = self.pins_room - self._around_pins(crowded)
             fitting, crowded = split_fitting_pins(pins, room, self.count)
         return fitting, crowded
 
@@ -95,7 +77,7 @@ class PinningTruncator(WindowTruncator):
         texts = [item.message.content for item in head]
         place = next((index for index, item in enumerate(head) if item.form is ItemForm.MARKER), None)
         there = {item.entry for item in kept if item.form is ItemForm.FULL}
-        gone = [p for p in self.keeps.pins if p.entry not in there and not any(p.labelled in text for text in texts)]
+        gone = [p for p in self.pins if p.entry not in there and not any(p.labelled in text for text in texts)]
         before = [item.message.content for item in conversation.items if item.form in OURS]
         if place is None:  # only single messages were cut, or a summary with the pins below it
             cut = {item.entry for item in kept} - there
@@ -107,9 +89,9 @@ class PinningTruncator(WindowTruncator):
             head.insert(place, WindowItem(entry, ItemForm.MARKER, Message(Role.USER, SHORTENED)))
             words = ""
         else:
-            words = self._words(kept, texts, {pin.entry for pin in self._split_pins(gone)[0]})
+            words = self._words(conversation, kept, texts, {pin.entry for pin in self._split_pins(gone)[0]})
         own = head[place].message.content.partition(f"\n\n{RECORD}")[0]  # the new record follows
-        rules = self.keeps.rules if not any(self.keeps.rules in text for text in texts) else ""
+        rules = self.rules if not any(self.rules in text for text in texts) else ""
         parts = [text for text in (own, rules, words) if text]
         parts += self._pin_texts(conversation, gone, (texts, before), drops)
         if record := self._record_text(conversation, drops):
@@ -134,24 +116,26 @@ class PinningTruncator(WindowTruncator):
                 known[pin.pin] = conversation.log.next_drop()
                 drops.append(pin_drop(pin, known[pin.pin], Cause.TRUNCATION, conversation.now(), self.count))
             ways.append((pin.pin, known[pin.pin]))
-        return pin_texts(fitting, ways, self.keeps.recalls)
+        return pin_texts(fitting, ways, self.recalls)
 
     def _record_text(self, conversation: Conversation, drops: list[Drop]) -> str:
         """Return the record; items without room become a drop."""
-        record = self.keeps.record
-        if not record.left:
-            return record.text()
+        if not self.record.left:
+            return self.record.text()
         name = conversation.log.next_drop()
-        drops.append(record.drop(name, Cause.TRUNCATION, conversation.now(), self.count))
-        return record.text(missing_line(len(record.left), "older item", name, self.recalls))
+        drops.append(self.record.drop(name, Cause.TRUNCATION, conversation.now(), self.count))
+        return self.record.text(self.record.missing(name, self.recalls))
 
-    def _words(self, kept: Sequence[WindowItem], texts: Sequence[str], pinned: Collection[int]) -> str:
+    def _words(
+        self, conversation: Conversation, kept: Sequence[WindowItem], texts: Sequence[str], pinned: Collection[int]
+    ) -> str:
         """Return the person's words that are nowhere else in the window, oldest first; "" if there are none."""
         shown = {item.entry for item in kept if item.form in (ItemForm.FULL, ItemForm.ELIDED)} | set(pinned)
         words = OwnWords(self.count)
-        said = (one for one in self.keeps.said(shown) if not any(quote_lines(one[1]) in text for text in texts))
-        chosen = words.choose_quotes(words.newest(said, self.keeps.words_room), self.keeps.words_room)
-        return quote_words(chosen, self.keeps.others(quote.entry for quote in chosen)).strip()
+        every = words_before(conversation, conversation.last, shown)
+        said = (one for one in every if not any(quote_lines(one[1]) in text for text in texts))
+        chosen = words.choose_quotes(words.newest(said, self.words_room), self.words_room)
+        return quote_words(chosen, find_others(conversation, [quote.entry for quote in chosen])).strip()
 
 
 def near(strategy: Strategy, most: int) -> Strategy:

@@ -1,15 +1,22 @@
-"""Take the person's standing instructions out of a summary, and keep only those that the person really gave. Pure.
+"""Keep the person's standing instructions across compactions: those that a summary quotes and the log confirms. Pure.
 
 The summarizer quotes them under a heading. Each quotation is looked up in the person's messages and replaced by the
-complete sentences around it; a quotation that is not found is left out.
+complete sentences around it; a quotation that is not found is left out. The memo of each compaction lists the rules in
+force, so a later summary that omits one does not remove it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
 
-from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
+from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
+from nexus_cli.conversation.compaction.own_words import Quote
+from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.user_messages import typed_messages
+from nexus_cli.core.memo_kinds import COMPACTION, RULES_ASKED
 from nexus_cli.core.typed_text import QuotedText
 
 HEADING = "Rules"
@@ -18,6 +25,13 @@ MOST_RULES = 60
 """Most quotations of a summary that are looked up."""
 LEAST_WORDS = 2
 """Least words of a quotation: a single word is in nearly every message."""
+RULES_SHARE = 0.05
+"""Share of the budget for these sentences, besides the person's newest words."""
+MOST_ASKED = 30
+"""Most sentences of one such request."""
+LONGEST_ASKED = 300
+"""Most characters of one of them."""
+_STANDING = re.compile(r"\b(?:never|always|only)\b", re.IGNORECASE)
 _BULLET = re.compile(r"^\s*(?:[-*+>\u2022]\s+|\d{1,3}[.)]\s+|\[[^\]\n]{1,40}\]:?\s*)*")
 _MARKS = "\"'`*_\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019 \t"
 _QUOTED = re.compile(r"[\"\u201c\u201e\u00ab]([^\"\u201c\u201d\u201e\u00ab\u00bb]+)[\"\u201d\u00bb]")
@@ -38,10 +52,9 @@ def take_rules(summary: str, find_headings: Callable[[str], Collection[str]]) ->
     return "\n".join(kept).strip(), [quote for line in lines for quote in _quotes_of(line)][:MOST_RULES]
 
 
-def with_rules(summary: str, answer: str, find_headings: Callable[[str], Collection[str]]) -> str:
-    """Return the summary with the rules that a later `answer` quotes, under a heading or not."""
-    rules = take_rules(f"# {HEADING}\n{answer}", find_headings)[1]
-    return "\n".join([summary, f"# {HEADING}", *(f'"{rule}"' for rule in rules)])
+def read_rules(answer: str, find_headings: Callable[[str], Collection[str]]) -> list[str]:
+    """Return the quotations in an `answer` that lists rules alone, under a heading or not."""
+    return take_rules(f"# {HEADING}\n{answer}", find_headings)[1]
 
 
 def _quotes_of(line: str) -> list[str]:
@@ -64,12 +77,68 @@ def find_rules(quotes: Sequence[str], said: Iterable[tuple[int, str]]) -> list[Q
     return [Quote(entry, words) for entry, words in sorted(found, key=lambda one: one[0])]
 
 
-def fit_rules(rules: Sequence[Quote], room: int, words: OwnWords) -> list[Quote]:
+def fit_rules(rules: Sequence[Quote], room: int, count: Callable[[str], int]) -> list[Quote]:
     """Return the rules that fit `room` tokens, those of the newest messages first, in their order."""
     kept = []
     for rule in sorted(rules, key=lambda one: -one.entry):
-        cost = words.cost(rule.text) + words.count(f"[message {rule.entry}]")
-        if cost <= room:
+        if (cost := rule.labelled_tokens(count)) <= room:
             room -= cost
             kept.append(rule)
     return sorted(kept, key=lambda one: one.entry)
+
+
+@dataclass(frozen=True, slots=True)
+class StandingRules:
+    """The rules in force (`kept`), and those that the window must quote (`shown`)."""
+
+    kept: Sequence[Quote] = ()
+    shown: Sequence[Quote] = ()
+
+    def to_json(self) -> list[list[object]]:
+        """Return the rules in force for the memo of a compaction."""
+        return [[rule.entry, rule.text] for rule in self.kept]
+
+
+def earlier_rules(conversation: Conversation) -> list[Quote]:
+    """Return the rules of the newest compaction that has any."""
+    memos = (memo.value["rules"] for memo in reversed(conversation.memos(COMPACTION)) if memo.value.get("rules"))
+    return [Quote(int(entry), str(text)) for entry, text in next(memos, ())]
+
+
+def missed_rules(conversation: Conversation, plan: CompactionPlan, quoted: Sequence[str]) -> list[Quote]:
+    """Return the sentences with never, always or only in the person's messages that `plan` summarizes, as far as no
+    summarizer was asked for them and the window does not show them; [] if a summary `quoted` a rule of the person."""
+    said, shown = list(typed_messages(conversation)), plan.shown_entries(plan.quotes)[0]
+    hidden = ((entry, text) for entry, text in said if entry <= plan.entries[1] and entry not in shown)
+    every = (Quote(entry, one) for entry, text in hidden for one in QuotedText(text).sentences)
+    found = [rule for rule in every if _STANDING.search(rule.text)]
+    if not found or find_rules(quoted, said):
+        return []
+    memos, known = conversation.memos(RULES_ASKED), "\n".join(rule.text for rule in earlier_rules(conversation))
+    first = int(memos[-1].value["last"]) if memos else 0
+    new = (Quote(one.entry, one.text[:LONGEST_ASKED]) for one in found if one.entry > first and one.text not in known)
+    return list(islice(new, MOST_ASKED))
+
+
+def rules_tokens(conversation: Conversation, count: Callable[[str], int]) -> int:
+    """Return the tokens of the earlier rules in the window, by our count."""
+    return sum(rule.labelled_tokens(count) for rule in earlier_rules(conversation))
+
+
+def choose_rules(
+    conversation: Conversation,
+    plan: CompactionPlan,
+    quoted: Sequence[str],
+    count: Callable[[str], int],
+    *,
+    budget: int,
+    free: int,
+) -> StandingRules:
+    """Choose the rules of the window of `plan` from the earlier ones and those that a summary `quoted` and the person
+    typed. `free` is the unused part of the summary's tokens."""
+    earlier, most = earlier_rules(conversation), int(budget * RULES_SHARE)
+    shown = plan.shown_entries(plan.quotes)[0]
+    every = {(rule.entry, rule.text): rule for rule in (*earlier, *find_rules(quoted, typed_messages(conversation)))}
+    kept = fit_rules(sorted(every.values(), key=lambda rule: rule.entry), most, count)
+    room = min(most, free + rules_tokens(conversation, count))
+    return StandingRules(kept, fit_rules([rule for rule in kept if rule.entry not in shown], room, count))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
-from nexus_cli.conversation.compaction.own_words import Quote, list_labelled, quote_lines
+from nexus_cli.conversation.compaction.own_words import Quote, list_labelled, missing_line, quote_lines
 from nexus_cli.conversation.compaction.pin import pin_texts
 from nexus_cli.conversation.compaction.summary_message import create_summary_message
 from nexus_cli.conversation.entry_ranges import BUT, SUMMED, EntryRange, format_ranges
@@ -65,12 +65,6 @@ class Additions:
     """The person's standing instructions that no quotation shows."""
     cut: str = ""
     """The drop with the end of a summary that had no room."""
-
-
-def missing_line(number: int, what: str, drop_id: str, recalls: bool) -> str:
-    """Return the line that replaces missing content: `[15 earlier messages: recall("d5")]`."""
-    plural = f"{number} {what}{'s' if number > 1 else ''}"
-    return f'[{plural}: recall("{drop_id}")]' if recalls else f"[{plural}: left out]"
 
 
 def split_summary(summary: str, room: int, count: Callable[[str], int]) -> tuple[str, str]:

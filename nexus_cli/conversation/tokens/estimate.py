@@ -11,10 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from operator import mul
 
-from nexus_cli.conversation.tokens.content_kinds import EMPTY, PLAIN, ByKind, ContentKind, WindowContents, plus, times
+from nexus_cli.conversation.tokens.content_kinds import (
+    EMPTY,
+    PLAIN,
+    ByKind,
+    ContentKind,
+    WindowContents,
+    plus,
+    slots_by_kind,
+    times,
+)
 from nexus_cli.core.budget import UsedTokens
+from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.services import Calibration
 
 KNOWN_ERROR = 0.10
@@ -196,19 +207,30 @@ class Estimate:
         reported = self.anchor.reported if self.anchor else 0
         return reported + round((expected - reported) * (1 + self.error)) if expected > reported else expected
 
-    def countable(self, tokens: int, contents: WindowContents | None = None, like: ByKind | None = None) -> int:
+    def margin(self, tokens: int) -> int:
+        """Return what `tokens` need beside them to fit certainly."""
+        return ceil(tokens * self.error) + ROUNDING
+
+    def describe_margin(self) -> str:
+        """Describe the margin for the error of our count."""
+        until = f" until {ENOUGH} replies reported theirs" if self.calibration.reports < ENOUGH else ""
+        return f"margin ({self.error:.0%} for the error of our count{until})"
+
+    def countable(
+        self, tokens: int, contents: WindowContents | None = None, like: Iterable[WindowItem] | None = None
+    ) -> int:
         """Return the counted tokens that certainly fit into `tokens`, including system text and schemas; the messages
         are like those of the window, or like `like`."""
         return int(self.scale(contents, like).counted(max(0, tokens - ROUNDING) / (1 + self.error)))
 
-    def scale(self, contents: WindowContents | None = None, like: ByKind | None = None) -> Scale:
+    def scale(self, contents: WindowContents | None = None, like: Iterable[WindowItem] | None = None) -> Scale:
         """Return the scale of a window, or of one with messages like `like`."""
         counted = contents.epoch.header_tokens if contents else 0
         expected = self.ratios.values[ContentKind.FIXED] * counted
         if like is None and contents and self.anchor and self.anchor.counted - counted >= SMALL:
             ratio = (self.anchor.reported - expected) / (self.anchor.counted - counted)
             return Scale(min(MOST_RATIO, max(LEAST_RATIO, ratio)), counted, expected)
-        messages = like or (contents.messages() if contents else EMPTY)
+        messages = contents.messages() if contents and like is None else slots_by_kind(like or ())
         known = sum(messages)
         ratio = self.ratios.tokens(messages) / known if known else self.ratios.values[ContentKind.PROSE]
         return Scale(ratio, counted, expected)

@@ -19,7 +19,16 @@ from nexus_cli.conversation.read_lines import read_note
 from nexus_cli.core import event
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.limits import UNASKED
-from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, DECISION, FAILED_EDIT, RESULT, TOLD_FACTS, WAIT, WORK
+from nexus_cli.core.memo_kinds import (
+    CLIPPED_MESSAGE,
+    COMMAND_DID,
+    DECISION,
+    FAILED_EDIT,
+    RESULT,
+    TOLD_FACTS,
+    WAIT,
+    WORK,
+)
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
 from nexus_cli.core.services import Jobs
 from nexus_cli.core.tool import Effect, Tool, describe_subject
@@ -29,7 +38,7 @@ from nexus_cli.engine.requests.clip_output import ClippedText, clip_result, read
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import LAST_REQUEST
-from nexus_cli.engine.requests.work_notes import COMMAND_DID, work_note
+from nexus_cli.engine.requests.work_notes import work_note
 from nexus_cli.permission.call_decision import refuse_by_limit
 from nexus_cli.permission.run_limits import BEHIND_EDIT, CHANGES
 

@@ -7,18 +7,16 @@ window is nearly full, which is rare.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import ceil
-from typing import TYPE_CHECKING
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
-from nexus_cli.conversation.compaction.backoff import was_undone
 from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.groups import group_tokens, run_requests
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.tokens.counter import IMAGE_TOKENS
-from nexus_cli.conversation.tokens.estimate import ENOUGH, ROUNDING, Estimate
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError, ProviderError
@@ -28,9 +26,6 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.tool_selection import can_recall
 from nexus_cli.provider.model_table import window_command
 from nexus_cli.sections.planner import JOINT, section_budget
-
-if TYPE_CHECKING:
-    from nexus_cli.engine.compaction.prune import Batch
 
 NAMED = 3
 """Number of largest parts, or of images, named in a refusal."""
@@ -56,25 +51,24 @@ NARROW = (
 
 def prune_if_due(engine: Engine) -> None:
     """Prune stale tool results if that pays."""
-    if (batch := find_due_batch(engine)) is not None:
-        from nexus_cli.engine.compaction.prune import draft_pruning  # noqa: PLC0415  (rarely needed)
-
-        engine.begin_epoch(draft_pruning(engine, batch.stale))
+    if (rewrite := draft_due_pruning(engine, engine.conversation.log.next_drop)) is not None:
+        engine.begin_epoch(rewrite)
 
 
-def find_due_batch(engine: Engine) -> Batch | None:
-    """Return the stale tool results that will be pruned before the next request. Searches for them only if there may
-    be enough."""
+def draft_due_pruning(engine: Engine, next_drop: Callable[[], str]) -> Rewrite | None:
+    """Return the rewrite that prunes stale tool results before the next request, None if none is due. Searches for them
+    only if there may be enough. `next_drop` returns the ids of its drops; nothing else changes."""
     warm = engine.is_warm
     prunes = engine.settings.compact.prune and can_recall(engine.conversation, engine.spending)
-    if not prunes or (warm and engine.step % LOOK_EVERY) or was_undone(engine.conversation, engine.step):
+    if not prunes or (warm and engine.step % LOOK_EVERY) or engine.backoff.was_undone:
         return None
     least = int((BATCH if warm else BATCH_COLD) * engine.context.countable(engine.context.budget.available))
     if count_results(engine.conversation.items) <= least:
         return None
-    from nexus_cli.engine.compaction.prune import find_batch  # noqa: PLC0415  (rarely needed)
+    from nexus_cli.engine.compaction.prune import draft_pruning, find_batch  # noqa: PLC0415  (rarely needed)
 
-    return find_batch(engine, least, still_warm=warm)
+    stale = find_batch(engine, least, still_warm=warm)
+    return draft_pruning(engine, stale, next_drop) if stale else None
 
 
 def count_results(items: Iterable[WindowItem]) -> int:
@@ -165,7 +159,7 @@ def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> Reque
     answer = context.least_output + info.window - left_over(info, 0)
     sums = {
         "for the request": estimate,
-        _margin(context.estimate): expected - estimate,
+        context.estimate.describe_margin(): expected - estimate,
         "for the answer": answer,
     }
     why = _sum(sums, info.window, "window")
@@ -175,10 +169,7 @@ def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> Reque
 def _sum_needed(context: ContextManager, counted: int) -> str:
     """Describe the need of `counted` tokens with the margin of our count, compared with the budget."""
     tokens = ceil(context.estimate.scale(context.conversation.contents()).tokens(counted))
-    sums = {
-        "for these": tokens,
-        _margin(context.estimate): ceil(tokens * context.estimate.error) + ROUNDING,
-    }
+    sums = {"for these": tokens, context.estimate.describe_margin(): context.estimate.margin(tokens)}
     return _sum(sums, context.room, "budget")
 
 
@@ -186,12 +177,6 @@ def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
     """Format `900 for these + 92 margin (...) = 992 tokens, the budget is 800`."""
     terms = " + ".join(f"{tokens:,} {what}" for what, tokens in sums.items() if tokens)
     return f"{terms} = {sum(sums.values()):,} tokens, the {name} is {room:,}"
-
-
-def _margin(estimate: Estimate) -> str:
-    """Describe the margin for the error of our count."""
-    until = f" until {ENOUGH} replies reported theirs" if estimate.calibration.reports < ENOUGH else ""
-    return f"margin ({estimate.error:.0%} for the error of our count{until})"
 
 
 def _images(conversation: Conversation) -> dict[str, int]:

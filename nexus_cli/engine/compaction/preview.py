@@ -1,7 +1,7 @@
 """Preview a compaction: the kept and removed messages, and the cost. Sends nothing and changes nothing.
 
-Returns the value of `/compact --preview`. Uses the plan of a real compaction, but assumes a summary at its cap and the
-present system text, which a compaction reads again.
+Returns the value of `/compact --preview`: the rewrite of a real compaction, drafted with a stand-in for the summary at
+its cap, and not applied.
 """
 
 from __future__ import annotations
@@ -11,24 +11,25 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.compaction import compaction_plan as planning
-from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
+from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
+from nexus_cli.conversation.compaction.compactor import Summary
+from nexus_cli.conversation.compaction.own_words import Quote
+from nexus_cli.conversation.compaction.pins import list_pins
+from nexus_cli.conversation.compaction.summary_head import split_summary
+from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.groups import flatten, is_request
-from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.conversation.rewrite_cost import price_rewrite
+from nexus_cli.core.elide import first_words
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.event import TOO_LITTLE
-from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import request_cost
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.engine.compaction.compact import choose_summary_source, draft_plan
-from nexus_cli.engine.compaction.pins import list_pins
-from nexus_cli.engine.compaction.rules import rules_tokens
-from nexus_cli.engine.compaction.summary_source import SummarySource, price_summary
+from nexus_cli.core.services import Log
+from nexus_cli.engine.compaction.compact import compactor, draft_compaction
+from nexus_cli.engine.compaction.summarise import SummaryError
+from nexus_cli.engine.compaction.summary_source import SummarySource, choose_source, price_summary
 from nexus_cli.engine.requests.drop_list import UNIT
-from nexus_cli.engine.requests.engine import Engine
+from nexus_cli.engine.requests.engine import Engine, PromptAssembler
 from nexus_cli.engine.requests.tool_selection import can_recall
-from nexus_cli.engine.requests.user_messages import first_words
 
 AHEAD = (1, 10)
 """Numbers of later requests to price."""
@@ -36,28 +37,45 @@ WORDS = 120
 """Most characters shown of a message."""
 
 
-def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
-    """Return the plan as JSON data. Without a plan `possible` is false and `why` has the reason."""
-    plan = draft_plan(engine.context, engine.work, "command", engine.settings.compact.to)
-    request = engine.next_request()
-    before, waiting = request.tokens, sum(item.tokens for item in request.waiting)
+async def preview_compaction(
+    engine: Engine, prompt: PromptAssembler, log: Log, instructions: str = ""
+) -> dict[str, Any]:
+    """Return the plan and the drafted window as JSON data. If there is none, `possible` is false and `why` has the
+    reason.
+
+    `prompt` drafts system text and tools without changing anything; `log` has the ids of drops, which are not taken.
+    """
+    plan, request = (
+        compactor(engine).plan(engine.settings.compact.to, on_command=True),
+        engine.next_request(),
+    )
     value: dict[str, Any] = {
         "version": 1,
         "model": engine.model.info.name,
         "instructions": instructions,
         "budget": engine.context.budget.available,
         "unit": UNIT,
-        "before": before,
-        "possible": plan is not None,
-        "why": "" if plan else TOO_LITTLE,
+        "before": request.tokens,
+        "possible": False,
+        "why": TOO_LITTLE,
         "pins": _pin_rows(engine.context, plan),
     }
     if plan is None:
         return value
-    choice = choose_summary_source(engine, plan, "command")
-    after = _after(engine.context, plan)
-    value |= {
-        "after": min(_afterwards(engine.context, plan, after + waiting).upper_bound, before),
+    choice = choose_source(engine, plan, "command")
+    stand_in, _ = split_summary("word " * plan.summary_cap, plan.summary_cap, engine.context.count)
+    summary = Summary(stand_in, choice.source, choice.why)
+    try:
+        rewrite, _ = await draft_compaction(engine, plan, summary, "command", prompt, log)
+    except SummaryError as reason:
+        return {**value, "why": str(reason)}
+    texts = engine.control.waiting_texts()
+    after = engine.context.project(epoch=rewrite.epoch, items=rewrite.epoch.head, texts=texts)
+    return {
+        **value,
+        "possible": True,
+        "why": "",
+        "after": min(after.upper_bound, request.tokens),
         "goes": {
             **_part(flatten(plan.gone)),
             "first": plan.entries[0],
@@ -76,27 +94,8 @@ def preview(engine: Engine, instructions: str = "") -> dict[str, Any]:
             "why": choice.why,
             "model": choice.model.info.name,
         },
-        "cost": _cost_value(engine, plan, choice, after),
+        "cost": _cost_value(engine, rewrite, choice, plan.summary_cap),
     }
-    return value
-
-
-def _after(context: ContextManager, plan: planning.CompactionPlan) -> int:
-    """Return the tokens of the compacted window by our count, with a summary at its cap."""
-    count = context.count
-    beside = sum(pin.labelled_tokens(count) for pin in plan.pins) + plan.record_room
-    beside += rules_tokens(context.conversation, OwnWords(count))
-    beside += sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
-    kept = sum(item.tokens for item in plan.kept)
-    return context.conversation.epoch.header_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
-
-
-def _afterwards(context: ContextManager, plan: planning.CompactionPlan, counted: int) -> RequestPlan:
-    """Return the request of the compacted window of `counted` tokens. The status line shows at most its `most`: the
-    report on the summary request will change the estimate."""
-    rest = counted - context.conversation.epoch.header_tokens - sum(item.tokens for item in plan.kept)
-    told = WindowItem(0, ItemForm.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
-    return context.project(epoch=context.conversation.epoch, items=(*plan.kept, told))
 
 
 def _part(items: Sequence[WindowItem]) -> dict[str, Any]:
@@ -113,7 +112,7 @@ def _part(items: Sequence[WindowItem]) -> dict[str, Any]:
     }
 
 
-def _words(plan: planning.CompactionPlan) -> list[dict[str, Any]]:
+def _words(plan: CompactionPlan) -> list[dict[str, Any]]:
     """Return the removed messages of the person, each with how it is quoted: `whole`, `part` or `no`."""
     kept = {quote.entry: "whole" if quote.whole else "part" for quote in plan.quotes}
     return [{"entry": entry, "kept": kept.get(entry, "no"), "text": _line(text)} for entry, text in sorted(plan.said)]
@@ -133,7 +132,7 @@ def _kind(item: WindowItem) -> str:
     return str(item.form) if item.form in (ItemForm.SUMMARY, ItemForm.MARKER) else str(item.message.role)
 
 
-def _pin_rows(context: ContextManager, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
+def _pin_rows(context: ContextManager, plan: CompactionPlan | None) -> list[dict[str, Any]]:
     """Return every pin with its place after the compaction."""
     count = context.count
     return [
@@ -148,37 +147,38 @@ def _pin_rows(context: ContextManager, plan: planning.CompactionPlan | None) -> 
     ]
 
 
-def _where(pin: Quote, plan: planning.CompactionPlan | None) -> str:
+def _where(pin: Quote, plan: CompactionPlan | None) -> str:
     """Return the place of a pin: `window` (unchanged), `summary` (quoted below it) or `dropped` (no room)."""
     if plan is None or (pin not in plan.pins and pin not in plan.crowded):
         return "window"
     return "summary" if pin in plan.pins else "dropped"
 
 
-def _cost_value(engine: Engine, plan: planning.CompactionPlan, choice: SummarySource, after: int) -> dict[str, Any]:
-    """Price the compaction and the next requests in dollars, with a warm and a cold cache; None if unknown."""
-    info, request = engine.model.info, engine.window_request()
-    before, used = request.tokens, request.budget.used
-    then = min(_afterwards(engine.context, plan, after).tokens, before)
-    fixed = used.system + used.tools
-    still_warm = engine.is_warm
-    rewrite = price_rewrite(
-        info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=still_warm
-    )
+def _cost_value(engine: Engine, rewrite: Rewrite, choice: SummarySource, output: int) -> dict[str, Any]:
+    """Price the compaction with a summary of `output` tokens and the next requests in dollars, with a warm and a cold
+    cache; None if unknown."""
+    info, before, price = engine.model.info, engine.window_request().tokens, rewrite.price
+    assert price is not None, "a compaction is priced"
+    after = engine.context.project(engine.conversation.clock(), epoch=rewrite.epoch, items=rewrite.epoch.head)
+    then = min(after.tokens, before)
     return {
-        "warm_now": still_warm,
+        "warm_now": engine.is_warm,
         "now": {
             "cached": choice.cached,
             "fresh": choice.fresh,
-            "output": plan.summary_cap,
-            "warm": price_summary(choice, plan.summary_cap, warm=True),
-            "cold": price_summary(choice, plan.summary_cap, warm=False),
+            "output": output,
+            "warm": price_summary(choice, output, warm=True),
+            "cold": price_summary(choice, output, warm=False),
         },
         "next": [
-            {"requests": number, "without": _run(info, before, before, number), "with": _run(info, then, fixed, number)}
+            {
+                "requests": number,
+                "without": _run(info, before, before, number),
+                "with": _run(info, then, after.outlook.shared, number),
+            }
             for number in AHEAD
         ],
-        "rewrite": {"cold": rewrite.cold, "saved": rewrite.saved, "steps": rewrite.steps, "why": rewrite.why},
+        "rewrite": {"cold": price.cold, "saved": price.saved, "steps": price.steps, "why": price.why},
     }
 
 

@@ -16,6 +16,7 @@ from nexus_cli.context.compaction import transcript_lines
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote
+from nexus_cli.conversation.compaction.standing_rules import read_rules
 from nexus_cli.conversation.compaction.summary_head import split_summary
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.core.errors import NexusError, ProviderError
@@ -125,14 +126,14 @@ def _ways(
         yield "transcript", transcript(choice.model, [item.message for item in flatten(plan.gone)])
 
 
-async def ask_for_rules(begin: Callable[[str], Engine], cap: int, sentences: Sequence[Quote]) -> str:
+async def ask_for_rules(begin: Callable[[str], Engine], cap: int, sentences: Sequence[Quote]) -> list[str]:
     """Ask once more which sentences of the person are rules, in the side conversation that `begin` makes of the
-    request, and return the answer, "" if it fails."""
+    request, and return the quotations of the answer; [] if it fails."""
     text = load_prompt("missed_rules", sentences="\n".join(f'"{one.text}"' for one in sentences))
     try:
-        return await _answer(begin(text), cap, _Paid(), least=0)
+        return read_rules(await _answer(begin(text), cap, _Paid(), least=0), find_headings)
     except SummaryError:
-        return ""
+        return []
 
 
 async def _answer(side: Engine, cap: int, paid: _Paid, least: int = LEAST_HEADINGS) -> str:

@@ -6,22 +6,25 @@ nothing; `nexus_cli.engine.compaction.summarise` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.rewrite_cost import USUAL_PRICES
-from nexus_cli.conversation.tokens.content_kinds import PLAIN, slots_by_kind
 from nexus_cli.core.budget import left_over
+from nexus_cli.core.entry import Entry
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import request_cost
 from nexus_cli.engine.compaction.summary_request import fork_instruction
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.side_conversations import other_model, sized
 
+READ_AT_ONCE = 500
+"""Entries per read of the log."""
 TRANSCRIPT_SHARE = 0.8
 """Share of the summarizer's budget that one piece of a transcript may take."""
 FRAMED = 1.1
@@ -49,10 +52,8 @@ class SummarySource:
     """True if a fork of the conversation is possible."""
 
 
-def choose_source(
-    engine: Engine, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
-) -> SummarySource:
-    """Choose the source of the summary. `originals` reads the removed messages from the log, each with its tokens."""
+def choose_source(engine: Engine, plan: CompactionPlan, cause: str) -> SummarySource:
+    """Choose the source of the summary."""
     model = summarizer_model(engine.context, engine.settings)
     same = model.info.name == engine.model.info.name
     model = engine.model if same else model
@@ -60,7 +61,7 @@ def choose_source(
     words = engine.context.count(fork_instruction(plan, ""))
     if forks:
         why, tokens = "it shares the cached lines", engine.window_request().tokens
-        said = round(words * engine.context.estimate.scale(like=PLAIN).ratio)
+        said = round(words * engine.context.estimate.scale().ratio)
         here = SummarySource("window", why, engine.model, fresh=said, cached=tokens, forks=True)
     else:
         why = "another model summarizes" if not same else "a fork of the window would not fit"
@@ -70,9 +71,9 @@ def choose_source(
         return here
     room = room_for(engine.context, plan, model)
     messages, tokens = [], 0
-    for size, message in originals():
-        messages.append(message)
-        tokens += size
+    for entry in _originals(engine.conversation, plan):
+        messages.append(entry.message)
+        tokens += entry.tokens
         if tokens * FRAMED > room:
             why = f"{here.why}; the messages behind the earlier summary do not fit one request of {room:,} tokens"
             return replace(here, why=why)
@@ -84,6 +85,15 @@ def choose_source(
         return replace(here, why=f"{here.why}; the messages behind the earlier summary would cost {times:.1f} times")
     why = f"the messages behind the earlier summary are at hand ({times:.1f} times the price of the window)"
     return SummarySource("originals", why, model, tuple(messages), fresh, forks=forks)
+
+
+def _originals(conversation: Conversation, plan: CompactionPlan) -> Iterator[Entry]:
+    """Yield the original messages that the summary will replace, including those behind an earlier summary."""
+    first, last = plan.entries
+    kept = {item.entry for item in plan.kept}
+    for start in range(first, last + 1, READ_AT_ONCE):
+        read = conversation.read(start, min(last, start + READ_AT_ONCE - 1))
+        yield from (entry for entry in read if entry.id not in kept)
 
 
 def price_summary(choice: SummarySource, output: int, *, warm: bool) -> float | None:
@@ -100,7 +110,7 @@ def summarizer_model(context: ContextManager, settings: Settings) -> Model:
 def _transcript_tokens(context: ContextManager, plan: CompactionPlan, model: Model, counted: int) -> int:
     """Convert `counted` tokens of a transcript (our count) to tokens of `model`."""
     _, estimate = sized(context, model)
-    return round(counted * estimate.scale(like=slots_by_kind(flatten(plan.gone))).ratio)
+    return round(counted * estimate.scale(like=flatten(plan.gone)).ratio)
 
 
 def fork_fits(context: ContextManager, plan: CompactionPlan, instructions: str) -> bool:
@@ -126,5 +136,5 @@ def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], out
 def room_for(context: ContextManager, plan: CompactionPlan, model: Model) -> int:
     """Return the largest piece of a transcript that one request to `model` may contain, in tokens by our count."""
     budget, estimate = sized(context, model)
-    counted = estimate.countable(budget.available, like=slots_by_kind(flatten(plan.gone)))
+    counted = estimate.countable(budget.available, like=flatten(plan.gone))
     return int(counted * TRANSCRIPT_SHARE) - plan.summary_cap

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
-from nexus_cli.conversation.compaction.work_record import WorkLog
+from nexus_cli.conversation.compaction.backoff import Backoff
+from nexus_cli.conversation.compaction.work_log import WorkLog
 from nexus_cli.conversation.conversation import Conversation, Note
 from nexus_cli.conversation.epoch_draft import EpochDraft, Rewrite
 from nexus_cli.conversation.groups import flatten, is_request
@@ -92,6 +94,16 @@ class Engine:
     def model(self) -> Model:
         """The model that the window is sized for."""
         return self.context.model
+
+    @property
+    def backoff(self) -> Backoff:
+        """The compactions of the conversation, which decide when the next one may be paid for."""
+        return Backoff(self.conversation.memos, self.step)
+
+    async def read_work(self) -> None:
+        """Add to `work` what the conversation's log has new, in pieces, so that Ctrl+C works."""
+        for _ in self.work.read(self.conversation):
+            await asyncio.sleep(0)
 
     # -- the next request --------------------------------------------------------------------------------------
 

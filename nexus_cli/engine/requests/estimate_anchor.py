@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.conversation.compaction.backoff import anchor_before
+from nexus_cli.conversation.compaction.backoff import Backoff
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.estimate import DISTRUST, Anchor, Estimate
 from nexus_cli.conversation.undo import UNDO
@@ -39,4 +39,4 @@ def _former_report(log: LaneLog, epoch: Epoch) -> Anchor | None:
     parent = None if undone is None else log.epoch(undone).parent
     if undone is None or parent is None or log.epoch(parent).model != epoch.model:
         return None
-    return anchor_before(log.memos, undone)
+    return Backoff(log.memos).anchor_before(undone)

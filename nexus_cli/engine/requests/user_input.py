@@ -11,7 +11,6 @@ from html import unescape
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.tokens.content_kinds import ContentKind, kind_of
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile
 from nexus_cli.core.elide import (
@@ -21,7 +20,7 @@ from nexus_cli.core.elide import (
     line_namer,
     one_line,
 )
-from nexus_cli.core.entry import Cause, Drop, Entry, Kind
+from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, WindowItem
 from nexus_cli.core.memo_kinds import ATTACHMENTS, CLIPPED_MESSAGE, PASTED_RANGES, SHOWN_TEXT, SOURCE
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.shield import run_shielded
@@ -169,9 +168,9 @@ def _plan_clips(context: ContextManager, text: str, cap: int, uncounted: int) ->
 
 def input_cap(context: ContextManager, text: str) -> int:
     """Return the most tokens of the person's message `text` that one request takes, by our own count."""
-    contents, kind = context.conversation.contents(), kind_of(text[:SAMPLE])
-    like = tuple(float(one is kind) for one in ContentKind)
-    most = context.estimate.countable(context.budget.available, contents, like)
+    contents = context.conversation.contents()
+    sample = WindowItem(0, ItemForm.FULL, Message(Role.USER, text[:SAMPLE]), tokens=1)  # its kind alone counts
+    most = context.estimate.countable(context.budget.available, contents, [sample])
     return max(LEAST_CAP, int((most - contents.epoch.header_tokens) * REQUEST_SHARE))
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.conversation.compaction.work_record import CommandRun, read_run
+from nexus_cli.conversation.compaction.work_log import CommandRun, read_run
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ToolResultEvent
@@ -19,7 +19,6 @@ from nexus_cli.core.memo_kinds import WORK
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.permission.run_limits import CHANGES
 
-COMMAND_DID = "a command"
 MOST_FILES = 50
 """Most files of one call that are named; others, as after a `git checkout`, are only counted."""
 
@@ -27,11 +26,6 @@ MOST_FILES = 50
 def command_values(run: CommandRun) -> dict[str, Any]:
     """Return the fields of a command's run that its memo stores; the others follow from the memo's place."""
     return {name: getattr(run, name) for name in ("command", "status", "error", "pipe", "output", "job")}
-
-
-def describe_changer(by: str) -> str:
-    """Describe the author of a change. A change during a command may have another author, such as the person."""
-    return "changed while a command ran" if by == COMMAND_DID else f"changed by {by}"
 
 
 def work_note(

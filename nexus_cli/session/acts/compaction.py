@@ -6,21 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nexus_cli.conversation.compaction.backoff import anchor_before, note_undone
+from nexus_cli.conversation.compaction import pins
 from nexus_cli.conversation.compaction.own_words import Quote
-from nexus_cli.conversation.compaction.pin import split_fitting_pins
 from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.groups import Dispatch
+from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.undo import UNDO, compaction_in_force, restored_head
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.engine.compaction import pins
-from nexus_cli.engine.compaction import preview as previews
-from nexus_cli.engine.compaction.compact import compact, pins_room
+from nexus_cli.engine.compaction.compact import compact, compactor
+from nexus_cli.engine.compaction.preview import preview_compaction
 from nexus_cli.engine.turn import begin_pending_epoch
+from nexus_cli.session.drafting import drafting
 from nexus_cli.session.session_state import Act, SessionState
 
 TOLD = 500
@@ -46,9 +46,17 @@ def preview(instructions: str, told: Callable[[Mapping[str, Any]], None]) -> Act
     """Pass the effects that `compaction` would have now to `told`. Sends and changes nothing."""
 
     async def act(state: SessionState) -> None:
-        told({"session": state.session_id, **previews.preview(state.engine, instructions)})
+        told({"session": state.session_id, **await preview_of(state, instructions)})
 
     return act
+
+
+async def preview_of(state: SessionState, instructions: str = "") -> Mapping[str, Any]:
+    """Return the preview of a compaction, drafted beside the session."""
+    if state.record is None:  # a session from parts has no sections
+        return await preview_compaction(state.engine, state.engine.prompt, MemoryLog(), instructions)
+    prompt, log = drafting(state, lambda notice: None)
+    return await preview_compaction(state.engine, prompt, log, instructions)
 
 
 def uncompaction() -> Act:
@@ -73,7 +81,7 @@ def uncompaction() -> Act:
         shown = engine.next_request().tokens
         head = restored_head(old, conversation.items, conversation.read(old.base + 1, conversation.last))
         same = old.model == engine.model.info.name
-        anchor = anchor_before(conversation.memos, made.id) if same else None
+        anchor = engine.backoff.anchor_before(made.id) if same else None
         _refuse_if_too_large(engine.context.project(epoch=conversation.epoch, items=head, anchor=anchor))
         if same:
             planned = EpochDraft(replace(EpochHeader.of(old), effort=engine.model.effort))
@@ -82,7 +90,7 @@ def uncompaction() -> Act:
         epoch = conversation.make_epoch(head, UNDO, planned.frame)
         _refuse_if_too_large(engine.context.project(epoch=epoch, items=epoch.head, anchor=anchor))
         is_older = same and old.system != conversation.epoch.system
-        notes = note_undone(conversation, engine.step, epoch.id, made.id)
+        notes = engine.backoff.undone(epoch.id, made.id)
         engine.begin_epoch(replace(engine.draft_rewrite(epoch, planned, notes=notes), anchor=anchor))
         engine.readings.epoch_cause = ""
         line = f"compaction undone: {shown:,} -> {engine.next_request().tokens:,} tokens"
@@ -103,7 +111,7 @@ def _refuse_if_too_large(request: RequestPlan) -> None:
 
 
 def pin(what: str) -> Act:
-    """Pin a message by its number, or a text. Raises as `nexus_cli.engine.compaction.pins.add_pin`.
+    """Pin a message by its number, or a text. Raises as `nexus_cli.conversation.compaction.pins.add_pin`.
 
     A pin that alone exceeds the room for pins is refused. If all pins together exceed it, a notice names those without
     room.
@@ -112,13 +120,13 @@ def pin(what: str) -> Act:
     async def act(state: SessionState) -> None:
         engine = state.engine
         conversation, count = engine.conversation, engine.context.count
-        before, room = pins.list_pins(conversation), pins_room(engine.context)
+        before, room = pins.list_pins(conversation), compactor(engine).pins_room
         made = pins.add_pin(conversation, what, count, room)
         every = pins.list_pins(conversation)
         taken = sum(one.labelled_tokens(count) for one in every)
         place = f"message {made.entry}" if made.entry else "this text"
         said = f"pinned {place} as {made.pin}: {made.labelled_tokens(count):,} tokens, all pins {taken:,} of {room:,}"
-        crowded = split_fitting_pins(every, room, count)[1]
+        crowded = compactor(engine).crowded_pins
         if crowded:
             said += f"; beside the others a summary has no room for {_names(crowded)}, which can be recalled then"
         new = made not in before and not made.entry

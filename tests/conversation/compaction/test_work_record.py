@@ -7,21 +7,19 @@ from context.conversation import Letters
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.conversation.compaction.work_log import CommandRun, WorkLog, find_error_line
 from nexus_cli.conversation.compaction.work_record import (
     COMPLETE,
-    LONGEST,
     RECORD,
-    CommandRun,
     WorkItem,
-    WorkLog,
     WorkRecord,
     command_items,
-    find_error_line,
     fit_record,
     safe_path,
 )
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.text.untrusted_text import SAFE_LINE as LONGEST
 from nexus_cli.text.untrusted_text import neutralize
 from nexus_cli.tools.registry import find_tool
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import SUMMARY, Summariser, ended, living, noted, turn
 
 from nexus_cli.config.settings import CompactSettings, Settings
-from nexus_cli.conversation.compaction import backoff
-from nexus_cli.core.entry import ItemForm
+from nexus_cli.conversation.compaction.backoff import Backoff
+from nexus_cli.core.entry import ItemForm, Memo
 from nexus_cli.core.event import CompactionStart, Event
 from nexus_cli.core.memo_kinds import COMPACTION
 from nexus_cli.core.request import Request
@@ -61,15 +61,9 @@ def test_after_each_failure_in_a_row_twice_as_many_steps_pass_also_over_a_restar
     assert len(script.asked) == 2 * len(at), "two requests each"
 
 
-class Rows:
-    """As much of a conversation as the waiting needs."""
-
-    def __init__(self, rows: Sequence[dict[str, object]]) -> None:
-        self.rows, self = rows, self
-
-    def memos(self, kind: str) -> list[object]:
-        assert kind == COMPACTION
-        return [type("Memo", (), {"value": row}) for row in self.rows]
+def noted_rows(rows: Sequence[dict[str, object]]) -> Callable[[str], Sequence[Memo]]:
+    """The memos of a conversation with these compactions."""
+    return lambda kind: [Memo(COMPACTION, "2026-01-13T09:30:00Z", 1, row) for row in rows]
 
 
 def failed(step: int, over: bool = False, paid: bool = True) -> dict[str, object]:
@@ -94,7 +88,8 @@ def failed(step: int, over: bool = False, paid: bool = True) -> dict[str, object
 def test_how_long_is_waited_with_room_and_without(rows: list[dict[str, object]], fits: int, overflows: int) -> None:
     last = max((int(str(row["step"])) for row in rows), default=0)
     for room, first in ((True, fits), (False, overflows)):
-        may = [step for step in range(last + 1, last + 200) if backoff.may_compact(Rows(rows), step, fits=room)]  # type: ignore[arg-type]
+        memos = noted_rows(rows)
+        may = [step for step in range(last + 1, last + 200) if Backoff(memos, step).may_compact(fits=room)]
         assert may[0] == max(first, last + 1) and may == list(range(may[0], last + 200)), "and from then on"
 
 

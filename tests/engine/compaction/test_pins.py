@@ -13,8 +13,9 @@ from conversation.cut import truncate
 from session.played import Played, the_ledger
 from session.summed import SUMMARY, Summariser, done, ended, living, noted, summary_of, turn
 
+from nexus_cli.conversation.compaction import pins
 from nexus_cli.conversation.compaction.own_words import Quote
-from nexus_cli.conversation.compaction.pinned_marker import MarkerTexts, PinningTruncator
+from nexus_cli.conversation.compaction.pinned_marker import PinningTruncator
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.strategies import keep_newest
@@ -23,7 +24,6 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.engine.compaction import pins
 from nexus_cli.session.acts.compaction import pin, unpin
 from nexus_cli.session.replay import check
 
@@ -296,16 +296,15 @@ def test_a_pinned_message_that_is_cut_short_is_stated_anew_where_no_other_messag
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "", (ToolCall("c1", "bash", {"command": "x"}),)), "agent")
     lane.append(Kind.TOOL, Message(Role.TOOL, "b" * 3000, tool_call_id="c1"), "tool:bash")
     made = pins.add_pin(lane, "1", counted)
-    keeps = MarkerTexts((made,), 1500, lambda shown: (), 0)
     plain = WindowTruncator(counted, keep_newest, 0.9, True, measure=lambda message, preamble: len(message.content))
-    truncator = PinningTruncator(**vars(plain), keeps=keeps)
+    truncator = PinningTruncator(**vars(plain), pins=(made,), pins_room=1500)
     drops = truncate(truncator, lane, 900)
     forms = [(item.form, item.message.role) for item in lane.items]
     assert forms[0] == (ItemForm.MARKER, Role.USER) and (ItemForm.ELIDED, Role.USER) in forms
     text = lane.items[0].message.content
     assert "cut short here" in text and text.endswith(made.labelled)
     assert len(drops) == 2, "of the request and of the result: the pin needs none"
-    tight = PinningTruncator(**vars(plain), keeps=MarkerTexts((made,), 300, lambda shown: (), 0))
+    tight = PinningTruncator(**vars(plain), pins=(made,), pins_room=300)
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "c" * 900), "agent")
     drops = truncate(tight, lane, 1700)
     text = next(item.message.content for item in lane.items if item.form is ItemForm.MARKER)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from search import sample
-from session.played import MODEL
+from session.played import MODEL, Answer, the_ledger
 from session.summed import SUMMARY, Summariser, done, ended, living, summary_of, turn, window_hash
 
+from nexus_cli.conversation.compaction.compactor import Summary
 from nexus_cli.core.price import request_cost
+from nexus_cli.core.request import Request
+from nexus_cli.engine.compaction.compact import compactor, draft_compaction
 from nexus_cli.reports.event_texts import describe_kept
 from nexus_cli.reports.forms import find_form
 from nexus_cli.session.acts.compaction import pin, preview
+from nexus_cli.session.drafting import drafting
 from nexus_cli.session.session import Session
 from nexus_cli.text.cells import cells
 
@@ -35,17 +42,84 @@ async def looked(session: Session, instructions: str = "") -> Mapping[str, Any]:
     return found[0]
 
 
-@pytest.mark.matrix
-def test_a_preview_sends_nothing_and_changes_nothing(tmp_path: Path) -> None:
-    script = Summariser()
+TABLES = ("entries", "fixes", "epochs", "slots", "requests", "drops", "memos", "started", "lanes")
+
+
+def held(session: Session) -> dict[str, object]:
+    """All that a rewrite would change: the ledger, its counters, the window, and what waits for the next request."""
+    engine, record = session.engine, session.state.record
+    assert record is not None
+    with the_ledger() as ledger:
+        rows = {name: sorted(map(repr, ledger.db.all(f"SELECT * FROM {name}"))) for name in TABLES}
+    counters = record.last_drop(), record.next_epoch(), engine.conversation.last, engine.conversation.changes
+    waiting = list(engine.readings.notices), engine.readings.drafted, engine.readings.preamble
+    return {**rows, "counters": counters, "waiting": waiting, "window": window_hash(session)}
+
+
+def summary_of_size(tokens: int, count: Callable[[str], int]) -> str:
+    """A summary in its form, of so many tokens."""
+    text = "Goal: as said. Next: go on. SUMMARY:"
+    text += " word" * (tokens - count(text))
+    assert count(text) == tokens
+    return text
+
+
+@pytest.mark.parametrize("seed", sample(range(16), 4))
+def test_a_preview_is_the_compaction_not_applied(seed: int, tmp_path: Path) -> None:
+    """For random windows: a preview changes nothing; a compaction with a summary at its cap takes at most the tokens
+    that it names; what the same function drafts for that summary is the epoch that begins, with its drops."""
+    chance = random.Random(seed)
+    now = datetime(2026, 1, 13, 9, 30, tzinfo=UTC)
+    lines, listed = chance.choice([300, 600]), 0
+
+    def work(request: Request) -> Answer:
+        nonlocal listed
+        if request.messages[-1]["role"] == "tool" and chance.random() < 0.6:
+            return "It is done. " * chance.randrange(1, 200)
+        listed += 1
+        path = tmp_path / f"file{chance.randrange(4)}.py"
+        path.write_text(f"def name_{listed}(): ...\n" * chance.randrange(1, 200))
+        call = ("read_file", {"path": path.name}), ("bash", {"command": f"seq {listed}000 {listed}{lines}; false"})
+        return [chance.choice(call)]
+
+    words = ("make a list", "Never use eval, and go on. ", "a paste " + "some code, " * 2000, "a wish " * 90)
+    turns = [TURNS[0], *(f"TURN{number} {chance.choice(words)}" for number in range(chance.randrange(5, 10)))]
+    script = Summariser(SUMMARY, work)
 
     async def live() -> None:
-        async with living(tmp_path, script, *TURNS) as session:
-            before = window_hash(session), session.state.drops(), session.context.conversation.last
-            value = await looked(session, "keep names")
-            assert value["possible"] and value["instructions"] == "keep names"
-            assert before == (window_hash(session), session.state.drops(), session.context.conversation.last)
-            assert not script.asked
+        async with living(tmp_path, script, *turns, window=chance.choice([16_000, 24_000, 60_000])) as session:
+            engine = session.engine
+            engine.conversation.clock = lambda: now
+            if chance.random() < 0.5:
+                await done(session, pin("1"))
+                await done(session, pin("a pin " * chance.choice([5, 200])))
+            if chance.random() < 0.4:
+                await session.compact()
+                await turn(session, "and on " * 300)
+                await turn(session, "make a list")
+            script.work = lambda request: "done"
+            asked, before = len(script.asked), held(session)
+            value = await looked(session)
+            assert (len(script.asked), held(session)) == (asked, before)
+            if not value["possible"]:
+                assert not ended(await session.compact()).ok
+                return
+            text = summary_of_size(value["summary"]["most"], engine.context.count)
+            plan = compactor(engine).plan(engine.settings.compact.to, on_command=True)
+            assert plan is not None
+            summary = Summary(text, value["summary"]["source"], value["summary"]["why"])
+            prompt, log = drafting(session.state, lambda notice: None)
+            rewrite, kept = await draft_compaction(engine, plan, summary, "command", prompt, log)
+            assert held(session) == before
+            script.summary = text
+            made = ended(await session.compact())
+            assert made.ok and made.after <= value["after"]
+            if made.kept and made.kept["source"] == summary.source:
+                begun = replace(engine.conversation.epoch, id=rewrite.epoch.id)  # a request for a summary may take one
+                assert (made.kept, begun) == (kept, rewrite.epoch)
+                recorded = {drop.id: drop for drop in session.state.drops()}
+                for drop in rewrite.drops:
+                    assert replace(recorded[drop.id], after=0) == replace(drop, text=None)
 
     asyncio.run(live())
 

@@ -16,8 +16,9 @@ from session.prefix_cache import MODEL, PRICES, SETTINGS, Clock, Remembering, li
 
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.manager import ContextManager
+from nexus_cli.conversation.compaction.pins import add_pin
 from nexus_cli.conversation.epoch_draft import EpochDraft
-from nexus_cli.core.entry import Cause
+from nexus_cli.core.entry import Cause, ItemForm
 from nexus_cli.core.event import (
     CacheResult,
     CompactionDone,
@@ -27,9 +28,11 @@ from nexus_cli.core.event import (
     Notice,
     ToolResultEvent,
 )
-from nexus_cli.engine.compaction.pins import add_pin
+from nexus_cli.core.memo_kinds import REWRITE
+from nexus_cli.engine.compaction.context_fit import prune_if_due
 from nexus_cli.reports.cache import cache_report
 from nexus_cli.reports.context import context_report, live_report
+from nexus_cli.reports.request_view import prune_notice
 from nexus_cli.session import draft
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
@@ -183,6 +186,27 @@ def test_what_will_be_taken_out_is_told_before(tmp_path: Path, monkeypatch: pyte
     assert line.startswith("old or stale results will be taken out before the next request, about ")
     said, saved = (int(re.findall(r"([\d,]+) tokens", one)[0].replace(",", "")) for one in (line, done.text))
     assert 0.7 < said / saved <= 1, (line, done)
+
+
+def test_the_notice_before_a_pruning_is_the_pruning_not_applied(tmp_path: Path) -> None:
+    project(tmp_path)
+    clock = Clock()
+    provider = reading(12, clock)
+    dear = Settings(models={MODEL: {**PRICES, "window": WINDOW, "cache_read_price": 0.001}})
+    session, _ = live(provider, tmp_path, "look at it", settings=dear)
+    clock.forward(hours=6)
+    again = opened(provider, tmp_path, session.id, settings=dear)
+    state, conversation = again.state, again.engine.conversation
+    assert state.record is not None
+    before = state.record.last_drop(), conversation.epoch, conversation.changes
+    [line] = prune_notice(state)
+    assert before == (state.record.last_drop(), conversation.epoch, conversation.changes)
+    said = int(re.findall(r"([\d,]+) tokens", line)[0].replace(",", ""))
+    prune_if_due(again.engine)
+    stubs = sum(item.form is ItemForm.STUB for item in conversation.epoch.head)
+    saved = conversation.memos(REWRITE)[-1].value["saved"]
+    assert stubs and 0 <= saved - said <= 2 * stubs, "but for the length of the ids"
+    asyncio.run(again.aclose())
 
 
 def test_what_is_pinned_stays_word_for_word(tmp_path: Path) -> None:

@@ -16,12 +16,12 @@ from session.summed import asks_for_summary, ended, summary_of
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.compaction.summary_head import OTHERS, RULED, SAID
+from nexus_cli.conversation.user_messages import read_refusals, read_sources
 from nexus_cli.core.approval import Deny, Question
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.memo_kinds import DECISION
 from nexus_cli.core.memory import FactState, MemorySlot
-from nexus_cli.engine.requests.user_messages import read_refusals, read_sources
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session

@@ -28,7 +28,7 @@ from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.memo_kinds import COMMAND
 from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.compaction import record_sources
+from nexus_cli.engine.compaction.compact import compactor
 from nexus_cli.engine.requests.model_call import GO_ON
 from nexus_cli.reports.context import live_report
 from nexus_cli.reports.text.lines import short
@@ -557,11 +557,9 @@ def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_told_of
     engine = stage.session.engine
 
     def commands() -> list[str]:
-        for _ in record_sources.read_log(engine.conversation, engine.work):
+        for _ in engine.work.read(engine.conversation):
             pass
-        return [
-            item.text for item in record_sources.make_record(engine.conversation, engine.work).items if item.command
-        ]
+        return [item.text for item in compactor(engine).make_record().items if item.command]
 
     async def scene() -> None:
         stage.type("run it")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from nexus_cli.conversation.compaction.recap import OwnForms, describe_call, make_recap
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.engine.requests.recap import OwnForms, describe_call, make_recap
 
 HEADER, FIRST, SECOND = "## History of Alpha", "#1 Ann said: hello", "#2 Ann said: [Bob (human)]\nbye"
 STATE, AWAITED = " (new)", " (new) (awaited)"

@@ -9,22 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
-from itertools import chain, islice
-from typing import Any
+from itertools import chain
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.core.elide import clip_text
-from nexus_cli.core.entry import PERSON, Entry, ItemForm, Kind, Memo
+from nexus_cli.core.entry import PERSON, ItemForm, Memo
 from nexus_cli.core.memo_kinds import DECISION, PASTED_RANGES, SOURCE, TRIGGER
 from nexus_cli.core.typed_text import split_attachments
 
 UNKNOWN = "unknown"
-AT_ONCE = 200
-"""Entries per read of the log."""
-FURTHEST = 4000
-"""Most entries searched for messages."""
-WORDS = 120
-"""Most characters shown of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +56,33 @@ def find_others(conversation: Conversation, entries: Iterable[int]) -> frozenset
     return frozenset(entry for entry in entries if not is_typed(entry))
 
 
-def without_pastes(message: str, ranges: Sequence[Sequence[int]]) -> str:
+def _without_pastes(message: str, ranges: Sequence[Sequence[int]]) -> str:
     """Replace the pasted ranges of a message with an ellipsis, which separates the words around them."""
     for start, end in sorted(map(tuple, ranges), reverse=True):
         message = f"{message[:start]} \u2026 {message[end:]}"
     return message
 
 
-def typed_messages(conversation: Conversation) -> Iterator[tuple[int, str]]:
-    """Yield entry and text of the person's messages, without attachments and pasted text, newest first."""
-    sources, memos = read_sources(conversation.memos), conversation.memos
+def with_sources(
+    memos: Callable[[str], Sequence[Memo]], messages: Iterable[tuple[int, str]], cut: Callable[[str], str]
+) -> Iterator[tuple[int, str, str]]:
+    """Yield entry, text and source of people's `messages` and of the reasons given for refused calls, newest first.
+    `cut` returns the typed part of a message, from which pasted text was removed."""
+    sources = read_sources(memos)
     pasted = {memo.entry: memo.value.get("ranges", ()) for memo in memos(PASTED_RANGES)}
-    refused = [(one.entry, one.text) for one in read_refusals(memos) if one.source == PERSON]
+    refused = ((one.entry, one.text, one.source) for one in read_refusals(memos))
     said = (
-        (entry, split_attachments(without_pastes(text, pasted.get(entry, ())))[0])
-        for entry, text in conversation.log.user_messages(conversation.last, members=False)
-        if sources.get(entry, PERSON) == PERSON
+        (entry, cut(_without_pastes(text, pasted.get(entry, ()))), sources.get(entry, PERSON))
+        for entry, text in messages
     )
     return merge(refused, said, key=lambda one: -one[0])
+
+
+def typed_messages(conversation: Conversation) -> Iterator[tuple[int, str]]:
+    """Yield entry and text of the person's messages, without attachments and pasted text, newest first."""
+    messages = conversation.log.user_messages(conversation.last, members=False)
+    said = with_sources(conversation.memos, messages, lambda message: split_attachments(message)[0])
+    return ((entry, text) for entry, text, source in said if source == PERSON)
 
 
 def words_before(conversation: Conversation, last: int, shown: Collection[int] = ()) -> Iterator[tuple[int, str]]:
@@ -101,24 +102,3 @@ def hidden_words(conversation: Conversation) -> Iterator[tuple[int, str]]:
     last = max(hidden, default=0)
     refused = [(one.entry, one.text) for one in read_refusals(conversation.memos) if one.entry > last]
     return chain(refused, words_before(conversation, last, shown))
-
-
-def newest_messages(conversation: Conversation, most: int) -> list[dict[str, Any]]:
-    """Return `entry` and the first words of the person's newest messages, at most `most`, oldest first."""
-    entries = islice(read_backwards(conversation.read, conversation.last), FURTHEST)
-    said = (entry for entry in entries if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == "person")
-    return [
-        {"entry": entry.id, "text": first_words(entry.message.content, WORDS, end="")}
-        for entry in reversed(list(islice(said, most)))
-    ]
-
-
-def read_backwards(read: Callable[[int, int], Sequence[Entry]], last: int) -> Iterator[Entry]:
-    """Yield the entries of a log up to `last`, newest first; `read` reads a range of entries."""
-    for end in range(last, 0, -AT_ONCE):
-        yield from reversed(read(max(1, end - AT_ONCE + 1), end))
-
-
-def first_words(text: str, most: int, *, end: str = "…") -> str:
-    """Return the start of `text` as one line of at most `most` characters; `end` marks a cut."""
-    return clip_text(" ".join(text[: 4 * most].split()), most, end)

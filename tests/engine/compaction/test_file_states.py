@@ -14,8 +14,9 @@ import pytest
 from session.played import Played, opened
 
 from nexus_cli.conversation.compaction.work_record import WorkRecord
+from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.core.daemon_task import DaemonTask
-from nexus_cli.engine.compaction import record_sources
+from nexus_cli.engine.compaction import file_states
 
 Stuck = Callable[[], None]
 
@@ -48,10 +49,9 @@ def looked(folder: Path, *names: str, act: Callable[[], None] = lambda: None, by
         try:
             _ = [event async for event in session.run("look")]
             engine = session.engine
-            await record_sources.read_log_in_pieces(engine.conversation, engine.work)
+            await engine.read_work()
             act()
-            record = record_sources.make_record(engine.conversation, engine.work)
-            return await record_sources.look_at_files(record, engine.conversation)
+            return await file_states.look_at_files(make_record(engine.conversation, engine.work))
         finally:
             await session.aclose()
 
@@ -119,7 +119,7 @@ def test_however_many_files_there_are_each_stands_as_it_is_now(tmp_path: Path) -
 
 
 def test_files_are_read_up_to_a_number_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_sources, "MOST_BYTES", 100)
+    monkeypatch.setattr(file_states, "MOST_BYTES", 100)
     for name in "ab":
         (tmp_path / f"{name}.txt").write_text("x" * 60)
 
@@ -161,7 +161,7 @@ def test_what_has_taken_the_place_of_a_file_is_not_read(tmp_path: Path, strange:
         elif strange == "folder":
             path.mkdir()
         else:
-            path.write_bytes(b"\n" * (record_sources.MOST_BYTES + 1))
+            path.write_bytes(b"\n" * (file_states.MOST_BYTES + 1))
 
     assert lines(looked(tmp_path, "a.py", act=replace)) == ["- a.py (read)"]
 
@@ -171,7 +171,7 @@ def test_a_read_that_hangs_costs_its_time_and_what_was_read_before_stays(
 ) -> None:
     for name in "ab":
         module(tmp_path, f"{name}.py")
-    real, read, tasks = record_sources._read, [], list[DaemonTask[None]]()
+    real, read, tasks = file_states._read, [], list[DaemonTask[None]]()
 
     def make_task(call: Callable[[], None], limit: float) -> DaemonTask[None]:
         tasks.append(DaemonTask(call, 3600.0))
@@ -184,8 +184,8 @@ def test_a_read_that_hangs_costs_its_time_and_what_was_read_before_stays(
             stuck()
         return real(path, most)
 
-    monkeypatch.setattr(record_sources, "_read", slow)
-    monkeypatch.setattr(record_sources, "DaemonTask", make_task)
+    monkeypatch.setattr(file_states, "_read", slow)
+    monkeypatch.setattr(file_states, "DaemonTask", make_task)
     assert lines(looked(tmp_path, "a.py", "b.py")) in (
         ["- a.py (read): a", "- b.py (read)"],
         ["- a.py (read)", "- b.py (read): b"],

@@ -9,18 +9,28 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nexus_cli.conversation.compaction.own_words import OwnWords, Quote, quote_lines
-from nexus_cli.conversation.compaction.work_record import find_command, read_run, safe_line
+from nexus_cli.conversation.compaction.compaction_plan import shares_of
+from nexus_cli.conversation.compaction.compactor import Compactor
+from nexus_cli.conversation.compaction.own_words import OwnWords, Quote, missing_line, quote_lines
+from nexus_cli.conversation.compaction.pin import pin_texts, split_fitting_pins
+from nexus_cli.conversation.compaction.pins import list_pins
+from nexus_cli.conversation.compaction.work_log import find_command, read_run
+from nexus_cli.conversation.compaction.work_record import fit_record
+from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.entry_ranges import SUMMED
+from nexus_cli.conversation.user_messages import read_sources, words_before
+from nexus_cli.core.clock import format_stamp
 from nexus_cli.core.elide import clip_text, elide_text, one_line, plain_marker
-from nexus_cli.core.entry import Entry
+from nexus_cli.core.entry import PERSON, Entry, read_backwards
+from nexus_cli.core.memo_kinds import SPACE_HISTORY, TRIGGER
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK
+from nexus_cli.core.run import RESUME, TRIGGER_MARK, resume_lines
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.text.untrusted_text import neutralize, neutralize_message
+from nexus_cli.text.untrusted_text import neutralize, neutralize_message, safe_line
 from nexus_cli.tools.registry import find_tool
 
 SHARE = 0.25
@@ -39,6 +49,8 @@ FOREIGN_SHARE = 0.25
 """Share of the room for lines that one message of another party may use."""
 TRIGGER_SHARE = 0.25
 """Share of the room for lines reserved for the trigger of the run, which is always shown."""
+NAMES = {"client": "Client", "agent": "Manager", "stdin": "Standard input"}
+"""Speaker names for user messages that the person did not type, by source of the message."""
 _MARK = re.compile(r"(<-|←)\s*(RESUME|TRIGGER)\b")
 _SEEN = "  [SEEN]"
 """State of repeated messages of a space."""
@@ -91,10 +103,47 @@ def space_header(name: str) -> str:
     return f'SPACE HISTORY ("{neutralize_message(name)}"):'
 
 
-def quote_words(said: Iterable[tuple[int, str]], room: int, count: Callable[[str], int]) -> dict[int, Quote]:
-    """Return the quotes of the person's messages that fit `room` tokens, by entry; `said` is newest first."""
-    words = OwnWords(count)
-    return {quote.entry: quote for quote in words.choose_quotes(words.newest(said, room), room)}
+def recap_text(of: Compactor, subjects: Mapping[str, str], came: Sequence[str], drop_id: str) -> str:
+    """Return the recap of all messages, which ends in the lines of `came`; `drop_id` is their drop.
+
+    Messages of the person, the record of the work and the pins get the shares of the budget that a compaction gives
+    them. `subjects` are the main arguments by tool.
+    """
+    conversation, count, last = of.conversation, of.count, of.conversation.last
+    most = shares_of(of.budget, of.budget)
+    way = f'; read them as they were with recall("{drop_id}").]' if of.recalls else ".]"
+    parts = [f"{SUMMED.format(f'1 to {last}')}{way}\n{INTRODUCTION}\n\n---"]
+    ending = "\n".join(resume_lines(came))
+    stay, crowded = split_fitting_pins(list_pins(conversation), most.pins, count)
+    parts += pin_texts(stay, [(pin.pin, drop_id) for pin in crowded], of.recalls)
+    room = int(of.budget * SHARE) - SLACK - count("\n\n".join([*parts, ending]))
+    own, words = _own_forms(conversation), OwnWords(count)
+    said, most_said = words_before(conversation, last, {*own.history, own.trigger}), min(most.words, room)
+    quotes = {quote.entry: quote for quote in words.choose_quotes(words.newest(said, most_said), most_said)}
+    room -= sum(quote.tokens for quote in quotes.values()) + 16 * len(quotes)
+    record = fit_record(of.make_record(), most.record, count)
+    text = record.text(record.missing(drop_id, of.recalls))
+    recap = make_recap(_read_named(conversation, last), quotes, max(0, room), count, subjects, own)
+    if recap.missing and text:  # otherwise the timeline has every call
+        parts.append(text)
+        recap = make_recap(_read_named(conversation, last), quotes, max(0, room - count(text)), count, subjects, own)
+    lines = recap.text(missing_line(recap.missing, "earlier event", drop_id, of.recalls))
+    return "\n\n".join([*parts, "\n".join(filter(None, [lines, ending]))])
+
+
+def _read_named(conversation: Conversation, last: int) -> Iterator[Entry]:
+    """Yield the entries up to `last`, newest first, with the name of the program or agent that sent a message."""
+    sources = read_sources(conversation.memos)
+    for entry in read_backwards(conversation.read, last):
+        name = NAMES.get(sources.get(entry.id, ""), "") if entry.actor == PERSON else ""
+        yield replace(entry, actor=name) if name else entry
+
+
+def _own_forms(conversation: Conversation) -> OwnForms:
+    """Return the entries of SPACE HISTORY, and the newest entry with a trigger that started the run."""
+    history = {memo.entry: memo.value for memo in conversation.memos(SPACE_HISTORY)}
+    facts = [(memo.entry, memo.value.get("facts", {})) for memo in conversation.memos(TRIGGER)]
+    return OwnForms(history, max((entry for entry, one in facts if one and one["type"] != RESUME), default=0))
 
 
 def make_recap(
@@ -124,7 +173,7 @@ def make_recap(
         if message.role is Role.TOOL:
             results[message.tool_call_id or ""] = message
             if quote is not None:  # the reason given when the call was refused
-                found.append(RecapLine(entry.id, f"{stamp(entry.at)} Refused with {quote_text(quote.text)}"))
+                found.append(RecapLine(entry.id, f"{format_stamp(entry.at)} Refused with {quote_text(quote.text)}"))
         elif entry.id == own.trigger:
             text = _trigger_text(entry, history, max(64, reserved), count)
             found.append(RecapLine(entry.id, text, space))
@@ -165,16 +214,6 @@ def _trigger_text(entry: Entry, history: Mapping[str, Any], most: int, count: Ca
     return f"{_stamp(entry, quote_text(elide_text(neutralize(text), most, count, plain_marker).text))} {TRIGGER_MARK}"
 
 
-def resume_lines(came: Sequence[str]) -> list[str]:
-    """Return the lines of the events that resumed the run, the last one with the resume mark."""
-    return [*came[:-1], f"{came[-1]}  {RESUME_MARK}"] if came else []
-
-
-def stamp(at: str) -> str:
-    """Format a time of the ledger for the timeline: `[2026-02-18T15:06:55Z]`."""
-    return f"[{at[:19]}Z]" if len(at) > 19 and at.endswith("Z") else f"[{at}]"
-
-
 def quote_text(text: str) -> str:
     """Quote foreign text after a name: in quotes if it is one line, else as lines with a quote mark each."""
     text = _MARK.sub(r"< - \2", text)
@@ -183,7 +222,7 @@ def quote_text(text: str) -> str:
 
 def _stamp(entry: Entry, said: str) -> str:
     name = {"person": "Person", "agent": "You", "nexus": "nexus"}.get(entry.actor, entry.actor)
-    return f"{stamp(entry.at)} {safe_line(name)}: {said}"
+    return f"{format_stamp(entry.at)} {safe_line(name)}: {said}"
 
 
 def _said(words: str, message: Message) -> str:

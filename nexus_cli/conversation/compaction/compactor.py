@@ -1,0 +1,233 @@
+"""Plan and draft the rewrites of a window that is too full (law 6). Pure: nothing is recorded or changed.
+
+A compaction is `plan`, then `draft` with a summary of the removed messages; a truncation is `cut`. Whoever applies one
+begins an epoch with its items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nexus_cli.conversation.compaction import compaction_plan as planning
+from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
+from nexus_cli.conversation.compaction.own_words import Quote
+from nexus_cli.conversation.compaction.pin import named_ways, pin_drop, split_fitting_pins
+from nexus_cli.conversation.compaction.pinned_marker import OURS, PinningTruncator, near
+from nexus_cli.conversation.compaction.pins import list_pins
+from nexus_cli.conversation.compaction.standing_rules import choose_rules, earlier_rules, rules_tokens
+from nexus_cli.conversation.compaction.summary_head import Additions, Unquoted, head, quote_rules, split_summary
+from nexus_cli.conversation.compaction.work_log import WorkLog
+from nexus_cli.conversation.compaction.work_record import FittedRecord, WorkRecord, fit_record
+from nexus_cli.conversation.compaction.work_sources import make_record
+from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
+from nexus_cli.conversation.groups import Measure, flatten
+from nexus_cli.conversation.user_messages import find_others, hidden_words, read_refusals
+from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
+from nexus_cli.core.entry import Cause, Drop, WindowItem
+
+RECORD_SLACK = 32
+"""Tokens that a check of the files may add to the record, on top of a quarter of its size."""
+LEAST = 4000
+"""Least budget in tokens of a compaction on command: a smaller window is not worth one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary of the messages that a plan removes."""
+
+    text: str
+    """Without its section of rules."""
+    source: str
+    """What it was made of: `window`, `transcript`, or `originals`, which also has what an earlier summary replaced."""
+    why: str
+    """The reason for this source."""
+    rules: Sequence[str] = ()
+    """The quotations below its heading of rules."""
+    ends: str = ""
+    """The ends cut from the summaries of earlier pieces."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftedWindow:
+    """A window that begins with a summary."""
+
+    items: Sequence[WindowItem]
+    drops: Sequence[Drop]
+    rules: Sequence[Sequence[object]]
+    """The person's rules in force, for the memo of the compaction."""
+    kept: Mapping[str, Any]
+    """The number of messages, answers and work items that it keeps, and of those that it omits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compactor:
+    """Makes smaller windows of a conversation, within tokens by our count."""
+
+    conversation: Conversation
+    work: WorkLog
+    """Gets what the log has new; nothing else is changed."""
+    count: Callable[[str], int]
+    measure: Measure
+    budget: int
+    """Most tokens of a request."""
+    window: int
+    """Tokens of the model's whole window."""
+    recalls: bool
+    """True if the model can read drops; otherwise none is named to it."""
+
+    @property
+    def pins_room(self) -> int:
+        """Most tokens of all pins together."""
+        return planning.shares_of(self.budget, self.budget).pins
+
+    @property
+    def crowded_pins(self) -> Sequence[Quote]:
+        """The pins for which a summary has no room beside the others."""
+        return split_fitting_pins(list_pins(self.conversation), self.pins_room, self.count)[1]
+
+    def make_record(self) -> WorkRecord:
+        """Return the record of the work from the ledger, without a look at its files."""
+        return make_record(self.conversation, self.work)
+
+    def plan(self, share: float, *, on_command: bool = False) -> CompactionPlan | None:
+        """Plan to compact the conversation to `share` of the budget; None if too little would be removed.
+
+        On command the budget is at most the present window's size, and only kept content may exceed the share, not the
+        newest groups.
+        """
+        conversation, count = self.conversation, self.count
+        available = min(self.budget, max(LEAST, conversation.counted)) if on_command else self.budget
+        pins, fixed = list_pins(conversation), conversation.epoch.header_tokens
+        target = int(share * available) - fixed - rules_tokens(conversation, count)
+        for _ in self.work.read(conversation):
+            pass
+        beyond = planning.shares_of(self.budget, self.budget - fixed, newest=not on_command)
+        text = fit_record(self.make_record(), beyond.record, count).text()
+        if on_command:  # pins do not yield to the low target
+            target += min(beyond.pins, sum(pin.labelled_tokens(count) for pin in pins))
+        return planning.plan(
+            conversation.groups(),
+            available=available,
+            target=target,
+            count=count,
+            run=conversation.run,
+            earlier=hidden_words(conversation),
+            answers=self.work.read_answers(conversation),
+            record=count(text) * 5 // 4 + RECORD_SLACK if text else 0,
+            pins=pins,
+            beyond=beyond,
+            spoken=frozenset(self.work.words),
+            least=planning.SUMMARY_LEAST if self.window >= planning.LARGE_WINDOW else planning.SUMMARY_FLOOR,
+        )
+
+    def draft(
+        self, plan: CompactionPlan, summary: Summary, record: WorkRecord, next_drop: Callable[[], str]
+    ) -> DraftedWindow:
+        """Return the window of `plan` with a summary and the `record` of the work. `next_drop` returns the ids of its
+        drops."""
+        conversation, count, now = self.conversation, self.count, self.conversation.now()
+        free = max(0, plan.summary_cap - count(summary.text))
+        rules = choose_rules(conversation, plan, summary.rules, count, budget=self.budget, free=free)
+        text, end = split_summary(summary.text, plan.summary_most, count)
+        cut = "\n\n".join(filter(None, (summary.ends, end)))
+        drop_id = next_drop()
+        named = named_ways(item.message.content for item in conversation.items if item.form in OURS)
+        crowded = {pin.pin: named.get(pin.pin) or next_drop() for pin in plan.crowded}
+        fitted = fit_record(record, plan.record_room, count)
+        record_drop = next_drop() if fitted.left else ""
+        cut_drop = next_drop() if cut else ""
+        unseen = () if summary.source == "originals" else plan.unseen
+        said = sorted({*self.work.words, *(one.entry for one in read_refusals(conversation.memos))})
+        more = Additions(
+            fitted.text(fitted.missing(record_drop, self.recalls)),
+            list(crowded.items()),
+            self.recalls,
+            unseen,
+            _unquoted(plan, plan.quotes, said),
+            _unquoted(plan, plan.answers, self.work.answers),
+            find_others(conversation, [quote.entry for quote in plan.quotes]),
+            rules.shown,
+            cut_drop,
+        )
+        items = head(plan, text, drop_id, clock=conversation.clock, measure=self.measure, more=more)
+        drops = [_drop(plan, drop_id, now, unseen)]
+        if fitted.left:
+            drops.append(fitted.drop(record_drop, Cause.COMPACTION, now, count))
+        if cut:
+            what = "the end of a summary, for which the window had no room"
+            drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, now, text=cut))
+        new = [pin for pin in plan.crowded if pin.pin not in named]
+        drops += [pin_drop(pin, crowded[pin.pin], Cause.COMPACTION, now, count) for pin in new]
+        kept = {
+            **_kept_figures(said, self.work.answers, plan, fitted),
+            "rules": len(rules.kept),
+            "source": summary.source,
+            "source_why": summary.why,
+            "summary": count(text),
+            "drops": [drop.id for drop in drops],
+        }
+        return DraftedWindow(items, drops, rules.to_json(), kept)
+
+    def cut(
+        self, truncator: WindowTruncator, record: WorkRecord, reserved: int
+    ) -> tuple[Sequence[WindowItem], Sequence[Drop]]:
+        """Return the window truncated to the low-water mark, with `reserved` tokens left free, and its drops. Changes
+        nothing but takes the ids of these.
+
+        The marker contains pins, the person's own words, their rules and the `record` of the work.
+        """
+        conversation, room = self.conversation, planning.shares_of(self.budget, self.budget)
+        pinning = PinningTruncator(
+            **{**vars(truncator), "recalls": self.recalls},
+            pins=list_pins(conversation),
+            pins_room=room.pins,
+            words_room=room.words,
+            rules=quote_rules(earlier_rules(conversation)),
+            record=fit_record(record, room.record, self.count),
+        )
+        available = self.budget - pinning.count_reserved(conversation) - reserved
+        pinning.strategy = near(truncator.strategy, available - conversation.epoch.header_tokens - MARKER_ROOM)
+        return pinning.cut(conversation, available)
+
+
+def _kept_figures(
+    said: Sequence[int], answers: Sequence[int], plan: CompactionPlan, record: FittedRecord
+) -> dict[str, int]:
+    """Count the messages, answers and work items that the window keeps under `plan`, and those that it omits."""
+    commands = [item for item in record.items if item.command]
+    figures = {}
+    for name, entries, quotes in (("words", said, plan.quotes), ("answers", answers, plan.answers)):
+        whole, part = plan.shown_entries(quotes)
+        left = [entry for entry in entries if entry <= plan.entries[1] and entry not in whole]
+        figures[name] = sum(entry in whole for entry in entries)
+        figures[f"{name}_left"], figures[f"{name}_part"] = len(left), sum(entry in part for entry in left)
+    return figures | {
+        "files": len(record.items) - len(commands),
+        "commands": len(commands),
+        "failing": sum(item.failing for item in commands),
+        "record_left": len(record.left),
+    }
+
+
+def _unquoted(plan: CompactionPlan, quotes: Sequence[Quote], entries: Sequence[int]) -> Unquoted:
+    """Count the removed `entries` without a quote, and those quoted in part."""
+    whole, part = plan.shown_entries(quotes)
+    quoted = {quote.entry for quote in quotes}
+    missing = sum(entry <= plan.entries[1] and entry not in whole and entry not in part for entry in entries)
+    return Unquoted(missing, sum(entry in quoted and entry not in whole for entry in entries))
+
+
+def _drop(plan: CompactionPlan, drop_id: str, at: str, unseen: Sequence[EntryRange]) -> Drop:
+    """Make the drop of the messages that leave the window. Recalling it returns everything that the new summary
+    replaces, because the window names no older drop of them any more."""
+    gone, first = plan.leaving, plan.entries[0]
+    tokens = sum(item.tokens for item in gone or flatten(plan.gone))
+    names = format_ranges(ranges_of(item.entry for item in gone)) if gone else plan.named_but(unseen)
+    what = f"messages {names} of the conversation, summarized"
+    what += f"; and {format_ranges(unseen)}, left out before" if unseen else ""
+    before = subtract_ranges(first, min(item.entry for item in gone) - 1, unseen) if gone else ()
+    what += f"; read with {format_ranges(before)}, summarized before" if before else ""
+    return Drop(drop_id, what, tokens, Cause.COMPACTION, at, plan.entries)

@@ -1,0 +1,186 @@
+"""Follow the commands, words and answers of a conversation in its log. Pure.
+
+Nothing is taken from prose: `WorkLog` folds the entries, `read_run` reads the outcome of a command from its result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.core.entry import Entry, Kind, is_person
+from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.tool import COMMAND, SIGPIPE, Tool
+from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.text.untrusted_text import SAFE_LINE, safe_line
+
+READ_AT_ONCE = 500
+"""Entries per read of the log."""
+OUTPUT_LINES, OUTPUT_LINE = 2, 100
+"""Most lines at the end of an output, and characters of each."""
+TAIL = 20_000
+"""Characters at the end of an output that are searched for an error line."""
+_STATUS = re.compile(r"\[(?:([^\[\]\n]*)[;,] )?exit status (-?\d+)(?:; pipe: ([\d ]+))?(?:; [^\[\]\n]*)?\]\s*\Z")
+"""The last line of a command's result; a time limit comes before the status, a pipe's statuses after it."""
+_NOTE = re.compile(r"^\[sandbox: ")
+"""A line of ours at the end of an output."""
+_UNENDED = re.compile(
+    r"^\[?(interrupted while it ran|outcome unknown|stopped by the person)\b[^\n]*\s*\Z", re.MULTILINE
+)
+"""The last line of the result of a command that was started and whose outcome is unknown."""
+_STARTED = re.compile(r"^\[job (j\d+) runs in the background\b[^\n]*\]\s*\Z", re.MULTILINE)
+"""The last line of the result of a command that runs on as a job."""
+_NAMED = re.compile(r"\w*(?:Error|Exception)\b|\b(?:error|fatal|panic(?:ked)?)\b.*:|^(?:FAILED|FAIL|ERROR)\b|^E  ")
+_HINTED = re.compile(
+    r"error|fail|fatal|cannot|can't|could not|denied|not found|no such|unable|invalid|refused|missing", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRun:
+    """The last run of one command."""
+
+    command: str
+    status: int | None
+    """None if it did not end by itself, or was started as a job."""
+    error: str
+    """The last line of its output that names a failure, or its last line; "" with status 0. Or the reason that it did
+    not end."""
+    entry: int
+    """The message with the result."""
+    by_person: bool = False
+    """True if the person ran it and the model was told."""
+    pipe: Sequence[int] = ()
+    """Exit statuses of the parts of its last pipe, if an earlier part failed."""
+    output: Sequence[str] = ()
+    """The last lines of its output."""
+    worker: str = ""
+    """The worker that ran it."""
+    job: str = ""
+    """The background job as which it was started."""
+    after: int = 0
+    """Orders runs noted after the same entry."""
+
+    @property
+    def is_failing(self) -> bool:
+        """True if it, or a part of its pipe, exited with a status other than 0."""
+        return (not self.job and self.status != 0) or any(one not in (0, SIGPIPE) for one in self.pipe[:-1])
+
+
+@dataclass
+class WorkLog:
+    """Commands, words and answers of a conversation, folded from its entries, each read once and in order."""
+
+    find_tool: Callable[[str], Tool | None]
+    """Returns the definition of a tool by its name."""
+    last: int = 0
+    """The newest entry that was read."""
+    commands: dict[str, CommandRun] = field(default_factory=dict)
+    """By command, the most recent run last."""
+    answers: list[int] = field(default_factory=list)
+    """The entries of the assistant's last text of each ended turn."""
+    words: list[int] = field(default_factory=list)
+    """The entries with messages of the person."""
+    replies: list[tuple[int, str, str]] = field(default_factory=list)
+    """What the person replied to questions of the model: entry, question, reply."""
+    _called: dict[str, str] = field(default_factory=dict)
+    _asked: dict[str, list[str]] = field(default_factory=dict)
+    """The questions of each call that puts some to the person."""
+    _answer: int = 0
+
+    def read(self, conversation: Conversation) -> Iterator[None]:
+        """Add the conversation's new entries; yields after every `READ_AT_ONCE` entries."""
+        while self.last < conversation.last:
+            for entry in conversation.read(self.last + 1, min(conversation.last, self.last + READ_AT_ONCE)):
+                self.add(entry)
+            yield
+
+    def add(self, entry: Entry) -> None:
+        self.last, message = entry.id, entry.message
+        if message.role is Role.TOOL:
+            self._end_command(entry.id, message)
+            questions = self._asked.pop(message.tool_call_id or "", [])
+            self.replies += [(entry.id, *reply) for reply in read_replies(questions, message.content)]
+        elif message.role is Role.ASSISTANT:
+            if message.content.strip():
+                self._answer = entry.id
+            commands = ((call.id, find_command(call, self.find_tool)) for call in message.tool_calls)
+            self._called |= {name: command for name, command in commands if command}
+            self._asked |= {call.id: asked for call in message.tool_calls if (asked := self._questions(call))}
+        elif is_person(entry.actor):
+            if entry.kind is Kind.USER and self._answer:
+                self.answers.append(self._answer)
+                self._answer = 0
+            if split_attachments(message.content)[0]:
+                self.words.append(entry.id)
+
+    def read_answers(self, conversation: Conversation) -> Iterator[tuple[int, str]]:
+        """Yield entry and text of the assistant's last text of each ended turn, newest first."""
+        for number in reversed(self.answers):
+            yield number, conversation.read(number, number)[0].message.content.strip()
+
+    def _questions(self, call: ToolCall) -> list[str]:
+        """Return the questions that a call puts to the person."""
+        tool = self.find_tool(call.name)
+        asked = call.arguments.get(tool.asks) if tool and tool.asks else None
+        rows = asked if isinstance(asked, list) else []
+        return [str(row.get("question", "")).strip() for row in rows if isinstance(row, dict)]
+
+    def _end_command(self, entry: int, message: Message) -> None:
+        command = self._called.pop(message.tool_call_id or "", "")
+        run = read_run(command, message.content, entry) if command else None
+        if run is not None:  # otherwise the earlier result stays
+            self.commands.pop(command, None)
+            self.commands[command] = run
+
+
+def read_replies(questions: Sequence[str], result: str) -> list[tuple[str, str]]:
+    """Return the questions that were answered, with the answers, from the result of `ask_person`."""
+    found, rest = [], result
+    for place, question in enumerate(questions):
+        _, mark, after = rest.partition(f"{question}\n> ")
+        if not mark:
+            continue
+        ends = [f"\n{one}\n> " for one in questions[place + 1 :]]
+        end = min((at for one in ends if (at := after.find(one)) >= 0), default=len(after))
+        found.append((question, after[:end]))
+        rest = after[end:]
+    return found
+
+
+def find_command(call: ToolCall, find_tool: Callable[[str], Tool | None]) -> str:
+    """Return the command line that a call runs; "" if it runs none."""
+    tool, command = find_tool(call.name), call.arguments.get(COMMAND)
+    return command.strip() if tool and tool.runs_commands and isinstance(command, str) else ""
+
+
+def read_run(command: str, result: str, entry: int) -> CommandRun | None:
+    """Return the result of a command from its tool result; None if it did not run."""
+    if ended := _STATUS.search(result):
+        status = int(ended[2])
+        output = result[: ended.start()]
+        error = (ended[1] or find_error_line(output)) if status else ""
+        pipe = tuple(map(int, (ended[3] or "").split()))
+        return CommandRun(command, status, error, entry, pipe=pipe, output=last_lines(output))
+    if started := _STARTED.search(result):
+        return CommandRun(command, None, "", entry, job=started[1])
+    unended = _UNENDED.search(result)
+    return CommandRun(command, None, unended[1], entry) if unended else None
+
+
+def find_error_line(output: str) -> str:
+    """Return the last line of `output` that names a failure, else the last that hints at one, else the last."""
+    lines = [line.strip() for line in output[-TAIL:].splitlines()]
+    for form in (_NAMED, _HINTED, re.compile(r"\S")):
+        found = next((line for line in reversed(lines) if form.search(line[:1000])), "")
+        if found:
+            return found[:SAFE_LINE]
+    return ""
+
+
+def last_lines(output: str) -> tuple[str, ...]:
+    """Return the last non-blank lines of `output`, each cut to a length."""
+    lines = [line for line in output[-TAIL:].splitlines() if line.strip() and not _NOTE.match(line)]
+    return tuple(safe_line(line.strip()[:OUTPUT_LINE]) for line in lines[-OUTPUT_LINES:])

@@ -1,0 +1,49 @@
+"""Draft sections without changing a session: an assembly of its own, and a log in memory that continues the session's.
+
+`draft.py` drafts epochs so, the preview of a compaction its window.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from nexus_cli.conversation.memory_log import MemoryLog
+from nexus_cli.core.entry import Memo
+from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
+from nexus_cli.ledger import SessionLog
+from nexus_cli.sections.section_drops import SectionDrops
+from nexus_cli.session.session_state import SessionState
+
+T = TypeVar("T")
+
+
+class _Unwritten(MemoryLog):
+    """Continues the log of a session in memory, without changing it."""
+
+    def __init__(self, log: SessionLog) -> None:
+        super().__init__(log.last_id(), log.last_drop(), log.next_epoch())
+        self._log = log
+
+    def memos(self, kind: str) -> Sequence[Memo]:
+        return [*self._log.memos(kind), *super().memos(kind)]
+
+
+def drafting(state: SessionState, notify: Callable[[str], None]) -> tuple[PromptAssembly, MemoryLog]:
+    """Return an assembly for the sections of a session, and the log in memory for the drops that it records."""
+    prompt, record = state.engine.prompt, state.record
+    assert isinstance(prompt, PromptAssembly) and record is not None, "a session of the factory has both"
+    log = _Unwritten(record)
+    return prompt.drafting(notify, SectionDrops(log, state.engine.conversation.clock, lambda drop: None)), log
+
+
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` to its end and return its result, even inside a running event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
