@@ -105,22 +105,23 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
     return run
 
 
-def _print(noun: Noun, source: Source, result: Report[Any] | Iterable[str] | int | None, *, json: bool) -> int:
+def _print(noun: Noun, source: Source, result: Report[Any] | int | None, *, json: bool) -> int:
     """Print what a verb returned; return the exit status."""
-    if isinstance(result, int):
-        return result
     if not isinstance(result, Report):
-        print_original((result,) if isinstance(result, str) else result or ())
-        return 0
+        return result or 0
     if json:
         print_json(result.value)
+    elif result.line:
+        print_original((result.line, "\n"))
     elif result.form == "diff":
         print_diff(result.value)
-    else:
+    elif result.form == "text":
+        text = result.value["text"]
+        print_original((text,) if isinstance(text, str) else text)
+    elif result.form:
         from nexus_cli.reports.forms import find_form  # noqa: PLC0415  (where a report is drawn)
 
-        text = result.line or find_form(result.form, noun.name)(result.value, text_width(whole=result.whole))
-        print_text(text)
+        print_text(find_form(result.form, noun.name)(result.value, text_width(whole=result.whole)))
     if result.note and not json:
         source.say(result.note)
     return int(result.status)

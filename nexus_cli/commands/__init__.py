@@ -45,7 +45,6 @@ PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("btw", "side"), "/fork continues in a copy of the session"),
     "security-review": "/review reviews the changes: /review security",
     **dict.fromkeys(("share", "unshare"), "/export writes the session to a file"),
-    "logout": "nexus logout PROVIDER in a shell removes a key",
     **dict.fromkeys(("details", "verbose"), "Ctrl+O shows the newest output whole, then the transcript"),
     **dict.fromkeys(("thinking", "think"), "Ctrl+T shows thinking, /effort sets how much"),
     "paste": "Ctrl+V pastes an image",

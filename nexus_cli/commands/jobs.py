@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
+from nexus_cli.commands.arguments import read_log, read_source, show_report
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Noun, Option, Source, Verb
+from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.services import Jobs
+from nexus_cli.reports.jobs import JobsReport
 
 JobId = Annotated[str, Option("ID", "The job's id.", is_argument=True)]
+
+
+def build_list(source: Source) -> Report[JobsReport]:
+    """List the background commands of a session. All of them end with the session."""
+    from nexus_cli.session.session_jobs import recorded_jobs  # noqa: PLC0415  (the tools: few sessions have jobs)
+
+    session = source.session()
+    if source.live and source.live.jobs:
+        rows = source.live.jobs.describe_all()
+    else:
+        rows = recorded_jobs(read_log(source), () if source.live else source.ledger.find_locked([session]))
+    return Report("jobs", {"version": 1, "session": session, "jobs": rows})
 
 
 async def show_jobs(context: CommandContext, job: JobId = "") -> None:
@@ -20,8 +34,8 @@ async def show_jobs(context: CommandContext, job: JobId = "") -> None:
     """
     if job:
         await _manage(context, "", job)
-    elif (jobs := _find_jobs(context)) is not None:
-        context.show("jobs", {"version": 1, "jobs": jobs.describe_all()})
+    else:
+        show_report(context, build_list(read_source(context)))
 
 
 async def open_job(context: CommandContext, job: JobId) -> None:
@@ -34,19 +48,14 @@ async def stop_job(context: CommandContext, job: JobId) -> None:
     await _manage(context, "stop", job)
 
 
-def _find_jobs(context: CommandContext) -> Any:
-    """Return the `SessionJobs`; if the session had none, say so and return None."""
+async def _manage(context: CommandContext, act: str, job: str) -> None:
+    """Do something with a job, and say what came of it."""
     state = context.session.state
     if context.session.jobs is None and state.engine.conversation.memos(JOB):
         state.services.find(Jobs)  # those of earlier processes, before the first message
-    if context.session.jobs is None:
-        context.say("No jobs. The model starts jobs with the option `background` of bash.")
-    return context.session.jobs
-
-
-async def _manage(context: CommandContext, act: str, job: str) -> None:
-    """Do something with a job, and say what came of it."""
-    if (jobs := _find_jobs(context)) is None:
+    jobs: Any = context.session.jobs
+    if jobs is None:
+        show_report(context, build_list(read_source(context)))
         return
     result = await {"": jobs.show, "open": jobs.open_port, "stop": jobs.stop}[act](job)
     if result.error:
@@ -69,8 +78,10 @@ NOUN = Noun(
     "run",
     (
         Verb(show_jobs, complete=_complete_jobs),
+        Verb(build_list, "list", of_session=True),
         Verb(open_job, "open", complete=_complete_running),
         Verb(stop_job, "stop", complete=_complete_running),
     ),
+    "List background commands; read, open or stop one.",
     aliases=("job", "tasks", "bashes", "ps"),
 )

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
+from nexus_cli.commands.arguments import read_source, show_report
 from nexus_cli.commands.command import CommandContext, run_act
-from nexus_cli.commands.verb import Noun, Option, Source, Verb
+from nexus_cli.commands.context import look_at_session
+from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.engine.compaction.pins import has_pin, list_pins
-from nexus_cli.engine.requests.user_messages import newest_messages
-from nexus_cli.reports.pins import pins_report
+from nexus_cli.reports.pins import PinsReport, pins_report
 from nexus_cli.session.acts.compaction import pin, unpin
-from nexus_cli.session.session import Session
 
-MESSAGES = 10
-"""Number of the person's messages that are listed."""
+
+def build_list(source: Source) -> Report[PinsReport]:
+    """List the pins of a session, and your newest messages with their numbers."""
+    return Report("pins", pins_report(source.live.state if source.live else look_at_session(source)))
 
 
 async def pin_text(
@@ -30,7 +32,7 @@ async def pin_text(
     if text:
         await run_act(context, "pinning", pin(text))
     else:
-        context.show("pins", {**pins_report(context.session.state), "messages": _list_messages(context.session)})
+        show_report(context, build_list(read_source(context)))
 
 
 async def remove_pin(
@@ -49,13 +51,10 @@ def _is_pin(context: CommandContext | None, named: str) -> bool:
     return " " not in named or (context is not None and has_pin(context.session.context.conversation, named))
 
 
-def _list_messages(session: Session) -> list[dict[str, Any]]:
-    return newest_messages(session.context.conversation, MESSAGES)
-
-
 def _complete_messages(source: Source) -> Sequence[str]:
     """Return the numbers of the person's newest messages, newest first."""
-    return [str(one["entry"]) for one in reversed(_list_messages(source.live))] if source.live else ()
+    messages = build_list(source).value["messages"] if source.live else ()
+    return [str(one["entry"]) for one in reversed(messages)]
 
 
 def _complete_pins(source: Source) -> Sequence[str]:
@@ -67,6 +66,7 @@ NOUN = Noun(
     "context",
     (
         Verb(pin_text, complete=_complete_messages),
+        Verb(build_list, "list", of_session=True, fits=lambda context, words: not words),
         Verb(
             remove_pin,
             "remove",
@@ -74,5 +74,7 @@ NOUN = Noun(
             fits=_is_pin,
         ),
     ),
+    "Keep a text or a message through every compaction.",
+    aliases=("pins",),
     is_idle=True,
 )

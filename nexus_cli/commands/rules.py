@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.arguments import find_permission
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
@@ -84,16 +84,18 @@ def add_rule(
     source: Source,
     rule: RuleText,
     here: Annotated[bool, Option(None, "Add the rule only for this project.")] = False,
-) -> None:
+) -> Act:
     """Add a rule to the personal config.toml: nexus rules add allow 'bash(npm test *)'."""
     decision, _, text = " ".join(rule).partition(" ")
     typed = f"{decision} {_unquote(text)}".rstrip()
     folder = os.path.realpath(project_identity(source.folder())) if here else ""
     added = find_permission(source).add_rule(typed, folder)
-    source.say(f"added {typed} to your settings." if added else f"already in your settings: {typed}.")
+    if not added:
+        return report_act(f"already in your settings: {typed}.")
+    return report_act(f"added {typed} to your settings.", typed)
 
 
-def remove_rule(source: Source, rule: RuleText) -> None:
+def remove_rule(source: Source, rule: RuleText) -> Act:
     """Remove a rule from the personal config.toml.
 
     Write it as `nexus rules list` prints it; allow, ask or deny may be omitted. In a session this also revokes a
@@ -101,10 +103,9 @@ def remove_rule(source: Source, rule: RuleText) -> None:
     """
     typed = _unquote(" ".join(rule))
     if source.live and remove_allowance(source.live.dispatcher.always, typed, source.live.dispatcher.project_root):
-        source.say(f"revoked for this session: {typed}.")
-        return
+        return report_act(f"revoked for this session: {typed}.", typed)
     find_permission(source).remove_rule(typed)
-    source.say(f"removed {typed} from your settings.")
+    return report_act(f"removed {typed} from your settings.", typed)
 
 
 def _unquote(rule: str) -> str:

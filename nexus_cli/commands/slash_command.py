@@ -75,17 +75,15 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
     def say(line: str) -> None:
         loop.call_soon_threadsafe(source.say, line)
 
-    def run() -> Report[Any] | str:
-        result = verb.run(replace(source, confirm=confirm if context.can_choose else None, say=say), **given)
-        return result if isinstance(result, Report) else "".join(result or ())
+    def run() -> Report[Any]:
+        found: Report[Any] = verb.run(
+            replace(source, confirm=confirm if context.can_choose else None, say=say), **given
+        )
+        return found
 
     async def work() -> None:
         running = asyncio.to_thread(run)
-        result = await (wait_settled(running) if verb.busy else running)
-        if isinstance(result, Report):
-            show_report(context, result)
-        elif result:
-            context.show("text", {"text": result})
+        show_report(context, await (wait_settled(running) if verb.busy else running))
 
     await (context.busy(verb.busy, work()) if verb.busy else work())
     if verb.then:
@@ -264,7 +262,7 @@ def _usage(verbs: Sequence[Verb]) -> str:
 
 def _describe(noun: Noun, verbs: Sequence[Verb]) -> str:
     """Return the help of a command: its summary, what it does alone, the first paragraph of each verb, further ones."""
-    parts, is_one = [noun.summary], len(verbs) == 1
+    parts, is_one = [] if verbs[0].help.startswith(noun.summary) else [noun.summary], len(verbs) == 1
     for verb in verbs:
         text = verb.help if is_one or not verb.name else verb.help.partition("\n\n")[0]
         parts.append(f"{verb.name}: {text}" if verb.name else text)

@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NotRequired
+
+from nexus_cli.core.json_types import VersionedReport
 from nexus_cli.reports.text.lines import SHORT_ID, Value, filled, folded, name_cause, number, table
+
+
+class DropReport(VersionedReport):
+    """The original content of a drop."""
+
+    id: str
+    what: str
+    tokens: NotRequired[int]
+    cause: NotRequired[str]
+    text: str
+    start: int
+    """The range of characters."""
+    end: int
+    total: int
+
 
 BACK = "back in the window"
 """Note for a drop whose messages are in the window again."""

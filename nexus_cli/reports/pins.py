@@ -2,28 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
+from nexus_cli.core.json_types import ReportOfSession
 from nexus_cli.engine.compaction.compact import pins_room
 from nexus_cli.engine.compaction.pins import list_pins
+from nexus_cli.engine.requests.user_messages import newest_messages
 from nexus_cli.reports.text.lines import Value, block, filled, number, plural
 from nexus_cli.session.session_state import SessionState
 
 
-def pins_report(state: SessionState) -> dict[str, Any]:
-    """Return the session's pins with their tokens; `room` is their share after a compaction."""
-    engine = state.engine
-    pins, count = list_pins(engine.conversation), engine.context.count
-    rows: list[dict[str, Any]] = [
-        {"id": pin.pin, "entry": pin.entry, "tokens": pin.labelled_tokens(count), "text": pin.text} for pin in pins
+class PinObject(TypedDict):
+    id: str
+    entry: int
+    """The number of the message, 0 for a text."""
+    tokens: int
+    text: str
+
+
+class PinsReport(ReportOfSession):
+    """The pins of a session."""
+
+    pins: list[PinObject]
+    tokens: int
+    room: int
+    """Most tokens of all pins together."""
+    messages: list[dict[str, Any]]
+    """Number (`entry`) and first words (`text`) of your newest messages."""
+
+
+MESSAGES = 10
+"""Number of the person's messages that are listed."""
+
+
+def pins_report(state: SessionState) -> PinsReport:
+    """Return the session's pins with their tokens, and the person's newest messages."""
+    conversation, count = state.engine.conversation, state.engine.context.count
+    rows: list[PinObject] = [
+        {"id": pin.pin, "entry": pin.entry, "tokens": pin.labelled_tokens(count), "text": pin.text}
+        for pin in list_pins(conversation)
     ]
-    tokens = sum(int(row["tokens"]) for row in rows)
     return {
         "version": 1,
         "session": state.session_id,
         "pins": rows,
-        "tokens": tokens,
-        "room": pins_room(engine.context),
+        "tokens": sum(row["tokens"] for row in rows),
+        "room": pins_room(state.engine.context),
+        "messages": newest_messages(conversation, MESSAGES),
     }
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
 
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.real_files import open_folder, open_parent
+from nexus_cli.reports.diff import DiffReport
 from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at
@@ -108,7 +108,7 @@ def _plain(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-def turn_diff(request: UndoRequest) -> dict[str, Any]:
+def turn_diff(request: UndoRequest) -> DiffReport:
     """Return a turn's changes in the form `diff` with `turn` (None: no change); raise `NexusError` if unknown."""
     turn, steps = changed_by(request)
     text, unread, size = [], [], 0

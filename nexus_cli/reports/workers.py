@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_types import ReportOfSession
 from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural, short, table, worker_title
@@ -12,6 +13,14 @@ from nexus_cli.session.running_workers import AT_WORK, UNKNOWN
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import WorkerObject
+
+
+class WorkersReport(ReportOfSession):
+    """The workers of a session."""
+
+    workers: list[WorkerObject]
+    """Each is followed by its own workers."""
+
 
 SHOWN = tuple(
     """
@@ -34,7 +43,7 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
     rows: list[WorkerObject] = []
     for value in newest.values():
         row = {key: value[key] for key in SHOWN}
-        if row["state"] in AT_WORK and not ledger.is_locked(session):
+        if row["state"] in AT_WORK and not (ledger.is_locked(session) or ledger.find_locked([session])):
             row["state"] = UNKNOWN
         try:
             row["cost_usd"] = ledger.session(row["session"]).cost_usd if row["session"] else row["cost_usd"]

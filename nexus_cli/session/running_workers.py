@@ -6,10 +6,13 @@ The implementation of the workers is above this room; both are made for the firs
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Jobs, Workers
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.setup_reports import JobObject
 
 H_contra = TypeVar("H_contra", contravariant=True)
 WAITING, RUNNING, ASKING, FINISHED, FAILED, STOPPED, UNKNOWN = (
@@ -103,8 +106,8 @@ class RunningJobs(Jobs, Protocol[H_contra]):
     async def end_all(self) -> list[str]:
         """Stop all jobs; return a line for each that still ran."""
 
-    def describe_all(self) -> list[list[str]]:
-        """Return id, state in a few words and command of each job, those of earlier processes first."""
+    def describe_all(self) -> list[JobObject]:
+        """Return a row for each job, those of earlier processes first."""
 
     async def show(self, job: str) -> ToolResult:
         """Return the last lines of a job and its state, for the person: the model still reads them as new."""

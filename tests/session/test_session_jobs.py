@@ -225,7 +225,8 @@ def test_a_resumed_session_lists_how_each_job_ended(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [60, 100, 160])
 def test_each_job_has_one_line_of_the_list(width: int) -> None:
     command = "python3 -m http.server 8000 --directory . --bind 127.0.0.1"
-    rows = [["j1", "running for 5 s", command], ["j2", "ended after 3 min, exit status 3", command]]
+    states = {"j1": "running for 5 s", "j2": "ended after 3 min, exit status 3"}
+    rows = [{"id": one, "how": how, "name": command} for one, how in states.items()]
     shown = jobs_text({"version": 1, "jobs": rows}, width).splitlines()
     assert len(shown) == 3 and all(len(line) <= width for line in shown), shown
     assert shown[0].split() == ["id", "state", "command"]

@@ -563,7 +563,6 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
             ]
             * many,
         },
-        "jobs": {"jobs": [[f"j{10**6}", text, text]] * many},
         "reflection": {"text": text},
         "trust": {
             "project": text,
