@@ -136,7 +136,6 @@ def make_source(open_once: Callable[[], Ledger], *, named: str = "", of_session:
         _read_settings,
         _load_tools,
         working_folder,
-        "nexus ",
         named,
         say=lambda text: write_stderr_line(f"nexus: {text}"),
         is_piped=not Stream(1).terminal,

@@ -67,6 +67,26 @@ def discover() -> dict[str, Command]:
     return {one.name: one for one in commands}
 
 
+OTHERS = ("export", "plan", "trust")
+"""Slash commands that are others than the shell commands of their name."""
+
+
+@cache
+def _shell_names() -> re.Pattern[str]:
+    """Return the pattern of a shell command that a session has too, up to its name."""
+    names = []
+    for command in discover().values():
+        verbs = "|".join(verb.name for verb in command.verbs if verb.name)
+        further = rf"(?: (?:{verbs})\b|(?![\w-]| [a-z]))" if verbs else r"(?![\w-])"
+        names += [] if command.name in OTHERS else [command.name + further]
+    return re.compile(rf"\bnexus (?=(?:{'|'.join(names)})(?![^`\n;]*--(?:session|json)\b))")
+
+
+def use_slash_names(text: str) -> str:
+    """Return one of our own sentences with `/NOUN VERB` for each shell command that a session has too."""
+    return _shell_names().sub("/", text)
+
+
 def parse(text: str) -> tuple[str, str] | None:
     """Return name and arguments of a line that begins with `/`; None for text: several lines, a path.
 

@@ -13,6 +13,7 @@ from nexus_cli.commands.sessions import build_session
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.commands.worktree import diff_value, follow_apply_in
 from nexus_cli.config.worktree_record import WorktreeRecord
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_types.setup_reports import SessionReport
 from nexus_cli.reports.workers import WorkersReport, recorded_workers
@@ -34,11 +35,11 @@ def build_worker(source: Source, worker: WorkerId) -> Report[SessionReport]:
     """Print the conversation of a worker."""
     row = _find_row(source, worker)
     if not row["session"]:
-        raise usage_error("agents", worker, f"{row['id']} has not started yet", "/agents lists them")
+        raise NexusError("usage", f"agents {row['id']}", "it has not started yet", "nexus agents list lists them")
     try:
         report = build_session(source, row["session"])
     except NexusError as error:
-        raise usage_error("agents", worker, f"its session cannot be read: {error.message}") from error
+        raise NexusError("usage", f"agents {row['id']}", f"its session cannot be read: {error.message}") from error
     report.value["name"] = f"worker {row['id']} ({row['state']})"
     return report
 
@@ -71,7 +72,7 @@ def _find_row(source: Source, name: str) -> Mapping[str, Any]:
     found: Mapping[str, Any] | None = next((row for row in rows if name in (row["id"], row["session"])), None)
     if found is None:
         named = f"no such worker; there are {', '.join(row['id'] for row in rows)}" if rows else "no worker was started"
-        raise usage_error("agents", name, named, "/agents lists them")
+        raise NexusError("usage", f"agents {one_line(name)[:60]}", named, "nexus agents list lists them")
     return found
 
 

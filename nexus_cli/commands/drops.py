@@ -75,8 +75,8 @@ def _read_range(source: Source, drop: str, span: str) -> tuple[str, int, int]:
     text = read_log(source).original(drop)
     if text is None:
         why = f"session {source.session()} has no drop with this id"
-        raise NexusError("usage", f"no drop {drop}", why, f"`{source.prefix}drops` lists them")
-    match, example = _RANGE.fullmatch(span or ":"), f"For example {source.prefix}drops show {drop} --range 0:2000"
+        raise NexusError("usage", f"no drop {drop}", why, "`nexus drops` lists them")
+    match, example = _RANGE.fullmatch(span or ":"), f"For example nexus drops show {drop} --range 0:2000"
     if match is None:
         raise NexusError("usage", f"wrong value for --range: '{span}'", "expected A:B, in characters", example)
     start, end, _ = slice(*(int(part) if part else None for part in match.groups())).indices(len(text))

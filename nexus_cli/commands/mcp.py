@@ -157,7 +157,7 @@ def _find(source: Source, name: str, directory: str) -> ServerEntry:
         return entry
     broken = next((line for line in catalogue.files.problems if line.startswith(f"MCP server {name} ")), "")
     near = nearest_name(name, catalogue.entries)
-    hint = f"The nearest is {near}" if near else f"{source.prefix}mcp list lists them"
+    hint = f"The nearest is {near}" if near else "nexus mcp list lists them"
     raise NexusError("usage", f"server {one_line(name)[:64]}", broken or "no server has this name", hint)
 
 

@@ -262,7 +262,8 @@ def _usage(verbs: Sequence[Verb]) -> str:
 
 def _describe(noun: Noun, verbs: Sequence[Verb]) -> str:
     """Return the help of a command: its summary, what it does alone, the first paragraph of each verb, further ones."""
-    parts, is_one = [] if verbs[0].help.startswith(noun.summary) else [noun.summary], len(verbs) == 1
+    is_told = not verbs[0].name and verbs[0].help.startswith(noun.summary)
+    parts, is_one = [] if is_told else [noun.summary], len(verbs) == 1
     for verb in verbs:
         text = verb.help if is_one or not verb.name else verb.help.partition("\n\n")[0]
         parts.append(f"{verb.name}: {text}" if verb.name else text)

@@ -64,8 +64,6 @@ class Source:
     settings: Callable[[], Settings]
     tools: Callable[[], Iterable[Tool]]
     folder: Callable[[], Path]
-    prefix: str = "/"
-    """The text before the name of a command: `/` or `nexus `."""
     named: str = ""
     """The session as the person named it."""
     live: Session | None = None

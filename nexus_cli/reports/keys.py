@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from nexus_cli.core.json_types import VersionedReport
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, filled, table
 
 
@@ -26,6 +27,6 @@ class KeysReport(VersionedReport):
 def keys_text(value: Value, width: int) -> str:
     """List the keys with their places."""
     if not value["keys"]:
-        return "\n".join(filled("No keys. nexus login PROVIDER stores one.", width))
+        return "\n".join(filled(name_commands("No keys. nexus login PROVIDER stores one."), width))
     rows = [(one["name"], one["key_name"], one["place"]) for one in value["keys"]]
     return "\n".join(table([("key", "name", "place"), *rows], width))

@@ -8,6 +8,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_types import ReportOfSession
 from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural, short, table, worker_title
 from nexus_cli.session.running_workers import AT_WORK, UNKNOWN
 
@@ -64,7 +65,7 @@ def workers_text(value: Value, width: int) -> str:
         rows.append((str(one["id"]), str(one["state"]), *figures, f"{task}{now}"))
     if len(rows) == 1:
         return "\n".join(filled(NONE, width))
-    way = "/agents ID opens one; /agents steer ID WORDS, stop ID, review ID"
+    way = name_commands("nexus agents show ID shows one; in its session /agents steer ID WORDS, stop ID, review ID")
     return "\n".join([*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)])
 
 
