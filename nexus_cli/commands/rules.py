@@ -76,7 +76,7 @@ def test_command(
     fields = level_fields(level)
     value = {**decision.to_json(), **fields}
     for part in value["parts"]:  # scripts know the origin by the former name of the level
-        part["from"] = part["from"].replace(f"level {level}", f"level {fields['allow']}")
+        part |= {"origin": part["from"], "from": part["from"].replace(f"level {level}", f"level {fields['allow']}")}
     return Report("rule_test", value, whole=True, status=EXIT_STATUS[decision.decision])
 
 

@@ -28,6 +28,5 @@ def rule_test_text(value: Value, width: int) -> str:
     """Show the decision on a command: a summary line, then a line for each part."""
     lines = filled(f"{value['decision']}: {value['why']} ({CONFINED[value['profile']]})", width)
     for part in value["parts"]:
-        origin = f"level {value['level']}" if part["from"].startswith("level ") else part["from"]
-        lines += part_lines({**part, "from": origin}, width)
+        lines += part_lines({**part, "from": part["origin"]}, width)
     return "\n".join(lines)
