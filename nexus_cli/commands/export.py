@@ -27,15 +27,7 @@ from nexus_cli.reports.export import (
 )
 from nexus_cli.reports.transcript import session_transcript
 
-Form = Annotated[
-    str,
-    Option(
-        "|".join(FORMATS), "Markdown, JSON Lines, an HTML page, or a session file for Claude Code.", "--format", least=0
-    ),
-]
-Page = Annotated[bool, Option(None, "An HTML page with the conversation and the context timeline.")]
 Raw = Annotated[bool, Option(None, "Do not redact secrets in the page of --html.")]
-Output = Annotated[str, Option("FILE", "Write to a new file instead of stdout.", "--output -o", least=0)]
 
 
 async def show_transcript(context: CommandContext) -> None:
@@ -51,12 +43,20 @@ def export_session(
     key: Annotated[
         str, Option("[SESSION]", "Id or name; default: the newest session of this folder.", is_argument=True, least=0)
     ] = "",
-    form: Form = "",
+    form: Annotated[
+        str,
+        Option(
+            "|".join(FORMATS),
+            "Markdown, JSON Lines, an HTML page, or a session file for Claude Code.",
+            "--format",
+            least=0,
+        ),
+    ] = "",
     markdown: Annotated[bool, Option(None, "Short for --format md.")] = False,
     jsonl: Annotated[bool, Option(None, "Short for --format jsonl.")] = False,
-    html: Page = False,
+    html: Annotated[bool, Option(None, "An HTML page with the conversation and the context timeline.")] = False,
     raw: Raw = False,
-    output: Output = "",
+    output: Annotated[str, Option("FILE", "Write to a new file instead of stdout.", "--output -o", least=0)] = "",
 ) -> Report[ExportReport]:
     """Export a whole session as Markdown, JSON Lines, an HTML page, or a session file for Claude Code.
 
@@ -68,7 +68,7 @@ def export_session(
     forms = {form, *(name for name, given in flags.items() if given)} - {""}
     if len(forms) > 1:
         raise NexusError("usage", "wrong usage", f"several formats: {', '.join(sorted(forms))}", "Give one of them")
-    return write_export(source, key, next(iter(forms), ""), output, raw=raw)
+    return _write_export(source, key, next(iter(forms), ""), output or ("." if source.live else ""), raw=raw)
 
 
 async def export_open_session(
@@ -111,7 +111,7 @@ def export_pieces(
     return session_pieces(source.ledger.log(info.id), info, form, escaped=escaped)
 
 
-def write_export(source: Source, key: str, form: str, output: str, *, raw: bool = False) -> Report[ExportReport]:
+def _write_export(source: Source, key: str, form: str, output: str, *, raw: bool = False) -> Report[ExportReport]:
     """Write session `key` ("": the open one, or the newest of this folder) to the new file `output`; without one return
     its text, in pieces unless it is for JSON."""
     form = form or format_of_file(output)

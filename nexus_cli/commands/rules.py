@@ -118,15 +118,12 @@ async def _withdraw_questions(context: CommandContext) -> None:
     context.session.dispatcher.withdraw_questions()
 
 
+ADD = Verb(add_rule, "add", Authority.PERMITS, "nothing", then=_withdraw_questions)
+REMOVE = Verb(remove_rule, "remove", Authority.PERMITS, "nothing", then=_withdraw_questions)
 NOUN = Noun(
     "rules",
     "setup",
-    (
-        Verb(list_rules, "list", opens="nothing"),
-        Verb(test_command, "test", opens="nothing"),
-        Verb(add_rule, "add", Authority.PERMITS, "nothing", then=_withdraw_questions),
-        Verb(remove_rule, "remove", Authority.PERMITS, "nothing", then=_withdraw_questions),
-    ),
+    (Verb(list_rules, "list", opens="nothing"), Verb(test_command, "test", opens="nothing"), ADD, REMOVE),
     "Show, test and change rules for tool calls.",
     "/permissions shows and sets the level.",
     aliases=("rule",),

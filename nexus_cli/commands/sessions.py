@@ -10,7 +10,7 @@ from typing import Annotated, Any, cast
 
 from nexus_cli.commands.arguments import read_source, require_ledger, require_record, resume_options, show_report
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
-from nexus_cli.commands.export import Form, Output, Page, Raw, write_export
+from nexus_cli.commands.export import export_session
 from nexus_cli.commands.runs import cancel_run
 from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
 from nexus_cli.config.paths import places
@@ -22,7 +22,6 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.reports import sessions as reports
 from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.export import HTML, ExportReport
 from nexus_cli.reports.text.lines import known_dollars
 from nexus_cli.reports.transcript import transcript_of
 
@@ -159,15 +158,6 @@ def _refuse_open(source: Source, session: str) -> None:
     """Raise `NexusError("usage", ...)` if the session is the one in which the command was typed."""
     if source.live and session == source.session():
         raise NexusError("usage", "This session is open here", "it is the current session", "/exit leaves it")
-
-
-def export(
-    source: Source, key: Key, form: Form = "", html: Page = False, raw: Raw = False, output: Output = ""
-) -> Report[ExportReport]:
-    """Export a whole session as Markdown, JSON Lines, an HTML page, or a session file for Claude Code. See nexus
-    export."""
-    given = output or ("." if source.live else "")
-    return write_export(source, key, HTML if html and not form else form, given, raw=raw)
 
 
 async def resume_session(
@@ -402,7 +392,7 @@ NOUN = Noun(
         Verb(build_list, "list"),
         Verb(build_session, "show", complete=_complete_sessions),
         Verb(build_search, "search"),
-        Verb(export, "export", Authority.PERMITS, complete=_complete_sessions),
+        Verb(export_session, "export", Authority.PERMITS, complete=_complete_sessions),
         Verb(stop_session, "stop", Authority.PERMITS, "write"),
         Verb(fork, "fork", Authority.PERMITS, "write", complete=_complete_sessions),
         Verb(rename, "rename", Authority.PERMITS, "write", complete=_complete_sessions),
