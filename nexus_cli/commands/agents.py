@@ -24,13 +24,6 @@ APPLY, DISCARD, REMOVE, LATER = "apply", "discard", "remove", "later"
 WorkerId = Annotated[str, Option("ID", "The worker's id, such as w1.", is_argument=True)]
 
 
-def show_agents(
-    source: Source, worker: Annotated[str, Option("[ID]", "The worker's id, such as w1.", is_argument=True)] = ""
-) -> Report[Any]:
-    """List the workers, or show the transcript of one."""
-    return build_worker(source, worker) if worker else build_list(source)
-
-
 def build_worker(source: Source, worker: WorkerId) -> Report[SessionReport]:
     """Print the conversation of a worker."""
     row = _find_row(source, worker)
@@ -200,7 +193,6 @@ NOUN = Noun(
     "agents",
     "run",
     (
-        Verb(show_agents, places=("slash",), complete=_complete_workers),
         Verb(build_list, "list", of_session=True),
         Verb(build_worker, "show", of_session=True, complete=_complete_workers),
         Verb(steer_worker, "steer", Authority.PERMITS, complete=_AT_WORK),

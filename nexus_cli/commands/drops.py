@@ -58,15 +58,6 @@ def show_drop(source: Source, drop: DropId, span: Span = "") -> Report[DropRepor
     return Report("drop" if source.live else "text", value)
 
 
-def list_or_show(
-    source: Source,
-    drop: Annotated[str, Option("[ID]", "The drop's id, such as d3.", is_argument=True)] = "",
-    span: Span = "",
-) -> Report[Any]:
-    """List content that was left out of requests, or show the beginning or the characters A:B of one drop."""
-    return show_drop(source, drop, span) if drop else list_drops(source)
-
-
 def _read_range(source: Source, drop: str, span: str) -> tuple[str, int, int]:
     """Return the whole text of a drop, and start and end of a range `A:B` of its characters.
 
@@ -112,7 +103,7 @@ NOUN = Noun(
     "drops",
     "context",
     (
-        Verb(list_or_show, places=("slash",), complete=_complete_drops),
+        Verb(list_drops, places=("slash",), fits=lambda context, words: not words),
         Verb(list_drops, of_session=True, places=("shell",)),
         Verb(show_drop, "show", of_session=True, complete=_complete_drops),
         Verb(recall_drop, "recall", complete=_complete_drops),

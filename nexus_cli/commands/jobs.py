@@ -27,15 +27,9 @@ def build_list(source: Source) -> Report[JobsReport]:
     return Report("jobs", {"version": 1, "session": session, "jobs": rows})
 
 
-async def show_jobs(context: CommandContext, job: JobId = "") -> None:
-    """List background commands, or read one.
-
-    All of them end with the session.
-    """
-    if job:
-        await _manage(context, "", job)
-    else:
-        show_report(context, build_list(read_source(context)))
+async def show_job(context: CommandContext, job: JobId) -> None:
+    """Print the last lines of a job."""
+    await _manage(context, "show", job)
 
 
 async def open_job(context: CommandContext, job: JobId) -> None:
@@ -57,7 +51,7 @@ async def _manage(context: CommandContext, act: str, job: str) -> None:
     if jobs is None:
         show_report(context, build_list(read_source(context)))
         return
-    result = await {"": jobs.show, "open": jobs.open_port, "stop": jobs.stop}[act](job)
+    result = await {"show": jobs.show, "open": jobs.open_port, "stop": jobs.stop}[act](job)
     if result.error:
         raise usage_error("jobs", f"{act} {job}".strip(), result.error.rstrip("."), "/jobs lists them")
     context.say(result.output)
@@ -77,8 +71,8 @@ NOUN = Noun(
     "jobs",
     "run",
     (
-        Verb(show_jobs, complete=_complete_jobs),
         Verb(build_list, "list", of_session=True),
+        Verb(show_job, "show", complete=_complete_jobs),
         Verb(open_job, "open", complete=_complete_running),
         Verb(stop_job, "stop", complete=_complete_running),
     ),

@@ -96,10 +96,9 @@ def add_rule(
 
 
 def remove_rule(source: Source, rule: RuleText) -> Act:
-    """Remove a rule from the personal config.toml.
+    """Remove a rule from the personal config.toml, or in a session revoke a granted permission, by its listed name.
 
-    Write it as `nexus rules list` prints it; allow, ask or deny may be omitted. In a session this also revokes a
-    granted permission, by its listed name.
+    Write it as `nexus rules list` prints it; allow, ask or deny may be omitted.
     """
     typed = _unquote(" ".join(rule))
     if source.live and remove_allowance(source.live.dispatcher.always, typed, source.live.dispatcher.project_root):

@@ -40,9 +40,20 @@ SERVED = {
     *("hooks", "rewind", "edit", "fork", "clear", "review"),
 }
 SERVED_LIVE = {
-    *(SERVED - {"hooks"}),
+    *(SERVED - {"hooks", "jobs"}),
     *("agents stop", "agents review", "config", "diff", "drops recall", "export", "goal clear", "goal done"),
-    *("goal drop", "jobs open", "jobs stop", "model", "permissions ask", "pin remove", "resume", "runs", "sessions"),
+    *(
+        "goal drop",
+        "jobs show",
+        "jobs open",
+        "jobs stop",
+        "model",
+        "permissions ask",
+        "pin remove",
+        "resume",
+        "runs",
+        "sessions",
+    ),
 }
 """The verbs that act on the open session and that a client may give."""
 REFUSED = [

@@ -100,7 +100,7 @@ def sitting(session: Session) -> tuple[list[str], CommandContext]:
     def show(form: str, value: Any) -> None:
         said.append(find_form(form)(value, 100))
 
-    return said, cast(CommandContext, SimpleNamespace(session=session, say=said.append, show=show))
+    return said, cast(CommandContext, SimpleNamespace(session=session, say=said.append, show=show, can_choose=False))
 
 
 def result(events: list[Any]) -> ToolResult:

@@ -74,19 +74,25 @@ def import_program(
     plan = plan_import(
         setup, places(), _choose if source.confirm and not dry_run and not yes else lambda what, answers: MINE
     )
-    notes = [*setup.notes, *plan.kept]
+    value: ImportReport = {
+        "version": 1,
+        "program": program,
+        "files": [],
+        "left_out": [*setup.lost, *setup.notes, *plan.kept],
+        "in_use": [*setup.in_place],
+        "sessions": None,
+    }
     _print_lines(source, "Not taken over, and it kept something from happening:", setup.lost)
-    _print_lines(source, "Not taken over:", notes)
+    _print_lines(source, "Not taken over:", [*setup.notes, *plan.kept])
     _print_lines(source, "Already in use:", setup.in_place)
     if not plan.changes:
         _print_wrapped(source, f"Nothing new from {', '.join(setup.files) or home}. {there}".rstrip())
-    elif not (source.confirm or yes or dry_run):
+        return Report("", value)
+    if not (source.confirm or yes or dry_run):
         raise refuse_without_terminal()
-    else:
-        written = [_write(source, change, dry_run=dry_run, yes=yes) for change in plan.changes]
-        _print_wrapped(source, there)
-        return _report(program, [*setup.lost, *notes], setup.in_place, written)
-    return _report(program, [*setup.lost, *notes], setup.in_place)
+    value["files"] = [_write(source, change, dry_run=dry_run, yes=yes) for change in plan.changes]
+    _print_wrapped(source, there)
+    return Report("", value)
 
 
 def _write(source: Source, change: PersonalChange, *, dry_run: bool, yes: bool) -> ImportedFile:
@@ -103,24 +109,6 @@ def _write(source: Source, change: PersonalChange, *, dry_run: bool, yes: bool) 
     return {"file": str(change.path), "diff": diff, "written": writes and not dry_run}
 
 
-def _report(
-    program: str,
-    left_out: Sequence[str],
-    in_use: Sequence[str] = (),
-    files: Sequence[ImportedFile] = (),
-    sessions: dict[str, int] | None = None,
-) -> Report[ImportReport]:
-    value: ImportReport = {
-        "version": 1,
-        "program": program,
-        "files": [*files],
-        "left_out": [*left_out],
-        "in_use": [*in_use],
-        "sessions": sessions,
-    }
-    return Report("", value)
-
-
 def _import_sessions(source: Source, program: str, dry_run: bool) -> Report[ImportReport]:
     if program not in READERS:
         why = f"only sessions of {' and '.join(READERS)} can be imported"
@@ -134,7 +122,15 @@ def _import_sessions(source: Source, program: str, dry_run: bool) -> Report[Impo
     _print_lines(source, "Not taken over:", left_out)
     _print_wrapped(source, _describe(done, dry_run))
     counts = {name: getattr(done, name) for name in ("new", "grown", "same", "empty", "entries")}
-    return _report(program, left_out, sessions=counts)
+    value: ImportReport = {
+        "version": 1,
+        "program": program,
+        "files": [],
+        "left_out": left_out,
+        "in_use": [],
+        "sessions": counts,
+    }
+    return Report("", value)
 
 
 def _left_out(done: SessionsImport) -> list[str]:
