@@ -79,8 +79,6 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
         session, json = context.obj = session or before, json or as_json
         if context.invoked_subcommand:
             return None
-        if json and not verb.has_report:
-            raise NexusError("usage", f"{noun.name} --json {verb.name}", "it prints no report", "Omit --json")
         open_once = cache(partial(open_ledger, verb.opens))
         if verb.opens != "nothing":
             open_once()
