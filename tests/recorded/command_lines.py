@@ -101,13 +101,15 @@ timeline --session prices --last 5
 timeline --space Shop [--json]
 timeline --space Shop --as Sarah [--json]
 timeline --run run-1 [--json]
-agents --session prices [--json]
+agents --session prices
+agents list --session prices [--json]
 agents show w1 --session prices [--json]
-jobs --session prices [--json]
-goal --session prices [--json]
-pin --session prices [--json]
-pins list --session prices
-key [--json]
+jobs list --session prices [--json]
+goal list --session prices [--json]
+pin list --session prices [--json]
+pins --session prices
+keys
+key list [--json]
 replay --session prices [--json]
 replay --session prices --step 2 [--json]
 status [--json]
