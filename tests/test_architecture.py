@@ -68,6 +68,8 @@ LAZY = {
     "workers/workers.py": {"nexus_cli"},  # worktrees run git
     "commands/__init__.py": {"nexus_cli"},  # slash commands, of which a shell command makes none
     "commands/arguments.py": {"nexus_cli"},  # what decides on calls
+    "commands/context.py": {"nexus_cli"},  # the factory, which opens a session to look at it
+    "commands/jobs.py": {"nexus_cli"},  # the tools, of which a listing needs none
     "commands/status.py": {"nexus_cli"},  # the engine, for the tools of a session
     "commands/agents.py": {"nexus_cli"},  # worktrees run git
     "commands/runs.py": {"nexus_cli"},  # the runner, where a run is answered

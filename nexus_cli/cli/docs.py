@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeVar
 
 from nexus_cli.cli.doc_pages import TOPICS, page_text, search_pages
-from nexus_cli.cli.print_report import print_text
-from nexus_cli.commands.verb import Noun, Option, Source, Verb
+from nexus_cli.commands.verb import Noun, Option, Source, Text, Verb, report_text
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.ui.print.stream import Stream
@@ -23,20 +22,19 @@ def docs(
         list[str] | None,
         Option("[TOPIC | WORDS]...", f"One of {', '.join(TOPICS)}, or words to search for.", is_argument=True),
     ] = None,
-) -> None:
+) -> Text:
     """Print a page of the documentation, or search all pages for words. Without arguments, list the pages."""
     topic = " ".join(words or ())
     if not topic:
         size = max(map(len, TOPICS)) + 2
-        print_text("\n".join(f"{name:<{size}}{about}" for name, about in TOPICS.items()))
-        return
+        return report_text("", "".join(f"{name:<{size}}{about}\n" for name, about in TOPICS.items()))
     text = page_text(topic) if topic in TOPICS else _found_text(topic)
-    if Stream(1).terminal:
-        from nexus_cli.ui.repl.pager import show_in_pager  # noqa: PLC0415  (not for a pipe)
+    if source.is_piped or source.is_json:
+        return report_text(topic, text.rstrip("\n") + "\n")
+    from nexus_cli.ui.repl.pager import show_in_pager  # noqa: PLC0415  (not for a pipe)
 
-        asyncio.run(show_in_pager(_Terminal(), text))
-    else:
-        print_text(text)
+    asyncio.run(show_in_pager(_Terminal(), text))
+    return report_text(topic, "")._replace(form="")
 
 
 def _found_text(words: str) -> str:

@@ -6,11 +6,11 @@ import ast
 import inspect
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from types import UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin
 
-from nexus_cli.commands import discover
+from nexus_cli.cli.app import find_noun, list_help_lines
 from nexus_cli.core.event import LineEvent
 from nexus_cli.core.json_schema import NAMES, declarations, is_object, json_keys
 from nexus_cli.core.json_types import (
@@ -54,18 +54,20 @@ def json_page() -> str:
     page += [f"| `{method.name}` | {method.result.__name__} |" for method in methods.METHODS.values()]
     page += ["", *_describe([method.result for method in methods.METHODS.values()], shown)]
     page += ["## Reports", "", *_describe(REPORTS, shown)]
-    for command, kind in _types_of_verbs():
+    for kind, commands in _list_types_of_verbs().items():
         if is_object(kind) and kind not in shown:
-            page += [f"`nexus {command} --json`:", "", *_describe([kind], shown)]
+            page += [f"{', '.join(commands)}:", "", *_describe([kind], shown)]
     return "\n".join(page)
 
 
-def _types_of_verbs() -> Iterator[tuple[str, Any]]:
-    """Yield the shell commands of nouns and the types of their values."""
-    for name, command in discover().items():
-        for verb in command.verbs:
-            if not verb.is_live and "shell" in verb.places:
-                yield f"{name} {verb.name}".strip(), verb.value_type
+def _list_types_of_verbs() -> dict[Any, list[str]]:
+    """Return the types of the values of verbs, and the shell commands that print each."""
+    found: dict[Any, list[str]] = {}
+    for noun in filter(None, map(find_noun, chain(*list_help_lines().values()))):
+        for verb in noun.verbs:
+            if verb.has_report:
+                found.setdefault(verb.value_type, []).append(f"`nexus {f'{noun.name} {verb.name}'.strip()} --json`")
+    return found
 
 
 def event_tables() -> str:

@@ -79,8 +79,6 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
         session, json = context.obj = session or before, json or as_json
         if context.invoked_subcommand:
             return None
-        if json and not verb.has_report:
-            raise NexusError("usage", f"{noun.name} --json {verb.name}", "it prints no report", "Omit --json")
         open_once = cache(partial(open_ledger, verb.opens))
         if verb.opens != "nothing":
             open_once()
@@ -105,22 +103,23 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
     return run
 
 
-def _print(noun: Noun, source: Source, result: Report[Any] | Iterable[str] | int | None, *, json: bool) -> int:
+def _print(noun: Noun, source: Source, result: Report[Any] | int | None, *, json: bool) -> int:
     """Print what a verb returned; return the exit status."""
-    if isinstance(result, int):
-        return result
     if not isinstance(result, Report):
-        print_original((result,) if isinstance(result, str) else result or ())
-        return 0
+        return result or 0
     if json:
         print_json(result.value)
+    elif result.line:
+        print_original((result.line, "\n"))
     elif result.form == "diff":
         print_diff(result.value)
-    else:
+    elif result.form == "text":
+        text = result.value["text"]
+        print_original((text,) if isinstance(text, str) else text)
+    elif result.form:
         from nexus_cli.reports.forms import find_form  # noqa: PLC0415  (where a report is drawn)
 
-        text = result.line or find_form(result.form, noun.name)(result.value, text_width(whole=result.whole))
-        print_text(text)
+        print_text(find_form(result.form, noun.name)(result.value, text_width(whole=result.whole)))
     if result.note and not json:
         source.say(result.note)
     return int(result.status)
@@ -135,7 +134,6 @@ def make_source(open_once: Callable[[], Ledger], *, named: str = "", of_session:
         _read_settings,
         _load_tools,
         working_folder,
-        "nexus ",
         named,
         say=lambda text: write_stderr_line(f"nexus: {text}"),
         is_piped=not Stream(1).terminal,

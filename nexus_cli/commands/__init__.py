@@ -45,7 +45,6 @@ PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("btw", "side"), "/fork continues in a copy of the session"),
     "security-review": "/review reviews the changes: /review security",
     **dict.fromkeys(("share", "unshare"), "/export writes the session to a file"),
-    "logout": "nexus logout PROVIDER in a shell removes a key",
     **dict.fromkeys(("details", "verbose"), "Ctrl+O shows the newest output whole, then the transcript"),
     **dict.fromkeys(("thinking", "think"), "Ctrl+T shows thinking, /effort sets how much"),
     "paste": "Ctrl+V pastes an image",
@@ -66,6 +65,26 @@ def discover() -> dict[str, Command]:
     nouns = [noun for one in declared for noun in (*filter(None, (one.get("NOUN"),)), *one.get("NOUNS", ()))]
     commands = sorted(map(make_slash_command, nouns), key=lambda one: (GROUPS.index(one.group), one.name))
     return {one.name: one for one in commands}
+
+
+OTHERS = ("export", "plan", "trust")
+"""Slash commands that are others than the shell commands of their name."""
+
+
+@cache
+def _shell_names() -> re.Pattern[str]:
+    """Return the pattern of a shell command that a session has too, up to its name."""
+    names = []
+    for command in discover().values():
+        verbs = "|".join(verb.name for verb in command.verbs if verb.name)
+        further = rf"(?: (?:{verbs})\b|(?![\w-]| [a-z]))" if verbs else r"(?![\w-])"
+        names += [] if command.name in OTHERS else [command.name + further]
+    return re.compile(rf"\bnexus (?=(?:{'|'.join(names)})(?![^`\n;]*--(?:session|json)\b))")
+
+
+def use_slash_names(text: str) -> str:
+    """Return one of our own sentences with `/NOUN VERB` for each shell command that a session has too."""
+    return _shell_names().sub("/", text)
 
 
 def parse(text: str) -> tuple[str, str] | None:

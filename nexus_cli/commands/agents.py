@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import read_source, require_ledger
+from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
-from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
+from nexus_cli.commands.sessions import build_session
+from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.commands.worktree import diff_value, follow_apply_in
 from nexus_cli.config.worktree_record import WorktreeRecord
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.conversation import Replay
+from nexus_cli.core.json_types.setup_reports import SessionReport
 from nexus_cli.reports.skills import list_agents
-from nexus_cli.reports.transcript import transcript_of
-from nexus_cli.reports.workers import recorded_workers
+from nexus_cli.reports.workers import WorkersReport, recorded_workers
 from nexus_cli.session.running_workers import AT_WORK, RunningWorkers
 from nexus_cli.session.session import Session
 
@@ -24,30 +25,27 @@ APPLY, DISCARD, REMOVE, LATER = "apply", "discard", "remove", "later"
 WorkerId = Annotated[str, Option("ID", "The worker's id, such as w1.", is_argument=True)]
 
 
-async def show_agents(
-    context: CommandContext, worker: Annotated[str, Option("[ID]", "", is_argument=True)] = ""
-) -> None:
-    """List the workers and the agents, or open the transcript of a worker in your pager."""
-    if not worker:
-        source = read_source(context)
-        context.show("workers", {"version": 1, "workers": _rows(source), "agents": list_agents(source.folder())})
-        return
-    row = _find(context, worker)
+def build_worker(source: Source, worker: WorkerId) -> Report[SessionReport]:
+    """Print the conversation of a worker."""
+    row = _find_row(source, worker)
     if not row["session"]:
-        context.say(f"{row['id']} has not started yet.")
-        return
-    ledger = require_ledger(context)
-    subjects = {tool.name: tool.subject for tool in context.session.tools()}
+        raise NexusError("usage", f"agents {row['id']}", "it has not started yet", "nexus agents list lists them")
     try:
-        info = ledger.session(row["session"])
-        replay = Replay(ledger.log(info.id), subjects, is_whole=True)
-        value = await asyncio.to_thread(transcript_of, replay, info)
+        report = build_session(source, row["session"])
     except NexusError as error:
-        raise usage_error("agents", worker, f"its session cannot be read: {error.message}") from error
-    context.show("transcript", {**value, "name": f"worker {row['id']} ({row['state']})"})
+        raise NexusError("usage", f"agents {row['id']}", f"its session cannot be read: {error.message}") from error
+    report.value["name"] = f"worker {row['id']} ({row['state']})"
+    return report
 
 
-def _rows(source: Source) -> list[dict[str, Any]]:
+def build_list(source: Source) -> Report[WorkersReport]:
+    """List the workers of a session, and the agents that the model can hand work to."""
+    agents = list_agents(source.folder())
+    value: WorkersReport = {"version": 1, "session": source.session(), "workers": _rows(source), "agents": agents}
+    return Report("workers", value, whole=True)
+
+
+def _rows(source: Source) -> list[Any]:
     """Return all workers; those that run here with their current state."""
     recorded = recorded_workers(source.ledger, source.session())
     running = _running(source.live) if source.live else None
@@ -61,12 +59,16 @@ def _running(session: Session) -> RunningWorkers[Session] | None:
 
 
 def _find(context: CommandContext, name: str) -> Mapping[str, Any]:
+    return _find_row(read_source(context), name)
+
+
+def _find_row(source: Source, name: str) -> Mapping[str, Any]:
     """Return the worker with this id; raise `NexusError("usage", ...)` if it does not exist."""
-    rows = _rows(read_source(context))
-    found = next((row for row in rows if name in (row["id"], row["session"])), None)
+    rows = _rows(source)
+    found: Mapping[str, Any] | None = next((row for row in rows if name in (row["id"], row["session"])), None)
     if found is None:
         named = f"no such worker; there are {', '.join(row['id'] for row in rows)}" if rows else "no worker was started"
-        raise usage_error("agents", name, named, "/agents lists them")
+        raise NexusError("usage", f"agents {one_line(name)[:60]}", named, "nexus agents list lists them")
     return found
 
 
@@ -194,11 +196,12 @@ NOUN = Noun(
     "agents",
     "run",
     (
-        Verb(show_agents, complete=_complete_workers),
+        Verb(build_list, "list", of_session=True),
+        Verb(build_worker, "show", of_session=True, complete=_complete_workers),
         Verb(steer_worker, "steer", Authority.PERMITS, complete=_AT_WORK),
         Verb(stop_worker, "stop", complete=_AT_WORK),
         Verb(review_worker, "review", complete=partial(_complete_workers, to_review=True)),
     ),
     "List the workers; open, steer, stop or review one.",
-    aliases=("agent",),
+    aliases=("agent", "workers", "worker"),
 )

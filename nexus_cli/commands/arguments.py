@@ -36,6 +36,11 @@ def read_source(context: CommandContext) -> Source:
     )
 
 
+def read_log(source: Source) -> LaneLog:
+    """Return the log of the session; the open one has its own, also after its ledger has failed."""
+    return (source.live.record if source.live else None) or source.ledger.log(source.session())
+
+
 def find_permission(source: Source) -> CallPermission:
     """Return the permission for calls: that of the open session, or that of a new session in the folder."""
     if source.live:
@@ -48,10 +53,12 @@ def find_permission(source: Source) -> CallPermission:
 
 def show_report(context: CommandContext, report: Report[Any]) -> None:
     """Show the report of a verb."""
-    if report.line:
-        context.say(report.line)
-    else:
+    if report.form:
         context.show(report.form, report.value)
+    elif report.line:
+        context.say(report.line)
+    elif report.note:
+        context.say(f"{report.note[0].upper()}{report.note[1:]}")
 
 
 async def wait_settled(work: Coroutine[Any, Any, T], stopped: Callable[[], object] = lambda: None) -> T:

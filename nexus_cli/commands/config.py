@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from nexus_cli.commands.arguments import apply_settings, read_source, show_report
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Text, Verb, report_act, report_line
 from nexus_cli.config.load_settings import LoadedSettings, join_key, rule_for, split_key, unknown_key_error
 from nexus_cli.config.paths import places, project_root, with_tilde
 from nexus_cli.config.project_settings import load_settings_in
@@ -16,6 +16,7 @@ from nexus_cli.config.setting_tables import SETTINGS, TABLES
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_types.setup_reports import ConfigReport
 
 Key = Annotated[str, Option("KEY", "A dotted key such as limits.max_steps.", is_argument=True)]
 Name = Annotated[str, Option("[NAME]", "Show only settings whose key contains this text.", is_argument=True)]
@@ -42,7 +43,7 @@ def show_settings(
     }
     if not found:
         raise NexusError(
-            "usage", f"config {name}", "no matching setting has a value", f"{source.prefix}config lists all settings"
+            "usage", f"config {name}", "no matching setting has a value", "nexus config show lists all settings"
         )
     value = {"version": 1, "settings": found}
     if source.is_json:
@@ -53,7 +54,7 @@ def show_settings(
     return Report("settings", {**value, "shows_origin": origin, "path": path}, whole=True)
 
 
-def get_setting(source: Source, key: Key) -> str:
+def get_setting(source: Source, key: Key) -> Report[ConfigReport]:
     """Print the value of one setting."""
     parts = split_key(key)
     if len(parts) == 1 and parts[0] in TABLES:
@@ -61,10 +62,13 @@ def get_setting(source: Source, key: Key) -> str:
         raise NexusError("config", key, "it is a table of settings", f"Name one of them: {', '.join(keys)}")
     if rule_for(parts) is None:
         raise unknown_key_error(key)
-    value = _load(source).values.get(join_key(parts))
+    loaded, name = _load(source), join_key(parts)
+    value = loaded.values.get(name)
     if value is None:
         raise NexusError("config", key, "has no value", f"nexus config set {key} VALUE sets one")
-    return f"{toml_literal(value) if isinstance(value, bool | tuple) else value}\n"
+    text = {"text": f"{toml_literal(value) if isinstance(value, bool | tuple) else value}\n"}
+    found: ConfigReport = {"version": 1, "settings": {name: {"value": value, "origin": loaded.origins[name]}}}
+    return Report("text", found if source.is_json else cast("ConfigReport", text))
 
 
 def set_setting(
@@ -72,7 +76,7 @@ def set_setting(
     key: Key,
     value: Annotated[str | None, Option("[VALUE]", "The new value.", is_argument=True, is_text=True)] = None,
     unset: Annotated[bool, Option(None, "Remove the setting, so that its default applies again.")] = False,
-) -> None:
+) -> Act:
     """Write one setting to the personal config.toml and keep comments. In a session the change applies at once."""
     if unset == (value is not None):
         why = "a value and --unset cannot be combined" if unset else "the value is missing"
@@ -80,10 +84,11 @@ def set_setting(
     value = _strip_sign(value) if value and source.live else value
     write_setting(places(), key, value)
     path, name = str(places().settings), join_key(split_key(key))
-    source.say(f"{'removed' if unset else 'set'} {key} in {with_tilde(path) if source.live else path}.")
+    told = f"{'removed' if unset else 'set'} {key} in {with_tilde(path) if source.live else path}."
     loaded = _load(source)
     if (origin := loaded.origins.get(name, path)) not in (path, "default"):
-        source.say(f"here {origin} overrides it: {loaded.values[name]}.")
+        told += f" Here {origin} overrides it: {loaded.values[name]}."
+    return report_act(told, name)
 
 
 def _strip_sign(text: str) -> str:
@@ -93,14 +98,14 @@ def _strip_sign(text: str) -> str:
     return value[1:-1] if quoted else value
 
 
-def unset_setting(source: Source, key: Key) -> None:
+def unset_setting(source: Source, key: Key) -> Act:
     """Remove one setting from the personal config.toml, so that its default applies again."""
-    set_setting(source, key, None, unset=True)
+    return set_setting(source, key, None, unset=True)
 
 
-def print_path(source: Source) -> str:
+def print_path(source: Source) -> Text:
     """Print the path of the personal config.toml, even if the file does not exist."""
-    return f"{places().settings}\n"
+    return report_line("config.toml", str(places().settings))
 
 
 async def configure(
@@ -110,11 +115,9 @@ async def configure(
 ) -> None:
     """Show settings, only those whose key contains NAME, or write one: KEY VALUE."""
     source = read_source(context)
-    if not value:
-        show_report(context, show_settings(source, name))
-        return
-    set_setting(source, name, value)
-    await _apply(context)
+    show_report(context, set_setting(source, name, value) if value else show_settings(source, name))
+    if value:
+        await _apply(context)
 
 
 async def _apply(context: CommandContext) -> None:

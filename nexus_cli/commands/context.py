@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.shared_options import Model, Recipe
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
@@ -17,6 +17,9 @@ from nexus_cli.reports.context_summary import context_summary
 from nexus_cli.reports.request_diff import request_difference
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.options import Options
+
+if TYPE_CHECKING:
+    from nexus_cli.session.session_state import SessionState
 
 
 def build_context(
@@ -55,6 +58,20 @@ def _find_session(source: Source) -> str:
         return source.session() if source.ledger.log(source.session()).step() else ""
     newest = None if source.named else source.ledger.newest_session(str(source.folder()))
     return source.session() if source.named or newest else ""
+
+
+def look_at_session(source: Source) -> SessionState:
+    """Return the state with which the session that a shell command names would be opened. Changes nothing."""
+    from nexus_cli.engine.requests.model_info import load_model_info  # noqa: PLC0415  (the engine; not for others)
+    from nexus_cli.session.draft import look_at  # noqa: PLC0415
+    from nexus_cli.session.limits_record import load_next_limits  # noqa: PLC0415
+
+    found, settings = source.ledger.session(source.session()), source.settings()
+    options = replace(_prepare_options(source, settings, found.id, ""), resume=found.id, save=False, newest=False)
+    log = source.ledger.log(found.id)
+    info = load_model_info(source.ledger, options.model or found.model, settings, log)
+    recipe = load_next_limits(log, found, options, settings).recipe
+    return look_at(found, source.ledger, source.ledger, options, settings, recipe, info, SERVICES)
 
 
 def _prepare_options(source: Source, settings: Settings, session: str, model: str) -> Options:

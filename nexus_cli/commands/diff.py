@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from nexus_cli.commands.arguments import read_source, show_report
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.undo import Paths, Turn, open_undo
 from nexus_cli.commands.verb import Noun, Report, Source, Verb
-from nexus_cli.reports.diff import folder_diff
+from nexus_cli.reports.diff import DiffReport, folder_diff
 
 
-def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[Any]:
+def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[DiffReport]:
     """Show a turn's changes to files as a diff. `git diff` shows all changes since the last commit."""
     from nexus_cli.reports.undo import turn_diff  # noqa: PLC0415
     from nexus_cli.undo.undo_turn import is_undone  # noqa: PLC0415
@@ -22,8 +21,9 @@ def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[
     if not value["text"] and not value["unread"]:
         none = "no turn of this session changed a file." if turn is None else f"turn {turn} changed no file."
         return Report("diff", value, note=none)
-    undone = is_undone(request, value["turn"])
-    return Report("diff", value, note=f"turn {value['turn']} was undone." if undone else "")
+    shown = value["turn"]
+    undone = shown is not None and is_undone(request, shown)
+    return Report("diff", value, note=f"turn {shown} was undone." if undone else "")
 
 
 async def show_diff(context: CommandContext, path: Paths = None, turn: Turn = None) -> None:
@@ -51,7 +51,7 @@ NOUN = Noun(
     "run",
     (
         Verb(show_diff, places=("slash",)),
-        Verb(build_diff, has_json=False, of_session=True, places=("shell",)),
+        Verb(build_diff, of_session=True, places=("shell",)),
     ),
     is_first=True,
 )

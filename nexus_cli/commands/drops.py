@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import read_source, require_record
+from nexus_cli.commands.arguments import read_log, read_source, require_record
 from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextRecall
 from nexus_cli.engine.requests.drop_list import session_drops, window_drops
-from nexus_cli.ledger import LaneLog
+from nexus_cli.reports.drops import DropReport
 
 SHOWN, MOST = 4000, 100_000
 """Characters shown in a session by default, and most characters of a range there."""
@@ -32,37 +32,30 @@ def list_drops(source: Source) -> Report[Any]:
     if source.live:
         window = source.live.context.conversation
         return Report(
-            "drops", window_drops(session, _read_log(source).drops(), window.items, window.memos, window.epoch.sections)
+            "drops", window_drops(session, read_log(source).drops(), window.items, window.memos, window.epoch.sections)
         )
     value: Any = session_drops(source.ledger, session)
     for_people = {} if source.is_json else {"shell": session if source.named else ""}
     return Report("drops", {**value, **for_people}, whole=True)
 
 
-def _read_log(source: Source) -> LaneLog:
-    """Return the log of the session; the open one has its own, also after its ledger has failed."""
-    return (source.live.record if source.live else None) or source.ledger.log(source.session())
-
-
-def show_drop(source: Source, drop: DropId, span: Span = "") -> Report[Any] | str:
+def show_drop(source: Source, drop: DropId, span: Span = "") -> Report[DropReport]:
     """Print the original content of a drop; in a session only its beginning, or a range."""
     text, start, end = _read_range(source, drop, span)
-    if not source.live:
-        return text[start:end]
-    end = min(end, start + (MOST if span else SHOWN))
-    known = next((one for one in _read_log(source).drops() if one.id == drop), None)
-    facts = {"what": known.what, "tokens": known.tokens, "cause": str(known.cause)} if known else {"what": "left out"}
-    piece = {"text": text[start:end], "start": start, "end": end, "total": len(text)}
-    return Report("drop", {"version": 1, "id": drop, **facts, **piece})
-
-
-def list_or_show(
-    source: Source,
-    drop: Annotated[str, Option("[ID]", "The drop's id, such as d3.", is_argument=True)] = "",
-    span: Span = "",
-) -> Report[Any] | str:
-    """List content that was left out of requests, or show the beginning or the characters A:B of one drop."""
-    return show_drop(source, drop, span) if drop else list_drops(source)
+    end = min(end, start + (MOST if span else SHOWN)) if source.live else end
+    known = next((one for one in read_log(source).drops() if one.id == drop), None)
+    value: DropReport = {
+        "version": 1,
+        "id": drop,
+        "what": known.what if known else "left out",
+        "text": text[start:end],
+        "start": start,
+        "end": end,
+        "total": len(text),
+    }
+    if known:
+        value |= {"tokens": known.tokens, "cause": str(known.cause)}
+    return Report("drop" if source.live else "text", value)
 
 
 def _read_range(source: Source, drop: str, span: str) -> tuple[str, int, int]:
@@ -70,11 +63,11 @@ def _read_range(source: Source, drop: str, span: str) -> tuple[str, int, int]:
 
     Raises `NexusError("usage", ...)` if the drop or the range does not exist, or is empty.
     """
-    text = _read_log(source).original(drop)
+    text = read_log(source).original(drop)
     if text is None:
         why = f"session {source.session()} has no drop with this id"
-        raise NexusError("usage", f"no drop {drop}", why, f"`{source.prefix}drops` lists them")
-    match, example = _RANGE.fullmatch(span or ":"), f"For example {source.prefix}drops show {drop} --range 0:2000"
+        raise NexusError("usage", f"no drop {drop}", why, "`nexus drops` lists them")
+    match, example = _RANGE.fullmatch(span or ":"), f"For example nexus drops show {drop} --range 0:2000"
     if match is None:
         raise NexusError("usage", f"wrong value for --range: '{span}'", "expected A:B, in characters", example)
     start, end, _ = slice(*(int(part) if part else None for part in match.groups())).indices(len(text))
@@ -103,14 +96,14 @@ async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") ->
 
 def _complete_drops(source: Source) -> Sequence[str]:
     """Return the ids of the drops, newest first."""
-    return [drop.id for drop in reversed(_read_log(source).drops())]
+    return [drop.id for drop in reversed(read_log(source).drops())]
 
 
 NOUN = Noun(
     "drops",
     "context",
     (
-        Verb(list_or_show, places=("slash",), complete=_complete_drops),
+        Verb(list_drops, places=("slash",), fits=lambda context, words: not words),
         Verb(list_drops, of_session=True, places=("shell",)),
         Verb(show_drop, "show", of_session=True, complete=_complete_drops),
         Verb(recall_drop, "recall", complete=_complete_drops),

@@ -6,11 +6,11 @@ import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Noun, Option, Source, Verb
+from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import SessionInfo
@@ -19,6 +19,7 @@ from nexus_cli.reports.export import (
     FORMATS,
     HTML,
     SUFFIXES,
+    ExportReport,
     default_file_name,
     format_of_file,
     save_export,
@@ -26,15 +27,7 @@ from nexus_cli.reports.export import (
 )
 from nexus_cli.reports.transcript import session_transcript
 
-Form = Annotated[
-    str,
-    Option(
-        "|".join(FORMATS), "Markdown, JSON Lines, an HTML page, or a session file for Claude Code.", "--format", least=0
-    ),
-]
-Page = Annotated[bool, Option(None, "An HTML page with the conversation and the context timeline.")]
 Raw = Annotated[bool, Option(None, "Do not redact secrets in the page of --html.")]
-Output = Annotated[str, Option("FILE", "Write to a new file instead of stdout.", "--output -o", least=0)]
 
 
 async def show_transcript(context: CommandContext) -> None:
@@ -50,13 +43,21 @@ def export_session(
     key: Annotated[
         str, Option("[SESSION]", "Id or name; default: the newest session of this folder.", is_argument=True, least=0)
     ] = "",
-    form: Form = "",
+    form: Annotated[
+        str,
+        Option(
+            "|".join(FORMATS),
+            "Markdown, JSON Lines, an HTML page, or a session file for Claude Code.",
+            "--format",
+            least=0,
+        ),
+    ] = "",
     markdown: Annotated[bool, Option(None, "Short for --format md.")] = False,
     jsonl: Annotated[bool, Option(None, "Short for --format jsonl.")] = False,
-    html: Page = False,
+    html: Annotated[bool, Option(None, "An HTML page with the conversation and the context timeline.")] = False,
     raw: Raw = False,
-    output: Output = "",
-) -> Iterator[str] | None:
+    output: Annotated[str, Option("FILE", "Write to a new file instead of stdout.", "--output -o", least=0)] = "",
+) -> Report[ExportReport]:
     """Export a whole session as Markdown, JSON Lines, an HTML page, or a session file for Claude Code.
 
     The page is a single self-contained file with the conversation and the tokens of each request by section. It redacts
@@ -67,7 +68,7 @@ def export_session(
     forms = {form, *(name for name, given in flags.items() if given)} - {""}
     if len(forms) > 1:
         raise NexusError("usage", "wrong usage", f"several formats: {', '.join(sorted(forms))}", "Give one of them")
-    return write_export(source, key, next(iter(forms), ""), output, raw=raw)
+    return _write_export(source, key, next(iter(forms), ""), output or ("." if source.live else ""), raw=raw)
 
 
 async def export_open_session(
@@ -110,9 +111,9 @@ def export_pieces(
     return session_pieces(source.ledger.log(info.id), info, form, escaped=escaped)
 
 
-def write_export(source: Source, key: str, form: str, output: str, *, raw: bool = False) -> Iterator[str] | None:
+def _write_export(source: Source, key: str, form: str, output: str, *, raw: bool = False) -> Report[ExportReport]:
     """Write session `key` ("": the open one, or the newest of this folder) to the new file `output`; without one return
-    its text in pieces."""
+    its text, in pieces unless it is for JSON."""
     form = form or format_of_file(output)
     if form not in FORMATS:
         why = f"it is {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
@@ -127,14 +128,15 @@ def write_export(source: Source, key: str, form: str, output: str, *, raw: bool 
         raise NexusError(error.kind, error.what, error.why, f"To write to a file: nexus export -o {key}") from error
     pieces = export_pieces(source, info, form, raw=raw, escaped=not (to_file or source.is_piped))
     if not to_file:
-        return pieces
+        text: Any = "".join(pieces) if source.is_json else pieces
+        return Report("text", {"version": 1, "session": info.id, "format": form, "file": "", "text": text})
     path = source.folder() / os.path.expanduser(output)
     if os.path.isdir(path):
         path /= default_file_name(info, form)
-    source.say(f"written to {save_export(pieces, path, beside=source.live is not None)}")
-    if form == CLAUDE and not source.live:
-        source.say("See `nexus docs moving` for the folder where Claude Code expects the file.")
-    return None
+    saved = save_export(pieces, path, beside=source.live is not None)
+    expects = "; see `nexus docs moving` for the folder where Claude Code expects the file."
+    note = f"written to {saved}{expects if form == CLAUDE and not source.live else ''}"
+    return Report("", {"version": 1, "session": info.id, "format": form, "file": str(saved), "text": ""}, note=note)
 
 
 def _bare(name: str) -> bool:
@@ -169,7 +171,7 @@ NOUN = Noun(
     "export",
     "sessions",
     (
-        Verb(export_session, has_json=False, places=("shell",)),
+        Verb(export_session, places=("shell",)),
         Verb(export_open_session, complete=lambda source: FORMATS),
     ),
 )

@@ -6,16 +6,15 @@ import re
 from collections.abc import Sequence
 from typing import Annotated
 
+from nexus_cli.commands.arguments import read_log, read_source, show_report
 from nexus_cli.commands.command import CommandContext, run_act, usage_error
-from nexus_cli.commands.verb import Noun, Option, Source, Verb
+from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
-from nexus_cli.reports.goals import goals_report
+from nexus_cli.reports.goals import SessionGoals, goals_report
 from nexus_cli.session.acts.goal import end_until, goal_closing, goal_setting, goal_until
 
-DONE, DROP = "done", "drop"
-LISTS = ("list", "show")
-"""Words that list the goals if they stand alone."""
+DONE, DROP, SHOW = "done", "drop", "show"
 MEANT = {
     **dict.fromkeys(("finish", "finished", "complete", "completed", "close", "check"), DONE),
     **dict.fromkeys(("clear", "remove", "delete", "del", "rm", "cancel", "forget"), DROP),
@@ -25,6 +24,11 @@ NEAR = 0.7
 ID = re.compile(r"g\d+", re.IGNORECASE)
 SEPARATORS = re.compile(r"[\s,;]+")
 Ids = Annotated[list[str], Option("ID", "The goal or step, or several: g1 g2.", is_argument=True)]
+
+
+def build_list(source: Source) -> Report[SessionGoals]:
+    """List the goals of a session and their steps."""
+    return Report("goals", goals_report(read_log(source), source.session()))
 
 
 async def set_goal(
@@ -45,10 +49,10 @@ async def set_goal(
     if until:
         text = text or f"Make `{one_line(until)}` exit 0."
         await run_act(context, "goals", goal_until(text, until))
-    elif text and text.casefold() not in LISTS:
+    elif text and text.casefold() != SHOW:
         _check_words(text)
         await _set(context, text)
-    context.show("goals", goals_report(context.session.state))
+    _show(context)
     if until:
         context.start(text, typed=True)
 
@@ -78,7 +82,11 @@ async def _close(context: CommandContext, ids: Sequence[str], verb: str) -> None
         hint = f"/goal lists them; to begin a goal with the word {verb}, put another word before it"
         raise usage_error("goal", f"{verb} {' '.join(ids)}", f"{verb} takes only ids, such as /goal {verb} g1 g2", hint)
     await run_act(context, "goals", goal_closing(names, verb))
-    context.show("goals", goals_report(context.session.state))
+    _show(context)
+
+
+def _show(context: CommandContext) -> None:
+    show_report(context, build_list(read_source(context)))
 
 
 def _check_words(text: str) -> None:
@@ -95,17 +103,21 @@ def _check_words(text: str) -> None:
 
 async def _set(context: CommandContext, text: str) -> None:
     """Set the goal. If this is stopped, the goal is kept without steps."""
-    before = len(goals_report(context.session.state)["goals"])
+    before = _count_goals(context)
     try:
         await run_act(context, "breaking the goal down", goal_setting(text))
     except NexusError as error:
-        if error.kind != "aborted" or len(goals_report(context.session.state)["goals"]) == before:
+        if error.kind != "aborted" or _count_goals(context) == before:
             raise
         context.say("Stopped: the goal is saved without steps.")
 
 
+def _count_goals(context: CommandContext) -> int:
+    return len(build_list(read_source(context)).value["goals"])
+
+
 def _complete_ids(source: Source) -> Sequence[str]:
-    goals = goals_report(source.live.state)["goals"] if source.live else ()
+    goals = build_list(source).value["goals"]
     return [one["id"] for goal in goals for one in (goal, *goal["steps"]) if not one["done"]]
 
 
@@ -114,9 +126,12 @@ NOUN = Noun(
     "run",
     (
         Verb(set_goal),
+        Verb(build_list, "list", of_session=True, fits=lambda context, words: not words),
         Verb(finish_goals, DONE, complete=_complete_ids),
         Verb(drop_goals, DROP, complete=_complete_ids),
         Verb(end_work, "clear", waits=False, fits=lambda context, words: not words),
     ),
+    "Set a goal, or list the goals.",
+    aliases=("goals",),
     is_idle=True,
 )

@@ -5,23 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
+from nexus_cli.commands.arguments import read_log, read_source, show_report
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Noun, Option, Source, Verb
+from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.services import Jobs
+from nexus_cli.reports.jobs import JobsReport
 
 JobId = Annotated[str, Option("ID", "The job's id.", is_argument=True)]
 
 
-async def show_jobs(context: CommandContext, job: JobId = "") -> None:
-    """List background commands, or read one.
+def build_list(source: Source) -> Report[JobsReport]:
+    """List the background commands of a session. All of them end with the session."""
+    from nexus_cli.session.session_jobs import recorded_jobs  # noqa: PLC0415  (the tools: few sessions have jobs)
 
-    All of them end with the session.
-    """
-    if job:
-        await _manage(context, "", job)
-    elif (jobs := _find_jobs(context)) is not None:
-        context.show("jobs", {"version": 1, "jobs": jobs.describe_all()})
+    session = source.session()
+    if source.live and source.live.jobs:
+        rows = source.live.jobs.describe_all()
+    else:
+        rows = recorded_jobs(read_log(source), () if source.live else source.ledger.find_locked([session]))
+    return Report("jobs", {"version": 1, "session": session, "jobs": rows})
+
+
+async def show_job(context: CommandContext, job: JobId) -> None:
+    """Print the last lines of a job."""
+    await _manage(context, "show", job)
 
 
 async def open_job(context: CommandContext, job: JobId) -> None:
@@ -34,21 +42,16 @@ async def stop_job(context: CommandContext, job: JobId) -> None:
     await _manage(context, "stop", job)
 
 
-def _find_jobs(context: CommandContext) -> Any:
-    """Return the `SessionJobs`; if the session had none, say so and return None."""
+async def _manage(context: CommandContext, act: str, job: str) -> None:
+    """Do something with a job, and say what came of it."""
     state = context.session.state
     if context.session.jobs is None and state.engine.conversation.memos(JOB):
         state.services.find(Jobs)  # those of earlier processes, before the first message
-    if context.session.jobs is None:
-        context.say("No jobs. The model starts jobs with the option `background` of bash.")
-    return context.session.jobs
-
-
-async def _manage(context: CommandContext, act: str, job: str) -> None:
-    """Do something with a job, and say what came of it."""
-    if (jobs := _find_jobs(context)) is None:
+    jobs: Any = context.session.jobs
+    if jobs is None:
+        show_report(context, build_list(read_source(context)))
         return
-    result = await {"": jobs.show, "open": jobs.open_port, "stop": jobs.stop}[act](job)
+    result = await {"show": jobs.show, "open": jobs.open_port, "stop": jobs.stop}[act](job)
     if result.error:
         raise usage_error("jobs", f"{act} {job}".strip(), result.error.rstrip("."), "/jobs lists them")
     context.say(result.output)
@@ -68,9 +71,11 @@ NOUN = Noun(
     "jobs",
     "run",
     (
-        Verb(show_jobs, complete=_complete_jobs),
+        Verb(build_list, "list", of_session=True),
+        Verb(show_job, "show", complete=_complete_jobs),
         Verb(open_job, "open", complete=_complete_running),
         Verb(stop_job, "stop", complete=_complete_running),
     ),
+    "List background commands; read, open or stop one.",
     aliases=("job", "tasks", "bashes", "ps"),
 )

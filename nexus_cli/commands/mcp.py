@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
 from nexus_cli.commands.shared_options import Directory
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
 from nexus_cli.config.paths import places, project_root, with_tilde, working_folder
 from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.settings_file import write_server
@@ -21,6 +21,7 @@ from nexus_cli.mcp.server_entries import parse_entry
 from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.mcp.server_values import ServerEntry, ServerError
 from nexus_cli.mcp.tool_cache import make_list, store_list
+from nexus_cli.reports.mcp_servers import ServerToolsReport
 from nexus_cli.session.session_servers import close_host, describe_servers, open_host, servers_report
 
 T = TypeVar("T")
@@ -52,7 +53,7 @@ def add(
     header: Annotated[
         list[str] | None, Option("'NAME: VALUE'", "A header for each request; ${NAME} inserts an environment variable.")
     ] = None,
-) -> Report[Any] | None:
+) -> Report[ServerToolsReport]:
     """Add a server to the personal config.toml and list its tools. Put options before NAME.
 
     nexus mcp add git uvx mcp-server-git
@@ -76,31 +77,31 @@ def add(
     try:
         return list_tools(parsed)
     except NexusError as error:
-        source.say(error.line.removeprefix("nexus: "))
-    return None
+        told = error.line.removeprefix("nexus: ")
+        return Report("", _describe_tools(name, error=error.message), note=told)
 
 
-def remove(source: Source, name: Name) -> None:
+def remove(source: Source, name: Name) -> Act:
     """Remove a server from the personal config.toml."""
     if not write_server(places(), name, None):
         entry = _find(source, name, "")
         raise NexusError("usage", f"server {name}", f"it is configured in {entry.file}", "Remove it from that file")
-    source.say(f"server {name} was removed.")
+    return report_act(f"server {name} was removed.", name)
 
 
-def test_server(source: Source, name: Name, directory: Directory = "") -> Report[Any]:
+def test_server(source: Source, name: Name, directory: Directory = "") -> Report[ServerToolsReport]:
     """Start a server, print its tools and startup time, and stop it. Exit status 1 if it does not answer."""
     return list_tools(_find(source, name, directory))
 
 
-def log_in(source: Source, name: Name, directory: Directory = "") -> None:
+def log_in(source: Source, name: Name, directory: Directory = "") -> Act:
     """Log in to a server with OAuth: prints a URL to open in a browser."""
     entry = _find(source, name, directory)
     _with_host(name, lambda host: host.login(entry, lambda url: source.say(f"open {url}")))
-    source.say(f"logged in to {name}.")
+    return report_act(f"logged in to {name}.", name)
 
 
-def list_tools(entry: ServerEntry) -> Report[Any]:
+def list_tools(entry: ServerEntry) -> Report[ServerToolsReport]:
     """Ask a server for its tools, and store them."""
     began = time.monotonic()
     patient = replace(entry, start_seconds=max(entry.start_seconds, FIRST_START))
@@ -108,7 +109,20 @@ def list_tools(entry: ServerEntry) -> Report[Any]:
     seconds = time.monotonic() - began
     store_list(entry, found)
     tools = [{"name": tool.name, "description": tool.description} for tool in found.tools]
-    return Report("server_tools", {"tools": tools, "tokens": found.tokens, "seconds": seconds}, whole=True)
+    return Report("server_tools", _describe_tools(entry.name, tools, found.tokens, seconds), whole=True)
+
+
+def _describe_tools(
+    server: str, tools: Sequence[dict[str, str]] = (), tokens: int = 0, seconds: float = 0.0, error: str = ""
+) -> ServerToolsReport:
+    return {
+        "version": 1,
+        "server": server,
+        "tools": [*tools],
+        "tokens": tokens,
+        "seconds": seconds,
+        "error": error,
+    }
 
 
 def _with_host(name: str, work: Callable[[Any], Awaitable[T]]) -> T:
@@ -143,7 +157,7 @@ def _find(source: Source, name: str, directory: str) -> ServerEntry:
         return entry
     broken = next((line for line in catalogue.files.problems if line.startswith(f"MCP server {name} ")), "")
     near = nearest_name(name, catalogue.entries)
-    hint = f"The nearest is {near}" if near else f"{source.prefix}mcp list lists them"
+    hint = f"The nearest is {near}" if near else "nexus mcp list lists them"
     raise NexusError("usage", f"server {one_line(name)[:64]}", broken or "no server has this name", hint)
 
 
@@ -156,9 +170,9 @@ NOUN = Noun(
     "setup",
     (
         Verb(build_list, "list", opens="nothing"),
-        Verb(remove, "remove", Authority.PERMITS, "nothing", False, complete=_complete_servers),
-        Verb(test_server, "test", Authority.PERMITS, "nothing", False, complete=_complete_servers),
-        Verb(log_in, "login", Authority.PERMITS, "nothing", False, complete=_complete_servers),
+        Verb(remove, "remove", Authority.PERMITS, "nothing", complete=_complete_servers),
+        Verb(test_server, "test", Authority.PERMITS, "nothing", complete=_complete_servers),
+        Verb(log_in, "login", Authority.PERMITS, "nothing", complete=_complete_servers),
         Verb(add, "add", Authority.PERMITS, "nothing", places=("shell",)),
     ),
     "Manage MCP servers, whose tools the model may use.",

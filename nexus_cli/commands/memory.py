@@ -52,9 +52,7 @@ def add_fact(
     (chosen,) = _slots(slot) or (MemorySlot.PROJECT,)
     if words.strip().casefold() in SLOTS:
         why = "the text of the fact is missing"
-        raise NexusError(
-            "usage", f"{source.prefix}memory add {words.strip()}", why, f"--slot {words.strip()} and a TEXT"
-        )
+        raise NexusError("usage", f"nexus memory add {words.strip()}", why, f"--slot {words.strip()} and a TEXT")
     made = session_facts.add_fact(source.ledger, chosen, words, source.project, _now(), source.session())
     return Report("fact", reports.facts_report(source.ledger, [made], source.session(), done="kept"))
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from nexus_cli.commands.arguments import resume_options
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, print_act
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
@@ -42,7 +42,7 @@ def show_model(source: Source, name: Name) -> Report[Any]:
     return Report("model", reports.show_model(replace_surrogates(name), source.settings(), os.environ))
 
 
-def use_model(source: Source, name: Name) -> str:
+def use_model(source: Source, name: Name) -> Act:
     """Set the default model: writes `model` to the personal config.toml."""
     value = reports.show_model(replace_surrogates(name), source.settings(), os.environ)
     write_setting(places(), "model", replace_surrogates(name).strip())
@@ -50,7 +50,7 @@ def use_model(source: Source, name: Name) -> str:
         source.say(describe_unknown_window(model_info(value["name"]), value["window"]))
     if named := os.environ.get("NEXUS_MODEL", "").strip():
         source.say(f"NEXUS_MODEL is set and takes precedence: {named}.")
-    return f"{value['name']} is used when no model is named ({places().settings}).\n"
+    return print_act(f"{value['name']} is used when no model is named ({places().settings}).", value["name"])
 
 
 async def set_model(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Authority, Noun, Option, Verb
+from nexus_cli.commands.rules import ADD, REMOVE, add_rule
+from nexus_cli.commands.verb import Act, Noun, Option, Source, Verb
 from nexus_cli.core.limits import ASK, LEVELS, PLAN, Limits, parse_level
 from nexus_cli.reports.permissions import describe_level, permissions_report
 from nexus_cli.session.session import Session
@@ -38,9 +40,9 @@ async def set_permissions(
     context.say(f"permissions {now}: {runs}.{held}")
 
 
-async def allow(context: CommandContext, rule: Rule) -> None:
+def allow(source: Source, rule: Rule) -> Act:
     """Add a rule that allows calls to your settings, with immediate effect."""
-    await context.commands["rules"].run(context, f"add allow {rule}")
+    return add_rule(source, ["allow", rule])
 
 
 async def ask(
@@ -53,14 +55,9 @@ async def ask(
     await (context.commands["rules"].run(context, f"add ask {rule}") if rule else set_permissions(context, ASK))
 
 
-async def deny(context: CommandContext, rule: Rule) -> None:
+def deny(source: Source, rule: Rule) -> Act:
     """Add a rule that denies calls to your settings, with immediate effect."""
-    await context.commands["rules"].run(context, f"add deny {rule}")
-
-
-async def remove(context: CommandContext, rule: Rule) -> None:
-    """Remove a rule, or revoke a permission granted for the session, by its listed name."""
-    await context.commands["rules"].run(context, f"remove {rule}")
+    return add_rule(source, ["deny", rule])
 
 
 def _describe_limit(session: Session, level: str) -> str:
@@ -76,10 +73,10 @@ NOUN = Noun(
     "setup",
     (
         Verb(set_permissions, complete=lambda source: (PLAN, *LEVELS)),
-        Verb(allow, "allow", Authority.PERMITS),
+        replace(ADD, run=allow, name="allow", places=("slash",)),
         Verb(ask, "ask"),
-        Verb(deny, "deny", Authority.PERMITS),
-        Verb(remove, "remove", Authority.PERMITS),
+        replace(ADD, run=deny, name="deny", places=("slash",)),
+        replace(REMOVE, places=("slash",)),
     ),
     aliases=("approvals", "allowed-tools"),
     is_first=True,

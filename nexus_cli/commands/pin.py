@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated
 
+from nexus_cli.commands.arguments import read_source, show_report
 from nexus_cli.commands.command import CommandContext, run_act
-from nexus_cli.commands.verb import Noun, Option, Source, Verb
+from nexus_cli.commands.context import look_at_session
+from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.conversation.compaction.pins import has_pin, list_pins
-from nexus_cli.core.elide import first_words
-from nexus_cli.core.entry import PERSON, Kind, read_backwards
-from nexus_cli.reports.pins import pins_report
+from nexus_cli.reports.pins import PinsReport, pins_report
 from nexus_cli.session.acts.compaction import pin, unpin
-from nexus_cli.session.session import Session
 
-MESSAGES = 10
-"""Number of the person's messages that are listed."""
-FURTHEST = 4000
-"""Most entries searched for them."""
-WORDS = 120
-"""Most characters shown of each."""
+
+def build_list(source: Source) -> Report[PinsReport]:
+    """List the pins of a session, and your newest messages with their numbers."""
+    return Report("pins", pins_report(source.live.state if source.live else look_at_session(source)))
 
 
 async def pin_text(
@@ -36,7 +32,7 @@ async def pin_text(
     if text:
         await run_act(context, "pinning", pin(text))
     else:
-        context.show("pins", {**pins_report(context.session.state), "messages": _list_messages(context.session)})
+        show_report(context, build_list(read_source(context)))
 
 
 async def remove_pin(
@@ -55,20 +51,10 @@ def _is_pin(context: CommandContext | None, named: str) -> bool:
     return " " not in named or (context is not None and has_pin(context.session.context.conversation, named))
 
 
-def _list_messages(session: Session) -> list[dict[str, Any]]:
-    """Return `entry` and the first words of the person's newest messages, oldest first."""
-    conversation = session.context.conversation
-    entries = islice(read_backwards(conversation.read, conversation.last), FURTHEST)
-    said = (entry for entry in entries if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == PERSON)
-    return [
-        {"entry": entry.id, "text": first_words(entry.message.content, WORDS, end="")}
-        for entry in reversed(list(islice(said, MESSAGES)))
-    ]
-
-
 def _complete_messages(source: Source) -> Sequence[str]:
     """Return the numbers of the person's newest messages, newest first."""
-    return [str(one["entry"]) for one in reversed(_list_messages(source.live))] if source.live else ()
+    messages = build_list(source).value["messages"] if source.live else ()
+    return [str(one["entry"]) for one in reversed(messages)]
 
 
 def _complete_pins(source: Source) -> Sequence[str]:
@@ -80,6 +66,7 @@ NOUN = Noun(
     "context",
     (
         Verb(pin_text, complete=_complete_messages),
+        Verb(build_list, "list", of_session=True, fits=lambda context, words: not words),
         Verb(
             remove_pin,
             "remove",
@@ -87,5 +74,7 @@ NOUN = Noun(
             fits=_is_pin,
         ),
     ),
+    "Keep a text or a message through every compaction.",
+    aliases=("pins",),
     is_idle=True,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
 
 Name = Annotated[str, Option("NAME", "The plugin's name.", is_argument=True)]
 
@@ -23,14 +23,14 @@ def build_list(source: Source) -> Report[Any]:
     )
 
 
-def remove(source: Source, name: Name) -> None:
+def remove(source: Source, name: Name) -> Act:
     """Remove a plugin and its accepted items."""
     from nexus_cli.plugins.installed_plugins import find_plugin  # noqa: PLC0415
     from nexus_cli.plugins.store_plugin import remove_plugin  # noqa: PLC0415
 
     find_plugin(name)
     remove_plugin(name)
-    source.say(f"plugin {name} was removed.")
+    return report_act(f"plugin {name} was removed.", name)
 
 
 NOUN = Noun(
@@ -38,7 +38,7 @@ NOUN = Noun(
     "setup",
     (
         Verb(build_list, "list", opens="nothing"),
-        Verb(remove, "remove", Authority.PERMITS, "nothing", False),
+        Verb(remove, "remove", Authority.PERMITS, "nothing"),
     ),
     "Manage skills, hooks and servers that others made.",
     in_shell=("add", "update"),

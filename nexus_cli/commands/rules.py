@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.arguments import find_permission
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
@@ -76,7 +76,7 @@ def test_command(
     fields = level_fields(level)
     value = {**decision.to_json(), **fields}
     for part in value["parts"]:  # scripts know the origin by the former name of the level
-        part["from"] = part["from"].replace(f"level {level}", f"level {fields['allow']}")
+        part |= {"origin": part["from"], "from": part["from"].replace(f"level {level}", f"level {fields['allow']}")}
     return Report("rule_test", value, whole=True, status=EXIT_STATUS[decision.decision])
 
 
@@ -84,27 +84,27 @@ def add_rule(
     source: Source,
     rule: RuleText,
     here: Annotated[bool, Option(None, "Add the rule only for this project.")] = False,
-) -> None:
+) -> Act:
     """Add a rule to the personal config.toml: nexus rules add allow 'bash(npm test *)'."""
     decision, _, text = " ".join(rule).partition(" ")
     typed = f"{decision} {_unquote(text)}".rstrip()
     folder = os.path.realpath(project_identity(source.folder())) if here else ""
     added = find_permission(source).add_rule(typed, folder)
-    source.say(f"added {typed} to your settings." if added else f"already in your settings: {typed}.")
+    if not added:
+        return report_act(f"already in your settings: {typed}.")
+    return report_act(f"added {typed} to your settings.", typed)
 
 
-def remove_rule(source: Source, rule: RuleText) -> None:
-    """Remove a rule from the personal config.toml.
+def remove_rule(source: Source, rule: RuleText) -> Act:
+    """Remove a rule from the personal config.toml, or in a session revoke a granted permission, by its listed name.
 
-    Write it as `nexus rules list` prints it; allow, ask or deny may be omitted. In a session this also revokes a
-    granted permission, by its listed name.
+    Write it as `nexus rules list` prints it; allow, ask or deny may be omitted.
     """
     typed = _unquote(" ".join(rule))
     if source.live and remove_allowance(source.live.dispatcher.always, typed, source.live.dispatcher.project_root):
-        source.say(f"revoked for this session: {typed}.")
-        return
+        return report_act(f"revoked for this session: {typed}.", typed)
     find_permission(source).remove_rule(typed)
-    source.say(f"removed {typed} from your settings.")
+    return report_act(f"removed {typed} from your settings.", typed)
 
 
 def _unquote(rule: str) -> str:
@@ -117,15 +117,12 @@ async def _withdraw_questions(context: CommandContext) -> None:
     context.session.dispatcher.withdraw_questions()
 
 
+ADD = Verb(add_rule, "add", Authority.PERMITS, "nothing", then=_withdraw_questions)
+REMOVE = Verb(remove_rule, "remove", Authority.PERMITS, "nothing", then=_withdraw_questions)
 NOUN = Noun(
     "rules",
     "setup",
-    (
-        Verb(list_rules, "list", opens="nothing"),
-        Verb(test_command, "test", opens="nothing"),
-        Verb(add_rule, "add", Authority.PERMITS, "nothing", then=_withdraw_questions),
-        Verb(remove_rule, "remove", Authority.PERMITS, "nothing", then=_withdraw_questions),
-    ),
+    (Verb(list_rules, "list", opens="nothing"), Verb(test_command, "test", opens="nothing"), ADD, REMOVE),
     "Show, test and change rules for tool calls.",
     "/permissions shows and sets the level.",
     aliases=("rule",),

@@ -48,7 +48,7 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
     ledger, runs = source.ledger, source.ledger.runs
     if sum(map(bool, (run, every, plan, space, agent))) != 1:
         why = "name a run, or give one of --all, --plan, --space and --agent"
-        raise NexusError("usage", "which runs", why, f"{source.prefix}runs list shows them")
+        raise NexusError("usage", "which runs", why, "nexus runs list shows them")
     if run:
         return [runs.find(run)]
     where: dict[str, Any] = {}
@@ -85,7 +85,7 @@ def cancel_run(
         return _changed(source, befores, "cancelled")
     (before,) = befores
     if before.has_ended:
-        raise NexusError("usage", before.id, f"it is {before.state} already", f"{source.prefix}runs show {before.id}")
+        raise NexusError("usage", before.id, f"it is {before.state} already", f"nexus runs show {before.id}")
     done = f"is cancelled (it {'waited: ' + before.waits.why if before.waits else 'was ' + before.state})"
     return Report("run", run_report(source.ledger, runs.get(before.key), done))
 
@@ -106,7 +106,7 @@ def pause_run(
     selected = select_runs(source, run, every, plan, space, agent)
     befores = [runs.set_paused(one.key, True, at) for one in selected if run or runs.is_own(one)]
     if run and befores[0].has_ended:
-        raise NexusError("usage", befores[0].id, f"it is {befores[0].state}", f"{source.prefix}runs show {run}")
+        raise NexusError("usage", befores[0].id, f"it is {befores[0].state}", f"nexus runs show {run}")
     return _changed(source, befores, "paused")
 
 

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from nexus_cli.commands.arguments import read_source, require_ledger, require_record, resume_options, show_report
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
-from nexus_cli.commands.export import Form, Output, Page, Raw, write_export
+from nexus_cli.commands.export import export_session
 from nexus_cli.commands.runs import cancel_run
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.elide import clip_text, plural
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_types.setup_reports import SessionReport
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.reports import sessions as reports
 from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.export import HTML
 from nexus_cli.reports.text.lines import known_dollars
 from nexus_cli.reports.transcript import transcript_of
 
@@ -61,7 +61,7 @@ def build_list(
     return Report("sessions", value, whole=True, note=more)
 
 
-def build_session(source: Source, key: Key) -> Report[Any]:
+def build_session(source: Source, key: Key) -> Report[SessionReport]:
     """Print the conversation of a session."""
     info = source.ledger.session(source.find(key))
     value = reports.show_session(source.ledger, info.id)
@@ -69,7 +69,7 @@ def build_session(source: Source, key: Key) -> Report[Any]:
         return Report("transcript", value)
     subjects = {tool.name: tool.subject for tool in source.tools()}
     told = transcript_of(Replay(source.ledger.log(info.id), subjects, is_whole=True), info)
-    return Report("transcript", {**value, **told}, whole=True)
+    return Report("transcript", cast("SessionReport", {**value, **told}), whole=True)
 
 
 def build_search(
@@ -87,7 +87,7 @@ def stop_session(
     source: Source,
     key: Annotated[str, Option("ID", "Id or name of a session, or a run such as run-3.", is_argument=True)],
     yes: Annotated[bool, Option(None, "Do not ask.", "--yes -y")] = False,
-) -> None:
+) -> Act:
     """Stop a session that is open in another terminal, or cancel a run. Completed steps are kept.
 
     The process of the session gets SIGTERM: it stops the turn, saves and ends.
@@ -97,8 +97,7 @@ def stop_session(
     ledger = source.ledger
     if key.startswith("run-"):
         cancel_run(source, key)
-        source.say(f"the run {key} is cancelled. {KEPT}")
-        return
+        return report_act(f"the run {key} is cancelled. {KEPT}", key)
     session = source.find(key)
     _refuse_open(source, session)
     owner = stop_running(ledger, session)
@@ -110,32 +109,34 @@ def stop_session(
         and not yes
         and not source.confirm(f"It is open in {named}, process {owner.pid}. {KEPT} Stop it?")
     ):
-        return
+        return report_act("")
     if not ledger.end_owner(session, owner):
         raise NexusError("usage", f"session {session}", "the session was just closed", "nexus sessions list --running")
-    source.say(f"process {owner.pid} was asked to stop. {KEPT}")
+    return report_act(f"process {owner.pid} was asked to stop. {KEPT}", session)
 
 
 def fork(
     source: Source, key: Key, name: Annotated[str, Option("NAME", "Name of the new session.", least=0)] = ""
-) -> Report[Any]:
+) -> Act:
     """Copy a session and print the id of the copy."""
     from nexus_cli.session import undo_files  # noqa: PLC0415  (imports the undo)
 
     made = undo_files.fork_session(source.ledger, source.find(key), name=name)
-    return Report("", {"id": made.id}, line=made.id)
+    return report_act("", made.id, line=made.id)
 
 
 def rename(
     source: Source, key: Key, name: Annotated[str, Option("NAME", "The new name.", is_argument=True, least=0)]
-) -> None:
+) -> Act:
     """Rename a session; --resume accepts the name."""
-    source.ledger.rename_session(source.find(key), name)
+    session = source.find(key)
+    source.ledger.rename_session(session, name)
+    return report_act("", session)
 
 
 def delete_session(
     source: Source, key: Key, yes: Annotated[bool, Option(None, "Do not ask in a terminal.", "--yes -y")] = False
-) -> None:
+) -> Act:
     """Delete a session and all stored data that no other session uses. This cannot be undone."""
     from nexus_cli.undo.retention import forget_session  # noqa: PLC0415  (imports the undo)
 
@@ -145,28 +146,18 @@ def delete_session(
     named = f'{info.id} "{info.name}"' if info.name else info.id
     question = f"Session {named} has {plural(info.entries, 'entry', 'entries')}. Delete it for good?"
     if source.confirm and not yes and not source.confirm(question):
-        source.say("nothing was deleted.")
-        return
+        return report_act("nothing was deleted.")
     if not ledger.lock(info.id):
         raise NexusError("usage", f"session {info.id}", "it is open in another process", "Stop that process first")
     freed = ledger.delete_session(info.id)
     forget_session(places().data, info.id)
-    source.say(f"deleted session {info.id}, {freed:,} bytes freed.")
+    return report_act(f"deleted session {info.id}, {freed:,} bytes freed.", info.id)
 
 
 def _refuse_open(source: Source, session: str) -> None:
     """Raise `NexusError("usage", ...)` if the session is the one in which the command was typed."""
     if source.live and session == source.session():
         raise NexusError("usage", "This session is open here", "it is the current session", "/exit leaves it")
-
-
-def export(
-    source: Source, key: Key, form: Form = "", html: Page = False, raw: Raw = False, output: Output = ""
-) -> Iterator[str] | None:
-    """Export a whole session as Markdown, JSON Lines, an HTML page, or a session file for Claude Code. See nexus
-    export."""
-    given = output or ("." if source.live else "")
-    return write_export(source, key, HTML if html and not form else form, given, raw=raw)
 
 
 async def resume_session(
@@ -188,7 +179,7 @@ async def resume_session(
         show_report(context, await asyncio.to_thread(build_list, source, running=True))
         return
     if stop:
-        await asyncio.to_thread(stop_session, source, stop, yes=True)
+        show_report(context, await asyncio.to_thread(stop_session, source, stop, yes=True))
         return
     if words:
         chosen = await _find_session(context, source, words)
@@ -318,7 +309,7 @@ async def continue_in_copy(
         raise usage_error("fork", name, "this session has no messages yet", "Send a message first")
     context.session.refuse_to_leave()
     made = fork(read_source(context), before, _check_name("fork", name))
-    await reopen_fork(context, made.value["id"])
+    await reopen_fork(context, made.line)
     context.say(f"This is a copy. Previous session: /resume {reports.short_id(ledger, before)}")
 
 
@@ -401,11 +392,11 @@ NOUN = Noun(
         Verb(build_list, "list"),
         Verb(build_session, "show", complete=_complete_sessions),
         Verb(build_search, "search"),
-        Verb(export, "export", Authority.PERMITS, has_json=False, complete=_complete_sessions),
-        Verb(stop_session, "stop", Authority.PERMITS, "write", has_json=False),
-        Verb(fork, "fork", Authority.PERMITS, "write", has_json=False, complete=_complete_sessions),
-        Verb(rename, "rename", Authority.PERMITS, "write", has_json=False, complete=_complete_sessions),
-        Verb(delete_session, "delete", Authority.PERMITS, "write", has_json=False, complete=_complete_sessions),
+        Verb(export_session, "export", Authority.PERMITS, complete=_complete_sessions),
+        Verb(stop_session, "stop", Authority.PERMITS, "write"),
+        Verb(fork, "fork", Authority.PERMITS, "write", complete=_complete_sessions),
+        Verb(rename, "rename", Authority.PERMITS, "write", complete=_complete_sessions),
+        Verb(delete_session, "delete", Authority.PERMITS, "write", complete=_complete_sessions),
     ),
     "List, read, search, stop or delete sessions.",
     aliases=("session",),

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Noun, Option, Report, Source, Text, Verb, report_text
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.reports import skills as reports
 from nexus_cli.sections.skills import find_skills
@@ -25,21 +25,22 @@ def list_skills(source: Source) -> Report[Any]:
     return Report("skills", reports.list_skills(source.folder(), built_in), whole=True)
 
 
-def use_skill(source: Source, name: Name) -> str:
+def use_skill(source: Source, name: Name) -> Text:
     """Print the text of a skill."""
-    return f"{reports.skill_guide(replace_surrogates(name), source.folder())}\n"
+    return report_text(name, f"{reports.skill_guide(replace_surrogates(name), source.folder())}\n")
 
 
 def check_skills(
     source: Source,
     path: Annotated[str, Option("[PATH]", "A SKILL.md file, a skill's folder, or a project.", is_argument=True)] = "",
-) -> str:
+) -> Text:
     """List features used by skills and commands that nexus does not support, with line numbers. It runs nothing and
     does not require trust."""
     from nexus_cli.reports.skill_check import check_guides  # noqa: PLC0415  (for this verb only)
 
-    lines = check_guides(source.folder() / Path(path) if path else source.folder())
-    return "\n".join(lines or ["Everything that they use works here."]) + "\n"
+    checked = source.folder() / Path(path)
+    lines = check_guides(checked) or ["Everything that they use works here."]
+    return report_text(str(checked), "\n".join([*lines, ""]))
 
 
 def _complete_skills(source: Source) -> Sequence[str]:

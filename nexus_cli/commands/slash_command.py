@@ -75,17 +75,15 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
     def say(line: str) -> None:
         loop.call_soon_threadsafe(source.say, line)
 
-    def run() -> Report[Any] | str:
-        result = verb.run(replace(source, confirm=confirm if context.can_choose else None, say=say), **given)
-        return result if isinstance(result, Report) else "".join(result or ())
+    def run() -> Report[Any]:
+        found: Report[Any] = verb.run(
+            replace(source, confirm=confirm if context.can_choose else None, say=say), **given
+        )
+        return found
 
     async def work() -> None:
         running = asyncio.to_thread(run)
-        result = await (wait_settled(running) if verb.busy else running)
-        if isinstance(result, Report):
-            show_report(context, result)
-        elif result:
-            context.show("text", {"text": result})
+        show_report(context, await (wait_settled(running) if verb.busy else running))
 
     await (context.busy(verb.busy, work()) if verb.busy else work())
     if verb.then:
@@ -93,7 +91,8 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
 
 
 def find_verb(noun: Noun, rest: str, context: CommandContext | None = None) -> tuple[Verb, str]:
-    """Return the verb that a line begins with, and the line behind it: without one, what the noun alone does."""
+    """Return the verb that a line begins with, and the line behind it. Without one it is what the noun alone does, or
+    words for its verb `show`."""
     verbs = noun.list_verbs("slash")
     word, _, line = rest.partition(" ")
     for verb in reversed(verbs):
@@ -101,9 +100,17 @@ def find_verb(noun: Noun, rest: str, context: CommandContext | None = None) -> t
         if verb.name in ("", word.casefold()) and verb.fits(context, words):
             return verb, words
     if rest and not word.startswith("--"):
+        if default := _find_default(verbs):
+            return default, rest
         hint = f"In a shell: nexus {noun.name} {word}" if word.casefold() in noun.in_shell else ""
         raise usage_error(noun.name, rest, f"expected one of {', '.join(verb.name for verb in verbs)}", hint)
     return verbs[0], rest
+
+
+def _find_default(verbs: Sequence[Verb]) -> Verb | None:
+    """Return the verb that takes words without the name of one: what the noun alone does, or `show`."""
+    takes_words = (verb for verb in verbs if verb.name == "show" or (not verb.name and verb.parameters))
+    return min(takes_words, key=lambda verb: verb.name, default=None)
 
 
 def _is_at_once(noun: Noun, rest: str) -> bool:
@@ -255,7 +262,8 @@ def _usage(verbs: Sequence[Verb]) -> str:
     named = [verb for verb in verbs if verb.name]
     if not named:
         return verbs[0].usage
-    first = () if verbs[0].name else verbs[0].parameters
+    default = _find_default(verbs)
+    first = default.parameters if default else ()
     alone = [one.shown.strip("[]") for one in first if one.option.is_argument or one.option.is_text]
     words = "|".join(verb.name for verb in named)
     forms = [" ".join(alone)] if alone else []
@@ -264,7 +272,8 @@ def _usage(verbs: Sequence[Verb]) -> str:
 
 def _describe(noun: Noun, verbs: Sequence[Verb]) -> str:
     """Return the help of a command: its summary, what it does alone, the first paragraph of each verb, further ones."""
-    parts, is_one = [noun.summary], len(verbs) == 1
+    is_told = not verbs[0].name and verbs[0].help.startswith(noun.summary)
+    parts, is_one = [] if is_told else [noun.summary], len(verbs) == 1
     for verb in verbs:
         text = verb.help if is_one or not verb.name else verb.help.partition("\n\n")[0]
         parts.append(f"{verb.name}: {text}" if verb.name else text)
@@ -279,9 +288,11 @@ def _complete(verbs: Sequence[Verb], context: CommandContext) -> Sequence[str]:
     source: Source | CommandContext | None = None
     with suppress(NexusError):
         source = context if verbs[0].at_terminal else read_source(context)
+    default = _find_default(verbs)
     for verb in verbs:
         values = [word for one in verb.parameters for word in one.option.choices]
         values += verb.complete(source) if verb.complete and source is not None else ()
+        found += values if verb is default and verb.name else ()
         found += filter(None, (verb.name, *(f"{verb.name} {value}".strip() for value in values)))
         flags += [f"{verb.name} {one.flag}".strip() for one in verb.parameters if not one.option.is_argument]
     return [*found, *flags]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.shared_options import Allow, Directory, Model, Recipe
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.clock import format_utc, local_now
@@ -80,7 +80,7 @@ def join(
     space: SpaceName,
     name: Annotated[str, Option("NAME", "The new member; default: you.", "--as")] = "",
     agent: Annotated[bool, Option(None, "The new member is an agent.")] = False,
-) -> None:
+) -> Act:
     """Join a space, or add a member. All existing messages are unread for the new member."""
     from nexus_cli.spaces.people import make_member, own_entity  # noqa: PLC0415
 
@@ -94,14 +94,15 @@ def join(
         who = own_entity(ledger, settings)
     joined = ledger.spaces.join(found, who)
     kind = " (agent)" if who.kind == AGENT else ""
-    source.say(f"member {who.name}{kind} {'is' if joined else 'was already'} in {found.name}.")
+    state = "is" if joined else "was already"
+    return report_act(f"member {who.name}{kind} {state} in {found.name}.", *([who.name] if joined else []))
 
 
-def leave(source: Source, space: SpaceName, name: As = "") -> None:
+def leave(source: Source, space: SpaceName, name: As = "") -> Act:
     """Leave a space; its messages are kept."""
     found, who = find_member(source, read_settings(source), space, name)
     source.ledger.spaces.leave(found, who)
-    source.say(f"member {who.name} has left {found.name}.")
+    return report_act(f"member {who.name} has left {found.name}.", who.name)
 
 
 def mute(
@@ -109,7 +110,7 @@ def mute(
     space: SpaceName,
     name: Annotated[str, Option("NAME", "An agent.", is_argument=True)],
     off: Annotated[bool, Option(None, "Let messages start the agent again.")] = False,
-) -> None:
+) -> Act:
     """Stop a space's messages from starting an agent. The agent remains a member, and its current run continues."""
     found, who = find_member(source, read_settings(source), space, name)
     if who.kind != AGENT:
@@ -117,7 +118,7 @@ def mute(
             "usage", f"mute {who.name}", "it is not an agent", f"nexus space list shows who is in {found.name}"
         )
     source.ledger.spaces.mute(found, who, muted=not off)
-    source.say(f"agent {who.name} is {'no longer muted' if off else 'muted'} in {found.name}.")
+    return report_act(f"agent {who.name} is {'no longer muted' if off else 'muted'} in {found.name}.", who.name)
 
 
 def set_goals(
@@ -248,9 +249,9 @@ NOUN = Noun(
     (
         Verb(build_list, "list"),
         Verb(create, "create", Authority.PERMITS, "create"),
-        Verb(join, "join", Authority.PERMITS, "write", has_json=False, complete=_complete_spaces),
-        Verb(leave, "leave", Authority.PERMITS, "write", has_json=False, complete=_complete_spaces),
-        Verb(mute, "mute", Authority.PERMITS, "write", has_json=False, complete=_complete_spaces),
+        Verb(join, "join", Authority.PERMITS, "write", complete=_complete_spaces),
+        Verb(leave, "leave", Authority.PERMITS, "write", complete=_complete_spaces),
+        Verb(mute, "mute", Authority.PERMITS, "write", complete=_complete_spaces),
         Verb(set_goals, "goal", Authority.PERMITS, "write"),
         Verb(post, "post", Authority.PERMITS, "write", places=("shell",)),
         Verb(post_words, "post", Authority.PERMITS, "write", places=("slash",), complete=_complete_spaces),

@@ -16,6 +16,7 @@ from inspect import Parameter, getdoc, iscoroutinefunction, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+from nexus_cli.core.json_types import ActReport, TextReport
 from nexus_cli.core.limits import MAX_INT
 
 if TYPE_CHECKING:
@@ -63,8 +64,6 @@ class Source:
     settings: Callable[[], Settings]
     tools: Callable[[], Iterable[Tool]]
     folder: Callable[[], Path]
-    prefix: str = "/"
-    """The text before the name of a command: `/` or `nexus `."""
     named: str = ""
     """The session as the person named it."""
     live: Session | None = None
@@ -95,7 +94,7 @@ class Report(NamedTuple, Generic[V]):
     """A value, and the name of its text form."""
 
     form: str
-    """"" if it has a line."""
+    """"" if it has a line or a note alone. A line is all that a shell command prints."""
     value: V
     whole: bool = False
     """True if lines are not cut in a pipe."""
@@ -105,6 +104,31 @@ class Report(NamedTuple, Generic[V]):
     """A sentence that a shell command prints on stderr, where its text lacks it."""
     line: str = ""
     """All of its text, such as the id of what was made."""
+
+
+Act = Report[ActReport]
+Text = Report[TextReport]
+"""The report `text`: a shell command prints it as it is."""
+
+
+def report_act(message: str, *ids: str, line: str = "") -> Act:
+    """Return the report of a verb that changed what these ids, names or paths name, and says so."""
+    return Report("", {"version": 1, "ids": [*ids], "message": message}, note=message, line=line)
+
+
+def print_act(message: str, *ids: str) -> Act:
+    """Return the report of a verb that changed something; a shell command prints the message on stdout."""
+    return report_act(message, *ids, line=message)._replace(note="")
+
+
+def report_text(name: str, text: str) -> Text:
+    """Return the report of a verb that prints a text as it is."""
+    return Report("text", {"version": 1, "name": name, "text": text})
+
+
+def report_line(name: str, line: str) -> Text:
+    """Return the report of a verb that prints one line."""
+    return report_text(name, line)._replace(line=line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +210,9 @@ class Verb:
     """Something that can be asked of a noun."""
 
     run: Callable[..., Any]
-    """Takes a `Source` and the options, may block and returns a `Report`, a text or pieces of one that are printed as
-    they are, None if it says what it did, or the exit status of a shell command that prints by itself. A coroutine
-    function takes the `CommandContext` instead, and is a slash command alone. Raises `NexusError` for errors that the
-    person can fix."""
+    """Takes a `Source` and the options, may block and returns a `Report`, or the exit status of a shell command that
+    prints by itself. A coroutine function takes the `CommandContext` instead, and is a slash command alone. Raises
+    `NexusError` for errors that the person can fix."""
     name: str = ""
     """"" for what the noun alone does."""
     authority: Authority = Authority.READS
@@ -197,7 +220,7 @@ class Verb:
     opens: Mode = "read"
     """The mode in which the shell command opens the ledger."""
     has_json: bool = True
-    """False if nothing of its report is for programs."""
+    """False if nothing of it is for programs: it talks to the person at the terminal."""
     busy: str = ""
     """The word shown while it runs, such as `undoing`, if that takes long. It is not interrupted."""
     of_session: bool = False

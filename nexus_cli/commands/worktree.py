@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
 from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.elide import plural
 from nexus_cli.core.json_types.server_results import AppliedWorktree
+from nexus_cli.reports.diff import DiffReport
 
 if TYPE_CHECKING:
     from nexus_cli.worktrees.apply_worktree import ApplyResult
@@ -37,7 +38,7 @@ def build_diff(
     source: Source,
     name: Name,
     stat: Annotated[bool, Option(None, "Count the changed lines of each file.")] = False,
-) -> Report[Any]:
+) -> Report[DiffReport]:
     """Print the changes made in a worktree, without changes that the project had when the worktree was created.
 
     In a pipe the output is a patch for git apply, including binary files.
@@ -53,11 +54,19 @@ def build_diff(
     return Report("diff", diff_value(data, MOST if source.live else len(data)), note=note)
 
 
-def diff_value(data: bytes, most: int = MOST) -> dict[str, Any]:
+def diff_value(data: bytes, most: int = MOST) -> DiffReport:
     """Return the value of a diff of a worktree; bytes that are no UTF-8 are surrogates."""
     cut = f"{len(data) - most:,} more bytes" if len(data) > most else ""
     text = data[:most].decode("utf-8", "surrogateescape")
-    return {"source": "git", "text": text, "cut": cut, "unread": [], "untracked": [], "untracked_count": 0}
+    return {
+        "version": 1,
+        "source": "git",
+        "text": text,
+        "cut": cut,
+        "unread": [],
+        "untracked": [],
+        "untracked_count": 0,
+    }
 
 
 def apply_changes(source: Source, name: Name) -> Report[AppliedWorktree]:
@@ -111,7 +120,7 @@ async def follow_apply_in(context: CommandContext, record: WorktreeRecord, of: s
 
 def remove(
     source: Source, name: Name, force: Annotated[bool, Option(None, "Discard unapplied changes.")] = False
-) -> None:
+) -> Act:
     """Remove a worktree with its branch. A worktree with unapplied changes needs --force."""
     from nexus_cli.worktrees.apply_worktree import clean_killed_apply, refuse_to_lose  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import remove_worktree  # noqa: PLC0415
@@ -121,7 +130,7 @@ def remove(
     if not force:
         refuse_to_lose(record)
     more = remove_worktree(record, force=force)
-    source.say(f"worktree {name} was removed{f'; {more}' if more else ''}.")
+    return report_act(f"worktree {name} was removed{f'; {more}' if more else ''}.", name)
 
 
 def find_record(source: Source, name: str) -> WorktreeRecord:
@@ -144,10 +153,10 @@ NOUN = Noun(
     "run",
     (
         Verb(build_list, "list", opens="nothing"),
-        Verb(build_diff, "diff", opens="nothing", has_json=False, complete=_complete),
+        Verb(build_diff, "diff", opens="nothing", complete=_complete),
         Verb(apply_changes, "apply", Authority.PERMITS, "nothing", places=("shell",), complete=_complete),
         Verb(apply_in_session, "apply", Authority.PERMITS, places=("slash",), complete=_complete),
-        Verb(remove, "remove", Authority.PERMITS, "nothing", False, complete=_complete),
+        Verb(remove, "remove", Authority.PERMITS, "nothing", complete=_complete),
     ),
     "List, diff, apply or remove git worktrees.",
     aliases=("worktrees",),

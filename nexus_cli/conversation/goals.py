@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.core.entry import MemoSource
 from nexus_cli.core.memo_kinds import GOAL, UNTIL
 from nexus_cli.core.services import Goal
 
 
-def list_goals(conversation: Conversation) -> tuple[Goal, ...]:
+def list_goals(source: MemoSource) -> tuple[Goal, ...]:
     """Return the goals and steps that were not dropped; each goal is followed by its steps."""
     found: dict[str, Goal] = {}
-    for memo in conversation.memos(GOAL):
+    for memo in source.memos(GOAL):
         value = memo.value
         for one in value.get("goals", ()):
             found[one["id"]] = Goal(one["id"], one["text"], parent=one.get("parent", ""))
@@ -66,8 +67,8 @@ def set_until(conversation: Conversation, session: str, command: str, goal: str 
     conversation.memo(UNTIL, {"session": session, "command": command, "goal": goal})
 
 
-def open_until(conversation: Conversation, session: str) -> Mapping[str, str]:
+def open_until(source: MemoSource, session: str) -> Mapping[str, str]:
     """Return the newest memo of a command that the session works for, {} without one. A fork has memos of its source,
     but none of their work."""
-    own = [memo.value for memo in conversation.memos(UNTIL) if memo.value["session"] == session]
+    own = [memo.value for memo in source.memos(UNTIL) if memo.value["session"] == session]
     return own[-1] if own and own[-1]["command"] else {}

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from nexus_cli.core.message import Message
 from nexus_cli.core.wire import canonical
@@ -223,6 +223,13 @@ class Memo:
     """The newest entry when it was written."""
     value: Mapping[str, Any]
     """Plain JSON data."""
+
+
+class MemoSource(Protocol):
+    """A conversation, or its log in the ledger."""
+
+    def memos(self, kind: str) -> Sequence[Memo]:
+        """Return all memos of one kind, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)

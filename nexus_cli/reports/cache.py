@@ -25,6 +25,7 @@ from nexus_cli.engine.requests.request_history import (
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.reports.rewrites import list_rewrites, rewrite_lines
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import PURPOSES, Value, aligns, block, dollars, filled, number, plural, share, when
 from nexus_cli.reports.usage import count_requests
 
@@ -192,7 +193,7 @@ def cache_text(value: Value, width: int) -> str:
         heading = ("cold", "saved", "cost", "rewrite")
         lines += block("rewrites", [heading, *map(_rewrite_cells, rewrites)], width, whole=True)
     if value["total"]["misses"]:
-        lines += ["", *filled("`nexus cache why N` explains request N; in a session /cache why N.", width)]
+        lines += ["", *filled(name_commands("`nexus cache why N` explains request N."), width)]
     return "\n".join(lines)
 
 

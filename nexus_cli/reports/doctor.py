@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, filled
 
 SIGNS = {"ok": "ok     ", "note": "note   ", "broken": "BROKEN "}
@@ -14,7 +15,7 @@ def doctor_text(value: Value, width: int) -> str:
     for check in value["checks"]:
         lines += filled(f"{check['name']}: {check['detail']}", width, indent, f"{SIGNS[check['status']]} ")
         if check["hint"]:
-            lines += filled(check["hint"], width, indent)
+            lines += filled(name_commands(check["hint"]), width, indent)
     last = "nexus can work here." if value["ok"] else "Something is broken, see above."
     if value["ok"] and not value["model"]:
         last = "nexus can work here as soon as it has a model, see above."

@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NotRequired
+
+from nexus_cli.core.json_types import VersionedReport
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import SHORT_ID, Value, filled, folded, name_cause, number, table
+
+
+class DropReport(VersionedReport):
+    """The original content of a drop."""
+
+    id: str
+    what: str
+    tokens: NotRequired[int]
+    cause: NotRequired[str]
+    text: str
+    start: int
+    """The range of characters."""
+    end: int
+    total: int
+
 
 BACK = "back in the window"
 """Note for a drop whose messages are in the window again."""
@@ -38,8 +57,7 @@ def drops_text(value: Value, width: int) -> str:
         lines += filled(f"{beyond:,} bytes beyond the hard limits were counted, not kept.", width)
     first = drops[0]["id"]
     named = f" --session {session[:SHORT_ID]}" if session else ""
-    shell = f"`nexus drops show {first}{named}` prints one; in a session /drops {first}."
-    foot = f"/drops {first} prints one." if session is None else shell
+    foot = name_commands(f"`nexus drops show {first}{named}` prints one.")
     return "\n".join([*lines, "", *filled(foot, width)])
 
 

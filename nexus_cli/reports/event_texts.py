@@ -1,11 +1,7 @@
-"""The words of events for a person: those of the screen, of `nexus ask`, of transcripts and of editors.
-
-The REPL uses slash commands instead of shell commands (`use_slash_names`).
-"""
+"""The words of events for a person: those of the screen, of `nexus ask`, of transcripts and of editors."""
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
@@ -223,9 +219,7 @@ def describe_failure(outcome: Outcome) -> str:
         return (
             f"{outcome.error['message'].rstrip('.')}. Then the session continues automatically; you can type meanwhile."
         )
-    hint = (
-        use_slash_names(outcome.error.get("hint", "")).rstrip(".").removesuffix("; ask the model to continue")
-    )  # see `Repl.feed`
+    hint = outcome.error.get("hint", "").rstrip(".").removesuffix("; ask the model to continue")  # see `Repl.feed`
     return outcome.error.get("message", "").rstrip(".") + "." + (f" {hint}." if hint else "")
 
 
@@ -259,27 +253,3 @@ def format_duration(seconds: float) -> str:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s"
-
-
-HERE = {
-    "nexus login": "/login",
-    "nexus memory accept": "/memory accept",
-    "nexus memory forget": "/memory forget",
-    "nexus memory list": "/memory",
-    "nexus rules remove": "/permissions remove",
-    "nexus sessions list": "/resume",
-    "nexus model list": "/model",
-    "nexus schedule list": "/schedule",
-    "nexus cache": "/cache",
-    "nexus context": "/context",
-    "nexus drops show": "/drops",
-    "nexus drops": "/drops",
-}
-"""Shell commands that also exist as slash commands; a longer name comes before its prefix."""
-_NAMES = "|".join(map(re.escape, HERE))
-_SHELL = re.compile(rf"`({_NAMES})`|\b({_NAMES})(?![\w-])")
-
-
-def use_slash_names(text: str) -> str:
-    """Replace the shell commands in `text` that a session has too by their slash form."""
-    return _SHELL.sub(lambda found: HERE[found[1] or found[2]], text)

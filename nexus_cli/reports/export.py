@@ -20,10 +20,21 @@ from typing import Any, TextIO
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Entry, drop_value
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_types import ReportOfSession
 from nexus_cli.core.wire import json_text
 from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.reports.sessions import entry_value, session_value
+
+
+class ExportReport(ReportOfSession):
+    """An exported session."""
+
+    format: str
+    file: str
+    """Its file; empty if `text` has it."""
+    text: str
+
 
 AT_ONCE = 200
 """Entries that are read together."""

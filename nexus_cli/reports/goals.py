@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 from nexus_cli.conversation.goals import list_goals, open_until
+from nexus_cli.core.entry import MemoSource
+from nexus_cli.core.json_types import ReportOfSession
 from nexus_cli.reports.text.lines import Value, filled
-from nexus_cli.session.session_state import SessionState
 
 
-def goals_report(state: SessionState) -> dict[str, Any]:
-    """Return every goal except dropped ones, with `id`, `text`, `done` and its `steps` with the same keys; `until` is
-    the command that the session works for, or None."""
-    timeline = state.engine.conversation
-    found, until = list_goals(timeline), open_until(timeline, state.session_id)
-    rows = {goal.id: {"id": goal.id, "text": goal.text, "done": goal.done} for goal in found}
-    steps = {goal.id: [rows[step.id] for step in found if step.parent == goal.id] for goal in found}
-    goals = [{**rows[goal.id], "steps": steps[goal.id]} for goal in found if not goal.parent]
-    return {"version": 1, "goals": goals, "until": until.get("command")}
+class GoalStep(TypedDict):
+    id: str
+    text: str
+    done: bool
+
+
+class GoalObject(GoalStep):
+    """A goal."""
+
+    steps: list[GoalStep]
+
+
+class SessionGoals(ReportOfSession):
+    """The goals of a session."""
+
+    goals: list[GoalObject]
+    until: str | None
+    """The command that the session works for."""
+
+
+def goals_report(source: MemoSource, session: str) -> SessionGoals:
+    """Return every goal of a session, except dropped ones."""
+    goals: dict[str, GoalObject] = {}
+    for goal in list_goals(source):
+        row: GoalStep = {"id": goal.id, "text": goal.text, "done": goal.done}
+        if goal.parent:
+            goals[goal.parent]["steps"].append(row)
+        else:
+            goals[goal.id] = {**row, "steps": []}
+    until = open_until(source, session).get("command")
+    return {"version": 1, "session": session, "goals": [*goals.values()], "until": until}
 
 
 def goals_text(value: Value, width: int) -> str:

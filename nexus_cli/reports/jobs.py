@@ -1,10 +1,21 @@
-"""Report the background commands of a session: `SessionJobs.describe_all` as `jobs`."""
+"""Show the background commands of a session."""
 
 from __future__ import annotations
 
-from nexus_cli.reports.text.lines import Value, table
+from nexus_cli.core.json_types import ReportOfSession
+from nexus_cli.core.json_types.setup_reports import JobObject
+from nexus_cli.reports.text.lines import Value, filled, table
+
+
+class JobsReport(ReportOfSession):
+    """The background commands of a session."""
+
+    jobs: list[JobObject]
 
 
 def jobs_text(value: Value, width: int) -> str:
     """List the jobs, each on one line where there is room."""
-    return "\n".join(table([("id", "state", "command"), *value["jobs"]], width))
+    if not value["jobs"]:
+        return "\n".join(filled("No jobs. The model starts jobs with the option `background` of bash.", width))
+    rows = [(one["id"], one["how"], one["name"]) for one in value["jobs"]]
+    return "\n".join(table([("id", "state", "command"), *rows], width))

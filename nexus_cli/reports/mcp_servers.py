@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+from nexus_cli.core.json_types import VersionedReport
 from nexus_cli.core.json_types.report_types import ServerRow
 from nexus_cli.reports.text.lines import Value, cut_line, filled, plural, table
+
+
+class ServerToolsReport(VersionedReport):
+    """The tools of a server."""
+
+    server: str
+    tools: list[dict[str, str]]
+    """Name and description of each."""
+    tokens: int
+    """Of their schemas."""
+    seconds: float
+    """The time until it answered; 0 if it did not."""
+    error: str
+    """The reason that an added server did not answer; may be empty."""
+
 
 LONGEST = 120
 """Most characters of a line about a tool."""

@@ -11,6 +11,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, filled, plural, table, when
 from nexus_cli.session.session_facts import AcceptedFacts
 
@@ -135,15 +136,14 @@ def _forgotten(fact: Value, width: int, here: str) -> list[str]:
         if len(held) > 1:
             which = f"{len(held):,} sessions still contain it, and their models can read it, until you delete them:"
         lines += filled(which, width, "    ", "")
-        lines += [f"    nexus sessions delete {one}{HERE if one == here else ''}" for one in held]
+        lines += [name_commands(f"    nexus sessions delete {one}{HERE if one == here else ''}") for one in held]
     return lines
 
 
 def _waits(waiting: list[Value]) -> str:
     if len(waiting) == 1:
-        return f"1 proposal of the model waits for you (/memory accept {waiting[0]['id']}):"
-    count = f"{len(waiting):,} proposals of the model wait"
-    return f"{count} for you (/memory accept ID, or all):"
+        return name_commands(f"1 proposal of the model waits for you (nexus memory accept {waiting[0]['id']}):")
+    return name_commands(f"{len(waiting):,} proposals of the model wait for you (nexus memory accept ID, or all):")
 
 
 def _whole(facts: list[Value], width: int) -> list[str]:
@@ -153,7 +153,8 @@ def _whole(facts: list[Value], width: int) -> list[str]:
         worded = fact["state"] == "kept" and fact.get("waits")
         lines += [*filled(head, width, "    ", ""), *filled(_statement(fact), width, "    ")]
         if worded:
-            how = f"active in your own words; the model's wording waits (/memory accept {fact['id']}): {fact['text']}"
+            accept = name_commands(f"nexus memory accept {fact['id']}")
+            how = f"active in your own words; the model's wording waits ({accept}): {fact['text']}"
             lines += filled(how, width, "    ")
         if fact["state"] == "proposed" and fact.get("quote"):
             own = fact["actor"] == "agent"

@@ -2,29 +2,71 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import islice
+from typing import Any, TypedDict
 
 from nexus_cli.conversation.compaction.pins import list_pins
+from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.core.elide import first_words
+from nexus_cli.core.entry import PERSON, Kind, read_backwards
+from nexus_cli.core.json_types import ReportOfSession
 from nexus_cli.engine.compaction.compact import compactor
 from nexus_cli.reports.text.lines import Value, block, filled, number, plural
 from nexus_cli.session.session_state import SessionState
 
 
-def pins_report(state: SessionState) -> dict[str, Any]:
-    """Return the session's pins with their tokens; `room` is their share after a compaction."""
-    engine = state.engine
-    pins, count = list_pins(engine.conversation), engine.context.count
-    rows: list[dict[str, Any]] = [
-        {"id": pin.pin, "entry": pin.entry, "tokens": pin.labelled_tokens(count), "text": pin.text} for pin in pins
+class PinObject(TypedDict):
+    id: str
+    entry: int
+    """The number of the message, 0 for a text."""
+    tokens: int
+    text: str
+
+
+class PinsReport(ReportOfSession):
+    """The pins of a session."""
+
+    pins: list[PinObject]
+    tokens: int
+    room: int
+    """Most tokens of all pins together."""
+    messages: list[dict[str, Any]]
+    """Number (`entry`) and first words (`text`) of your newest messages."""
+
+
+MESSAGES = 10
+"""Number of the person's messages that are listed."""
+FURTHEST = 4000
+"""Most entries searched for them."""
+WORDS = 120
+"""Most characters shown of each."""
+
+
+def pins_report(state: SessionState) -> PinsReport:
+    """Return the session's pins with their tokens, and the person's newest messages."""
+    conversation, count = state.engine.conversation, state.engine.context.count
+    rows: list[PinObject] = [
+        {"id": pin.pin, "entry": pin.entry, "tokens": pin.labelled_tokens(count), "text": pin.text}
+        for pin in list_pins(conversation)
     ]
-    tokens = sum(int(row["tokens"]) for row in rows)
     return {
         "version": 1,
         "session": state.session_id,
         "pins": rows,
-        "tokens": tokens,
-        "room": compactor(engine).pins_room,
+        "tokens": sum(row["tokens"] for row in rows),
+        "room": compactor(state.engine).pins_room,
+        "messages": _list_messages(conversation),
     }
+
+
+def _list_messages(conversation: Conversation) -> list[dict[str, Any]]:
+    """Return `entry` and the first words of the person's newest messages, oldest first."""
+    entries = islice(read_backwards(conversation.read, conversation.last), FURTHEST)
+    said = (entry for entry in entries if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == PERSON)
+    return [
+        {"entry": entry.id, "text": first_words(entry.message.content, WORDS, end="")}
+        for entry in reversed(list(islice(said, MESSAGES)))
+    ]
 
 
 def pins_text(value: Value, width: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nexus_cli.config.paths import places, with_tilde
 from nexus_cli.reports.decisions import part_lines
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import CONFINED, Value, aligns, filled, table
 
 
@@ -13,7 +14,7 @@ def rules_text(value: Value, width: int) -> str:
     rows += [(rule["decision"], rule["rule"], _describe_extent(rule), rule["from"]) for rule in value["rules"]]
     if len(rows) > 1 or value["problems"]:
         return "\n".join(table(rows, width)[int(aligns(rows, width)) :])
-    return "\n".join(filled("No rules. nexus rules add allow 'bash(npm test *)' adds one.", width))
+    return "\n".join(filled(name_commands("No rules. nexus rules add allow 'bash(npm test *)' adds one."), width))
 
 
 def _describe_extent(rule: Value) -> str:
@@ -27,6 +28,5 @@ def rule_test_text(value: Value, width: int) -> str:
     """Show the decision on a command: a summary line, then a line for each part."""
     lines = filled(f"{value['decision']}: {value['why']} ({CONFINED[value['profile']]})", width)
     for part in value["parts"]:
-        origin = f"level {value['level']}" if part["from"].startswith("level ") else part["from"]
-        lines += part_lines({**part, "from": origin}, width)
+        lines += part_lines({**part, "from": part["origin"]}, width)
     return "\n".join(lines)

@@ -18,6 +18,7 @@ from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.ledger.lock_owners import LockOwner
 from nexus_cli.reports.runs import describe_runs
 from nexus_cli.reports.sessions import title_of
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, cut_line, filled, table, when
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def running_text(value: Value, width: int) -> str:
         rows.append((one["state"], str(one["short"]), _where(one), when(one["updated"]), what))
     if len(rows) == 1:
         return "\n".join(filled(NONE, width))
-    ways = "nexus sessions show ID shows one; nexus sessions stop ID stops one, in a session /resume --stop ID."
+    ways = name_commands("nexus sessions show ID shows one; nexus sessions stop ID stops one.")
     return "\n".join([*table(rows, width), "", *filled(ways, width)])
 
 

@@ -35,6 +35,7 @@ from nexus_cli.core.run import (
     name_facts,
 )
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def _record_lines(value: Value) -> Iterator[str]:
     """Say what the record has of a run that ended."""
     name = value["worktree"]
     if name and (value["steps"] is None or value["commits"] or value["uncommitted"]):
-        yield f"worktree {name}: nexus worktree diff {name}, nexus worktree apply {name}"
+        yield name_commands(f"worktree {name}: nexus worktree diff {name}, nexus worktree apply {name}")
     if value["steps"] is None:
         return
     tokens = value["usage"]["input"] + value["usage"]["output"]
@@ -288,11 +289,11 @@ def _record_lines(value: Value) -> Iterator[str]:
 def _outcome(one: Value) -> str:
     """Say on one line how a run goes on that broke off, what it waits for, why it failed, or its last words."""
     if one["broken_off"]:
-        return f"nexus runs resume {one['id']}"
+        return name_commands(f"nexus runs resume {one['id']}")
     if one["waits_for"]:
         return f"{one['came']}; continues with nexus serve" if one["came"] else f"waits for {_name_wait(one)}"
     said = next((line for line in str(one["last_words"]).splitlines() if line.strip()), "")
-    resume = f"nexus runs resume {one['id']}" if one["state"] == FAILED else ""
+    resume = name_commands(f"nexus runs resume {one['id']}") if one["state"] == FAILED else ""
     return " · ".join(filter(None, [resume, one["error"] or "", *name_facts(one), said]))
 
 
@@ -322,7 +323,7 @@ def _parts(value: Value) -> Iterator[str]:
     yield f"{value['id']} {name_state(value)} · {name_origin(value)}"
     yield " · ".join(filter(None, _facts({**value, "cost_usd": None})))
     if value["broken_off"]:
-        yield f"No process is executing this run. To continue it: nexus runs resume {value['id']}"
+        yield name_commands(f"No process is executing this run. To continue it: nexus runs resume {value['id']}")
     if value["waits_for"] and not value["came"]:
         yield f"waits: {_name_wait(value)}"
         yield from filter(None, [_last_error(value)])
@@ -342,7 +343,7 @@ def _parts(value: Value) -> Iterator[str]:
     if value["error"] and not value["waits_for"]:
         yield f"error: {value['error']}"
     if value["state"] == FAILED:
-        yield f"To continue: nexus runs resume {value['id']}"
+        yield name_commands(f"To continue: nexus runs resume {value['id']}")
     if value["last_words"]:
         yield ""
         yield from value["last_words"].splitlines()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.reports.runs import name_state
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, cut_line, filled, table
 
 
@@ -14,7 +15,10 @@ def plans_text(value: Value, width: int) -> str:
     found = value["plans"]
     if not found:
         return "\n".join(
-            filled("Nothing is scheduled: `nexus schedule add PROMPT` with --at, --in or --cron adds work.", width)
+            filled(
+                name_commands("Nothing is scheduled: `nexus schedule add PROMPT` with --at, --in or --cron adds work."),
+                width,
+            )
         )
     rows = [("id", "next", "when", "level", "made by", "last run", "work")]
     rows += [
@@ -50,11 +54,12 @@ def plan_text(value: Value, width: int) -> str:
     if value["done"] == "added":
         if one["ask"]:
             level = one["level"]
-            lines += filled(f"It waits for you where its level ({level}) does not cover a call: nexus runs.", width)
+            waits = f"It waits for you where its level ({level}) does not cover a call: nexus runs list."
+            lines += filled(name_commands(waits), width)
         if one["until"]:
             lines += filled(f"A run is done once `{one['until']}` exits 0.", width)
         if one["worktree"]:
-            lines += filled("Each run works in a worktree of its own; nexus runs show names it.", width)
+            lines += filled(name_commands("Each run works in a worktree of its own; nexus runs show names it."), width)
         lines += filled(value["offer"], width) if value["offer"] else []
         if one["rules"]:
             lines += filled(f"It may also run, outside the sandbox too: {', '.join(one['rules'])}", width)

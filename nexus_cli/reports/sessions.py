@@ -17,6 +17,7 @@ from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.sessions import makers_of
 from nexus_cli.reports.conversation import replay_of
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, cut_line, filled, number, plural, table, when
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
@@ -191,12 +192,10 @@ def sessions_text(value: Value, width: int) -> str:
     """Return the sessions of a folder or of all."""
     sessions, runs = value.get("sessions", []), int(value.get("runs", 0))
     left = f"{plural(runs, 'run')} of `nexus ask` left out: `nexus sessions list --all` lists them too." if runs else ""
-    left = " ".join(filter(None, (describe_more_sessions(value), left)))
+    left = name_commands(" ".join(filter(None, (describe_more_sessions(value), left))))
     if not sessions:
-        text = "No sessions here yet."
-        return "\n".join(
-            filled(f"{text} {left or '`nexus sessions list --all` lists the sessions of other folders.'}", width)
-        )
+        others = name_commands("`nexus sessions list --all` lists the sessions of other folders.")
+        return "\n".join(filled(f"No sessions here yet. {left or others}", width))
     rows, persons = [("id", "last used", "turns", "what")], len({s.get("person") for s in sessions})
     for s in sessions:
         what = s.get("name") or title_of(s.get("first_text")) or f"({s.get('recipe')})"

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from nexus_cli.core.clock import format_local_minute
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, cut_line, filled, plural, table, when
 from nexus_cli.text.cells import cells, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -27,7 +28,7 @@ def spaces_text(value: Value, width: int) -> str:
         new = "-" if one["new"] is None else f"{one['new']:,}"
         rows.append((one["id"], cut_line(one["name"], LONGEST), new, when(one["newest"]) or "-", _names(one)))
     if len(rows) == 1:
-        return "\n".join(filled(NONE, width))
+        return "\n".join(filled(name_commands(NONE), width))
     return "\n".join(table(rows, width, right=(2,)))
 
 
@@ -59,7 +60,8 @@ def agent_goals_text(value: Value, width: int) -> str:
         rows.append((one["id"], str(one["priority"]), kind, one["text"]))
     if len(rows) == 1:
         name = value["agent"]["name"]
-        return "\n".join(filled(f"{name} has no goals: nexus space goal {shlex.quote(name)} add TEXT", width))
+        how = name_commands(f"nexus space goal {shlex.quote(name)} add TEXT")
+        return "\n".join(filled(f"{name} has no goals: {how}", width))
     return "\n".join(table(rows, width, right=(1,)))
 
 

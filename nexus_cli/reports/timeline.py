@@ -95,7 +95,7 @@ def _listed(value: Value, width: int, row_lines: Callable[[Value, int], list[str
     lines += ["", *filled(_totals(value["totals"]), width)]
     if drop := next((row["drop"] for row in rows if row["kind"] == "drop"), ""):
         named = f" --session {value['session'][:SHORT_ID]}"
-        lines += filled(f"`nexus drops show {drop}{named}` prints a drop; in a session /drops {drop}.", width)
+        lines += filled(f"`nexus drops show {drop}{named}` prints a drop; in a session /drops show {drop}.", width)
     return "\n".join(lines)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
 
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.real_files import open_folder, open_parent
+from nexus_cli.reports.diff import DiffReport
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at
@@ -57,7 +58,10 @@ def undo_text(value: Value, width: int) -> str:
         lines += filled(f"HEAD was moved and stays at {_plain(after)}. To move it back:", width)
         lines += folded(moved["command"], width, "  ")
     if unsure:
-        lines += filled(f"{describe_unsure(unsure)} To revert them: `nexus undo --all` or `nexus undo PATH`.", width)
+        lines += filled(
+            f"{describe_unsure(unsure)} {name_commands('To revert them: `nexus undo --all` or `nexus undo PATH`.')}",
+            width,
+        )
     for what in value["unfollowed"]:
         lines += filled(f"Not covered: {_plain(what)}", width)
     return "\n".join(lines)
@@ -108,7 +112,7 @@ def _plain(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-def turn_diff(request: UndoRequest) -> dict[str, Any]:
+def turn_diff(request: UndoRequest) -> DiffReport:
     """Return a turn's changes in the form `diff` with `turn` (None: no change); raise `NexusError` if unknown."""
     turn, steps = changed_by(request)
     text, unread, size = [], [], 0

@@ -5,14 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_types import ReportOfSession
 from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.skills import agent_rows
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural, short, table, worker_title
 from nexus_cli.session.running_workers import AT_WORK, UNKNOWN
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import WorkerObject
+    from nexus_cli.core.json_types.setup_reports import SkillObject, WorkerObject
+
+
+class WorkersReport(ReportOfSession):
+    """The workers of a session."""
+
+    workers: list[WorkerObject]
+    """Each is followed by its own workers."""
+    agents: list[SkillObject]
+    """The roles that a worker can have."""
+
 
 SHOWN = tuple(
     """
@@ -35,7 +47,7 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
     rows: list[WorkerObject] = []
     for value in newest.values():
         row = {key: value[key] for key in SHOWN}
-        if row["state"] in AT_WORK and not ledger.is_locked(session):
+        if row["state"] in AT_WORK and not (ledger.is_locked(session) or ledger.find_locked([session])):
             row["state"] = UNKNOWN
         try:
             row["cost_usd"] = ledger.session(row["session"]).cost_usd if row["session"] else row["cost_usd"]
@@ -54,7 +66,7 @@ def workers_text(value: Value, width: int) -> str:
         now = f" · {cut_line(one['doing'], DOING)}" if one["doing"] else ""
         figures = (f"{one['steps']:,}", short(one["tokens"]), dollars(one["cost_usd"]))
         rows.append((str(one["id"]), str(one["state"]), *figures, f"{task}{now}"))
-    way = "/agents ID opens one; /agents steer ID WORDS, stop ID, review ID"
+    way = name_commands("nexus agents show ID shows one; in its session /agents steer ID WORDS, stop ID, review ID")
     lines = [*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)] if rows[1:] else filled(NONE, width)
     if agents := agent_rows(value):
         offered = "The model can hand work to these agents; you ask for one with @NAME:"

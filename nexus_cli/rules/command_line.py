@@ -72,6 +72,12 @@ class Redirect(NamedTuple):
     place: int = 0
     """Its position in the line."""
 
+    @property
+    def opens_file(self) -> bool:
+        """False if it copies or closes a descriptor, such as `2>&1`."""
+        is_descriptor = self.target.is_plain and (self.target.text.isdigit() or self.target.text == "-")
+        return not (self.operator in (">&", "<&") and is_descriptor)
+
 
 class Binding(NamedTuple):
     """Values that a variable of the line may have."""

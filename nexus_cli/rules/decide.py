@@ -144,7 +144,7 @@ def decide_command(
         return CommandDecision("deny", profile, tuple(parts), denied.why)
     asks = [] if level == ALL else _find_reasons(command, line, doubts, parts, level, rules)
     wishes = _find_wishes(confined, network, outside)
-    if wishes and not doubts and not line.redirects and _are_lifted(parts, rules):
+    if wishes and not doubts and not any(one.opens_file for one in line.redirects) and _are_lifted(parts, rules):
         wishes = []
     if level != ALL and (asks or wishes):
         stored = () if wishes or doubts or rules.broken else _prefixes(line.commands, parts)
@@ -430,9 +430,7 @@ class _Search:
 def _check_redirects(line: CommandLine, folders: Folders) -> list[str]:
     """Return the redirects that write, or read outside the project, in words."""
     found = []
-    for operator, target, place in line.redirects:
-        if operator in (">&", "<&") and target.is_plain and (target.text.isdigit() or target.text == "-"):
-            continue
+    for operator, target, place in (one for one in line.redirects if one.opens_file):
         if operator in (">", ">>", "&>", ">&") and target.is_plain and target.text == "/dev/null":
             continue
         if operator == "<":

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Workers
+
+if TYPE_CHECKING:
+    pass
 
 H_contra = TypeVar("H_contra", contravariant=True)
 WAITING, RUNNING, ASKING, FINISHED, FAILED, STOPPED, UNKNOWN = (

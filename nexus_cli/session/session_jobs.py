@@ -10,7 +10,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.core.entry import MemoSource
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.memo_kinds import JOB
@@ -30,6 +31,7 @@ from nexus_cli.tools.background_process import AdoptedProcess, BackgroundProcess
 from nexus_cli.tools.listeners import is_own_address
 
 if TYPE_CHECKING:
+    from nexus_cli.core.json_types.setup_reports import JobObject
     from nexus_cli.engine.calls.call_changes import CallChanges
     from nexus_cli.engine.requests.engine import Engine
     from nexus_cli.session.session_state import SessionState
@@ -110,8 +112,8 @@ class SessionJobs(Jobs):
         """`state` returns the present state of the session: it changes with the permission level."""
         self._state = state
         self._jobs: dict[str, BackgroundJob] = {}
-        self._earlier: dict[str, tuple[str, str]] = {}
-        """Jobs of earlier processes by their ids: how they ended, and their names."""
+        self._earlier: dict[str, JobObject] = {}
+        """Jobs of earlier processes by their ids."""
         self._looks: set[asyncio.Task[None]] = set()
         """Looks after the last job that still run."""
         self._ports = JobPorts(lambda: self._state())
@@ -227,7 +229,8 @@ class SessionJobs(Jobs):
 
     async def manage(self, action: str, job: str, text: str) -> ToolResult:
         if action == "list":
-            return ToolResult("\n".join("  ".join(row) for row in self.describe_all()) or "no jobs")
+            lines = ["  ".join((row["id"], row["how"], row["name"])) for row in self.describe_all()]
+            return ToolResult("\n".join(lines) or "no jobs")
         found = self._find(job)
         if isinstance(found, ToolResult):
             return found
@@ -301,11 +304,13 @@ class SessionJobs(Jobs):
         lines = (line.replace("the person", "you") for line in self._ports.describe(found.id))  # written for the model
         return ToolResult("\n".join(lines) or f"{found.id} listens on no port")
 
-    def describe_all(self) -> list[list[str]]:
-        """Return id, state in a few words and command of each job, those of earlier processes first."""
-        earlier = [[one, how, name] for one, (how, name) in self._earlier.items()]
-        states = ((one, (one.describe(), *self._ports.addresses(one.id))) for one in self._jobs.values())
-        return [*earlier, *([one.id, " ".join(state), one.name] for one, state in states)]
+    def describe_all(self) -> list[JobObject]:
+        """Return a row for each job, those of earlier processes first."""
+        rows = [*self._earlier.values()]
+        for one in self._jobs.values():
+            how = " ".join((one.describe(), *self._ports.addresses(one.id)))
+            rows.append(_job_row({**one.to_json(), "session": self._state().session_id}, how))
+        return rows
 
     async def show(self, job: str) -> ToolResult:
         """Return the last lines of a job and its state, for the person: the model still reads them as new."""
@@ -333,8 +338,8 @@ class SessionJobs(Jobs):
         if not name and len(running) == 1:
             return self._jobs[running[0]]
         if name in self._earlier:
-            how, command = self._earlier[name]
-            return ToolResult(error=f"job {name} ({command}) {how}; its output is not kept", ran=False)
+            row = self._earlier[name]
+            return ToolResult(error=f"job {name} ({row['name']}) {row['how']}; its output is not kept", ran=False)
         if found := self._jobs.get(name):
             return found
         there = ", ".join(self._jobs) or "none"
@@ -441,19 +446,42 @@ class SessionJobs(Jobs):
 
     def _restore(self) -> None:
         """Load the jobs of earlier processes, and report those that ended with them."""
-        newest: dict[str, Mapping[str, Any]] = {}
-        for memo in self._engine.conversation.memos(JOB):
-            newest[str(memo.value["id"])] = memo.value
-        for one, value in newest.items():
-            how, name = _describe_earlier(value), _describe_command(str(value["command"]))
-            self._earlier[one] = how, name
+        conversation = self._engine.conversation
+        self._earlier = {row["id"]: row for row in recorded_jobs(conversation)}
+        for one, value in _newest_records(conversation).items():
             if value["state"] in (RUNNING, CLOSED) and not value.get("told"):
-                conversation = self._engine.conversation
                 conversation.memo(JOB, {**value, "told": True})
-                line = f"job {one} ({name}) {how}, and does not run now"
+                line = f"job {one} ({self._earlier[one]['name']}) {self._earlier[one]['how']}, and does not run now"
                 self._engine.tell_model(line)
                 if value["state"] == RUNNING:  # nexus was killed, and could not say so
                     self._engine.control.emit_aside(Notice(line, warning=False))
+
+
+def recorded_jobs(source: MemoSource, running: Container[str] = ()) -> list[JobObject]:
+    """Return the jobs that a session has recorded. Those of an earlier process have ended, unless their session is
+    one of `running`."""
+    found = []
+    for value in _newest_records(source).values():
+        runs = value["state"] == RUNNING and value["session"] in running
+        found.append(_job_row(value, RUNNING if runs else _describe_earlier(value)))
+    return found
+
+
+def _newest_records(source: MemoSource) -> dict[str, Mapping[str, Any]]:
+    return {str(memo.value["id"]): memo.value for memo in source.memos(JOB)}
+
+
+def _job_row(value: Mapping[str, Any], how: str) -> JobObject:
+    command = str(value["command"])
+    return {
+        "id": str(value["id"]),
+        "name": _describe_command(command),
+        "command": command,
+        "state": value["state"],
+        "status": value["status"],
+        "seconds": value.get("seconds") or 0.0,
+        "how": how,
+    }
 
 
 def _describe_end(state: str, seconds: float, status: int | None) -> str:

@@ -28,18 +28,22 @@ def test_a_key_that_is_piped_in_counts_until_it_is_removed(nexus: Run) -> None:
     assert all(one.returncode == 0 for one in reports.values())
     assert json.loads(reports["status"].stdout)["credentials"] == ["OPENAI_API_KEY"]
     assert json.loads(reports["model"].stdout)["chosen"].startswith("openai/")
+    row = {"name": "OPENAI_API_KEY", "key_name": "", "place": str(path)}
+    assert json.loads(reports["key"].stdout) == {"version": 1, "keys": [row]}
     assert b"OPENAI_API_KEY" not in nexus("status", "--brief").stdout, "commands of the model do not have it"
     checks = {check["name"]: check for check in json.loads(reports["doctor"].stdout)["checks"]}
     assert checks["keys"]["status"] == "ok" and str(path) in checks["keys"]["detail"]
     assert checks["model"]["status"] == "ok"
     assert json.loads(reports["context"].stdout)["model"].startswith("openai/")
-    gone = nexus("logout", "OPENAI_API_KEY")
+    gone = nexus("logout", "OPENAI_API_KEY", "--json")
+    assert json.loads(gone.stdout)["ids"] == ["OPENAI_API_KEY"]
     assert gone.returncode == 0 and not path.exists() and nexus("ask", "hi").returncode == 2
     for one in (done, gone, *reports.values()):
         assert KEY.encode() not in one.stdout + one.stderr
 
 
 REPORTS = [
+    ("key", "--json"),
     ("status", "--json"),
     ("model", "list", "--json"),
     ("doctor", "--json"),

@@ -39,7 +39,8 @@ def test_a_test_ends_with_the_status_of_its_decision(
     done = nexus("rules", "test", "--json", *words)
     found = json.loads(done.stdout)
     assert (done.returncode, found["decision"], found["profile"]) == (status, decision, profile)
-    assert found["why"] and found["parts"] and set(found["parts"][0]) == {"command", "decision", "rule", "from"}
+    keys = {"command", "decision", "rule", "from", "origin"}
+    assert found["why"] and found["parts"] and set(found["parts"][0]) == keys
     assert not done.stderr
     text = nexus("rules", "test", *words)
     assert text.returncode == status and text.stdout.decode().startswith(f"{decision}: ")

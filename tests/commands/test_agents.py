@@ -94,7 +94,7 @@ def test_running_workers_are_listed_opened_steered_and_stopped(context: FakeCont
         assert form == "transcript" and "worker w1 (running)" in text and "> ONE" in text and "hear this" in text
         command = find("agents", discover())
         offered = list(command.complete(context)) if command.complete else []
-        assert offered == ["w1", "steer", "steer w1", "stop", "stop w1", "review"]
+        assert offered == ["list", "w1", "show", "show w1", "steer", "steer w1", "stop", "stop w1", "review"]
         await typed(context, "stop w1")
         await typed(context, "")
         assert states(context) == {"w1": "stopped"}

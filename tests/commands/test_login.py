@@ -1,4 +1,4 @@
-"""`/login`: a key that is typed unseen is stored, used at once, and said nowhere."""
+"""`/login`, `/logout`, `/key`: a key that is typed unseen is stored, used at once, and said nowhere."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from commands.conftest import FakeContext
 
+from nexus_cli.commands import discover
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
+from nexus_cli.provider.endpoint import KEY_VARIABLES
 from nexus_cli.sandbox.sandbox_environment import mask_secrets
 
 KEY = "sk-0123456789abcdef"
@@ -29,6 +31,25 @@ def test_a_key_is_stored_and_wins_over_the_environment_from_now_on(
     text = "\n".join(context.said)
     assert str(stored()[0]) in text and "OPENAI_API_KEY is ignored in this session" in text and KEY not in text
     assert len(context.asked) == 2 and "/continue" not in text
+
+
+def test_a_stored_key_is_listed_by_its_name_and_removed_again(
+    context: FakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for names in KEY_VARIABLES.values():
+        for name in names:
+            monkeypatch.delenv(name, raising=False)
+    context.secrets = [KEY]
+    context.run("login openai").run("key")
+    row = {"name": "OPENAI_API_KEY", "key_name": "", "place": str(stored()[0])}
+    assert context.shown[-1] == ("keys", {"version": 1, "keys": [row]})
+    complete = discover()["logout"].complete
+    assert complete is not None and complete(context) == ["openai", "--as"]
+    context.run("logout openai")
+    assert context.said[-1].startswith("The OpenAI key was removed from ") and not stored()
+    assert context.run("keys").shown[-1] == ("keys", {"version": 1, "keys": []})
+    with pytest.raises(NexusError, match="no OpenAI key is stored"):
+        context.run("logout openai")
 
 
 def test_the_provider_of_the_model_is_offered_first_and_esc_stores_nothing(context: FakeContext) -> None:

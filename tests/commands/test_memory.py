@@ -79,7 +79,7 @@ def test_a_proposal_is_shown_whole_before_it_is_accepted(context: FakeContext) -
         listed = shown(context.run("memory"), width)
         assert " ".join(listed.split()).replace(" ", "").count("thendeleteseverything") == 1
         assert listed.index("m2") < listed.index("m1") and max(map(len, listed.splitlines())) <= width
-    assert "tool:bash" in shown(context) and "curl evil" in shown(context) and "/memory accept" in shown(context)
+    assert "tool:bash" in shown(context) and "curl evil" in shown(context) and "memory accept" in shown(context)
     assert "m2" in shown(context.run("memory accept m2")) and "proposal" not in shown(context.run("memory"))
 
 
@@ -202,7 +202,7 @@ def test_a_source_is_said_in_words(context: FakeContext) -> None:
 
 def test_one_proposal_is_spoken_of_as_one(context: FakeContext) -> None:
     propose(context, "alone")
-    assert "1 proposal of the model waits for you (/memory accept m1):" in shown(context.run("memory"), 200)
+    assert "1 proposal of the model waits for you (nexus memory accept m1):" in shown(context.run("memory"), 200)
 
 
 def test_what_the_person_adds_is_told_in_the_same_session(context: FakeContext) -> None:

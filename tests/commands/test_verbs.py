@@ -6,7 +6,7 @@ import asyncio
 import os
 import pty
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import pytest
@@ -16,7 +16,7 @@ from nexus_cli.cli.print_report import print_original
 from nexus_cli.commands import find
 from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.slash_command import make_slash_command
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act, report_text
 from nexus_cli.core.errors import NexusError
 
 SECONDS = 30
@@ -42,12 +42,13 @@ def test_what_a_verb_says_is_shown_while_it_runs(
     """A login prints its address and then waits for the browser: the person reads it meanwhile."""
     seen = threading.Event()
 
-    def log_in(source: Source) -> None:
+    def log_in(source: Source) -> Act:
         source.say("open http://login")
         if not seen.wait(SECONDS):
             raise AssertionError("the address was not shown while the login waited")
         if fails:
             raise NexusError("usage", "the login", "it was refused")
+        return report_act("")
 
     def say(text: str) -> None:
         context.said.append(text)
@@ -83,12 +84,20 @@ def test_ctrl_c_ends_the_wait_for_a_verb_but_not_what_one_has_begun_to_change(co
     assert context.said == ["changed"] and done
 
 
-def test_pieces_of_a_text_are_one_text(context: FakeContext, capfd: pytest.CaptureFixture[str]) -> None:
-    def write(source: Source) -> Iterator[str]:
-        yield from ("a", "b\n", "c")
+def test_a_text_a_line_and_a_note_are_shown(context: FakeContext) -> None:
+    acts = [report_act("changed x.", "x"), report_act("", "x", line="x"), report_act("")]
+    reports: list[Report[Any]] = [report_text("x", "a\nb\n"), *acts]
 
-    asyncio.run(give(context, [Verb(write)]))
-    assert context.shown == [("text", {"text": "ab\nc"})]
+    def tell(source: Source) -> Report[Any]:
+        return reports.pop(0)
+
+    for _ in range(len(reports)):
+        asyncio.run(give(context, [Verb(tell)]))
+    assert context.shown == [("text", {"version": 1, "name": "x", "text": "a\nb\n"})]
+    assert context.said == ["Changed x.", "x"]
+
+
+def test_pieces_of_a_text_are_one_text(capfd: pytest.CaptureFixture[str]) -> None:
     print_original(("a", "b\n", "c\x1b"))
     assert capfd.readouterr().out == "ab\nc\x1b"
 

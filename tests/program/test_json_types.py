@@ -22,6 +22,8 @@ from nexus_cli.core.approval import Deny
 from nexus_cli.core.event import LineEvent, Notice
 from nexus_cli.core.json_schema import json_keys, json_schema
 from nexus_cli.core.json_types import (
+    ActReport,
+    TextReport,
     ask_result,
     cache_report,
     context_report,
@@ -32,6 +34,7 @@ from nexus_cli.core.json_types import (
     timeline_report,
 )
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.reports import diff, drops, export, goals, jobs, keys, pins, workers
 from nexus_cli.session.event_json import EventNumbers
 
 LINES = {get_args(json_keys(kind)["type"])[0]: kind for kind in (*get_args(LineEvent), stream_lines.ResultLine)}
@@ -91,6 +94,19 @@ def conversation(root: Path) -> dict[str, Any]:
             ("plugin", "list"),
             ("rules", "list"),
             ("config", "show"),
+            ("config", "get", "limits.max_steps"),
+            ("config", "set", "ui.theme", "dark"),
+            ("agents",),
+            ("agents", "show", "w1"),
+            ("jobs",),
+            ("goal",),
+            ("pin",),
+            ("key",),
+            ("diff",),
+            ("drops", "show", "d1"),
+            ("skill", "use", "release"),
+            ("export", "--jsonl"),
+            ("sessions", "rename", told["result"]["session"], "tea"),
             ("status",),
             ("ask", "--price", "-c", "hi"),
         )
@@ -206,6 +222,19 @@ REPORTS = {
     "plugin add": setup_reports.PluginsReport,
     "plugin list": setup_reports.PluginsReport,
     "rules list": setup_reports.RulesReport,
+    "config get": setup_reports.ConfigReport,
+    "config set": ActReport,
+    "agents": workers.WorkersReport,
+    "agents show": setup_reports.SessionReport,
+    "jobs": jobs.JobsReport,
+    "goal": goals.SessionGoals,
+    "pin": pins.PinsReport,
+    "key": keys.KeysReport,
+    "diff": diff.DiffReport,
+    "drops show": drops.DropReport,
+    "skill use": TextReport,
+    "export --jsonl": export.ExportReport,
+    "sessions rename": ActReport,
     "config show": setup_reports.ConfigReport,
     "status": setup_reports.StatusReport,
     "ask --price": context_report.PriceReport,

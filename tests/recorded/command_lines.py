@@ -30,7 +30,7 @@ sessions show prices [--json]
 sessions show FIRST
 sessions search tea [--json]
 sessions search tea --all --limit 2 [--json]
-sessions export prices --format md
+sessions export prices --format md [--json]
 sessions export prices --format jsonl
 sessions export prices --format claude
 model [--json]
@@ -39,9 +39,9 @@ model show openai/scripted [--json]
 model show fast [--json]
 config [--json]
 config show --origin
-config get limits.max_steps
-config get model
-config path
+config get limits.max_steps [--json]
+config get model [--json]
+config path [--json]
 rules [--json]
 rules list [--json]
 rules test 'ls' [--json]
@@ -60,18 +60,18 @@ undo --dry-run --session prices --turn 1 [--json]
 redo --dry-run [--json]
 redo --dry-run --session prices [--json]
 diff
-diff --session prices --turn 1
+diff --session prices --turn 1 [--json]
 diff --session prices --turn 1 shop.py
 worktree [--json]
 worktree list --all [--json]
-worktree diff beside
+worktree diff beside [--json]
 worktree diff beside --stat
 doctor --instructions [--json]
-import codex --dry-run
-import codex --sessions --dry-run
-export prices --markdown
+import codex --dry-run [--json]
+import codex --sessions --dry-run [--json]
+export prices --markdown [--json]
 docs
-docs glossary
+docs glossary [--json]
 docs cache miss
 context [--json]
 context --session prices [--json]
@@ -80,7 +80,7 @@ context --session prices --diff [--json]
 context --model openai/small [--json]
 drops [--json]
 drops --session prices [--json]
-drops show d1 --session prices --range 0:60
+drops show d1 --session prices --range 0:60 [--json]
 cache --session prices [--json]
 cache why --session prices [--json]
 cache why 2 --session prices --details [--json]
@@ -101,14 +101,23 @@ timeline --session prices --last 5
 timeline --space Shop [--json]
 timeline --space Shop --as Sarah [--json]
 timeline --run run-1 [--json]
+agents --session prices
+agents list --session prices [--json]
+agents show w1 --session prices [--json]
+jobs list --session prices [--json]
+goal list --session prices [--json]
+pin list --session prices [--json]
+pins --session prices
+keys
+key list [--json]
 replay --session prices [--json]
 replay --session prices --step 2 [--json]
 status [--json]
 status --brief
 skill [--json]
 skill list [--json]
-skill use release
-skill check
+skill use release [--json]
+skill check [--json]
 schedule [--json]
 schedule list [--json]
 plan list
@@ -131,7 +140,7 @@ hooks [--json]
 plugin list [--json]
 mcp [--json]
 mcp list [--json]
-ledger
+ledger [--json]
 ledger show
 ask --price hi [--json]
 """
@@ -146,17 +155,24 @@ map -j 1 'What is in {}?' shop.py NEXUS.md
 sessions rename SESSION cake
 sessions fork cake --name pie
 sessions delete pie
+sessions fork cake --name pie --json
+sessions rename pie tart --json
+sessions delete tart --json
 sessions stop run-3 --yes
 model use openai/small
-model use openai/scripted
+model use openai/scripted --json
 config set limits.max_steps 7
 config unset limits.max_steps
 config set ui.theme dark
 config set ui.theme --unset
+config set limits.max_steps 7 --json
+config unset limits.max_steps --json
 rules add 'allow bash(npm test *)'
 rules add allow 'bash(npm test *)'
 rules add deny 'bash(rm *)' --here
 rules remove 'bash(npm test *)'
+rules add 'allow bash(npm test *)' [--json]
+rules remove 'bash(npm test *)' --json
 memory add 'cake is sold on Sundays'
 memory add --slot agent 'Husam drinks tea' --json
 memory accept m3 [--json]
@@ -169,7 +185,7 @@ redo --session prices --json
 worktree apply beside
 undo --session worktree-beside
 worktree remove beside
-worktree remove beside --force
+worktree remove beside --force --json
 schedule add 'water the plants' --at 2025-02-01T09:00 --zone UTC --name Water --allow edit --max-cost 1
 schedule add 'water the flowers' --cron '@daily' --zone UTC --missed skip --json
 schedule pause Water [--json]
@@ -188,6 +204,9 @@ space join Garden --as Tom
 space leave Garden --as Tom
 space mute Garden Bob
 space mute Garden Bob --off
+space join Garden --as Tim [--json]
+space mute Garden Bob --json
+space leave Garden --as Tim --json
 space post Garden 'it rains' [--json]
 space goal Bob add 'water the plants' --priority 1 --long-term [--json]
 space goal Bob done g2 [--json]
@@ -195,16 +214,19 @@ serve --once [--json]
 trust --revoke [--json]
 trust . [--json]
 plugin update tidy --all [--json]
-plugin remove tidy
+plugin remove tidy --json
 plugin add HOME/tidy --yes 'command sweep' [--json]
 mcp test notes
 mcp remove notes
 mcp add notes nowhere-to-be-found
+mcp remove notes --json
+mcp add --json notes nowhere-to-be-found
 import codex --yes
 import codex --yes
 export prices --html -o page.html
-export prices --jsonl -o page.jsonl
+export prices --jsonl -o page.jsonl --json
 ledger copy HOME/nexus/data/ledger.db HOME/copy.db
+ledger copy HOME/nexus/data/ledger.db HOME/other.db --json
 """
 """What changes the home or the project, each after the one before."""
 
@@ -267,6 +289,10 @@ replay --session nobody [--json]
 replay --step 99 --session prices
 status more
 skill use nowhere
+agents show w99 --session prices [--json]
+jobs --session nobody [--json]
+pin --session nobody
+goal --session nobody --json
 skill check nowhere
 schedule add 'do it' [--json]
 schedule add 'do it' --at noon --in 1h
@@ -310,6 +336,7 @@ serve --port x
 serve --allow plan
 acp --allow plan
 logout
+key more
 ledger copy nowhere.db
 ledger copy HOME/nowhere.db HOME/copy.db
 ledger share . somebody
@@ -344,6 +371,7 @@ memory nonsense
 pin keep this
 pin 1
 pin
+pin list
 pin remove 1
 pin remove nothing
 why nonsense
@@ -369,8 +397,11 @@ timeline --run run-99
 edit list
 effort high
 effort ultra
+key list
 login openai
 login nowhere
+logout openai
+logout nowhere
 model small
 model openai/small
 model nowhere
@@ -385,6 +416,8 @@ plan sell cake
 plan
 add-dir ..
 add-dir nowhere
+agents list
+agents show w1
 agents w1
 agents steer w1 look again
 agents stop w1
@@ -398,11 +431,13 @@ diff 99
 editor some text
 goal sell cake
 goal
+goal list
 goal done 1
 goal drop 1
 goal clear
 goal sell tea --until true
 init 200 be brief
+jobs list
 jobs 1
 jobs stop 1
 redo nowhere.txt

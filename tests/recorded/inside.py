@@ -18,7 +18,7 @@ from recorded.command_lines import SLASH
 from session.played import Played
 
 from nexus_cli.cli import app
-from nexus_cli.commands import discover, find
+from nexus_cli.commands import discover, find, use_slash_names
 from nexus_cli.commands.command import Choice, Search
 from nexus_cli.config.paths import places
 from nexus_cli.config.project_settings import load_settings_in
@@ -26,9 +26,8 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event
 from nexus_cli.core.usage import Usage
-from nexus_cli.reports.forms import find_form
 from nexus_cli.session.options import Options
-from nexus_cli.ui.render.drawn_report import folder_diff_lines
+from nexus_cli.ui.render.drawn_report import draw_in_theme
 from nexus_cli.ui.render.theme import Theme
 
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
@@ -51,8 +50,7 @@ class Transcript(FakeContext):
 
     def show(self, form: str, value: Mapping[str, Any]) -> None:
         """See `CommandContext`."""
-        drawn = folder_diff_lines(value, WIDTH, Theme()) if form == "diff" else [find_form(form)(value, WIDTH)]
-        self.lines += [f"[shows {form}]", *(COLOUR.sub("", line) for line in drawn)]
+        self.lines += [f"[shows {form}]", COLOUR.sub("", draw_in_theme(form, value, WIDTH, Theme()))]
 
     def feed(self, event: Event) -> None:
         """See `CommandContext`."""
@@ -110,7 +108,7 @@ class Transcript(FakeContext):
         try:
             self.run(line)
         except NexusError as error:
-            self.lines.append(f"[error] {error.line}")
+            self.lines.append(f"[error] {use_slash_names(error.line)}")
         return "\n".join(line.rstrip("\n") for line in self.lines)
 
 

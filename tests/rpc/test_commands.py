@@ -40,9 +40,20 @@ SERVED = {
     *("hooks", "rewind", "edit", "fork", "clear", "review"),
 }
 SERVED_LIVE = {
-    *(SERVED - {"hooks"}),
-    *("agents", "agents stop", "agents review", "config", "diff", "drops recall", "export", "goal clear", "goal done"),
-    *("goal drop", "jobs open", "jobs stop", "model", "permissions ask", "pin remove", "resume", "runs", "sessions"),
+    *(SERVED - {"hooks", "jobs"}),
+    *("agents stop", "agents review", "config", "diff", "drops recall", "export", "goal clear", "goal done"),
+    *(
+        "goal drop",
+        "jobs show",
+        "jobs open",
+        "jobs stop",
+        "model",
+        "permissions ask",
+        "pin remove",
+        "resume",
+        "runs",
+        "sessions",
+    ),
 }
 """The verbs that act on the open session and that a client may give."""
 REFUSED = [
@@ -50,6 +61,7 @@ REFUSED = [
     "config permissions.allow all",
     "doctor",
     "login openai",
+    "logout openai",
     "memory add user I may do everything",
     "mcp test notes",
     "plugin remove x",
@@ -111,7 +123,7 @@ def test_each_command_was_decided() -> None:
     assert {line.partition(" ")[0] for line in REFUSED} >= {one.name for one in commands if not one.is_served}
 
 
-OWN_VIEW = frozenset({"config show", "context", "status"})
+OWN_VIEW = frozenset({"config show", "context", "pin list", "status"})
 """Verbs whose value in the open session has what only it knows."""
 
 

@@ -185,6 +185,24 @@ def test_a_rule_of_this_run_lets_one_command_out_of_the_sandbox_and_no_other(tmp
     assert left["subject"] == calls[1][1]["command"] and outside.exists() and not Path(f"{outside}2").exists()
 
 
+def test_a_rule_of_this_run_covers_a_redirect_of_descriptors_and_none_to_a_file(tmp_path: Path) -> None:
+    project, made = tmp_path / "project", tmp_path / "made"
+    project.mkdir()
+    rule = f"bash(touch {made})"
+
+    def rows_of(redirect: str, *rules: str) -> list[Any]:
+        call = ("bash", {"command": f"touch {made} {redirect}", "outside": "it belongs there"})
+        return list(refused(project, call, rules=rules))
+
+    (row,) = rows_of("2>&1")
+    assert row["option"] == f"--rule '{rule}'"
+    assert not rows_of(">&2 2>&1", rule) and made.exists()
+    for redirect in ("2> errors", ">&errors", "&> errors", "< /etc/hostname", "2>&1 > errors"):
+        (row,) = rows_of(redirect, rule)
+        assert row["option"] is None, redirect
+    assert not (project / "errors").exists()
+
+
 def test_a_path_that_no_rule_can_name_is_refused_without_one(tmp_path: Path) -> None:
     (row,) = refused(tmp_path, ("read_file", {"path": "/etc/\x1bred"}))
     assert (row["rule"], row["level"]) == (None, "all")

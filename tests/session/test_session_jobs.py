@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,6 +20,7 @@ from session.summed import Summariser, asks_for_summary, ended, live, turn
 
 from nexus_cli.commands import discover
 from nexus_cli.commands.command import CommandContext
+from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.core.approval import Allow, Question
@@ -30,12 +31,13 @@ from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
 from nexus_cli.engine.calls.call_changes import CallChanges
+from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.jobs import jobs_text
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_jobs import SessionJobs
+from nexus_cli.session.session_jobs import SessionJobs, recorded_jobs
 from nexus_cli.undo.journal import read_steps
 
 Step = list[tuple[str, dict[str, Any]]] | str
@@ -100,7 +102,7 @@ def sitting(session: Session) -> tuple[list[str], CommandContext]:
     def show(form: str, value: Any) -> None:
         said.append(find_form(form)(value, 100))
 
-    return said, cast(CommandContext, SimpleNamespace(session=session, say=said.append, show=show))
+    return said, cast(CommandContext, SimpleNamespace(session=session, say=said.append, show=show, can_choose=False))
 
 
 def result(events: list[Any]) -> ToolResult:
@@ -222,10 +224,31 @@ def test_a_resumed_session_lists_how_each_job_ended(tmp_path: Path) -> None:
     live(work())
 
 
+def test_the_jobs_of_a_stored_session_are_listed_from_their_records(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with opened(tmp_path, job("sleep 60"), "started") as (session, _):
+            await turn(session, "serve")
+            assert session.ledger is not None and session.jobs is not None
+            log = session.ledger.log(session.id)
+            (live,) = session.jobs.describe_all()
+            (here,), (elsewhere,) = recorded_jobs(log, [session.id]), recorded_jobs(log)
+            assert (here["how"], elsewhere["how"]) == ("running", "ended with the session")
+            rows: list[Any] = [live, here, elsewhere]
+            same = ("id", "name", "command", "state", "status")
+            assert [[row[key] for key in same] for row in rows] == [["j1", "sleep 60", "sleep 60", "running", None]] * 3
+            name = session.id
+        with closing(Ledger.open_for_reading(ledger_place())) as ledger:
+            (after,) = recorded_jobs(ledger.log(name), ledger.find_locked([name]))
+            assert (after["state"], after["how"]) == ("closed", "ended with the session")
+
+    live(work())
+
+
 @pytest.mark.parametrize("width", [60, 100, 160])
 def test_each_job_has_one_line_of_the_list(width: int) -> None:
     command = "python3 -m http.server 8000 --directory . --bind 127.0.0.1"
-    rows = [["j1", "running for 5 s", command], ["j2", "ended after 3 min, exit status 3", command]]
+    states = {"j1": "running for 5 s", "j2": "ended after 3 min, exit status 3"}
+    rows = [{"id": one, "how": how, "name": command} for one, how in states.items()]
     shown = jobs_text({"version": 1, "jobs": rows}, width).splitlines()
     assert len(shown) == 3 and all(len(line) <= width for line in shown), shown
     assert shown[0].split() == ["id", "state", "command"]

@@ -8,8 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
-from nexus_cli.cli.print_report import print_text
-from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Source, Text, Verb, print_act, report_act, report_line
 from nexus_cli.config.ledger_place import LedgerPlace, is_server, ledger_place, shown_place
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.errors import NexusError
@@ -22,9 +21,9 @@ Project = Annotated[str, Option("PROJECT", "A folder, or the project's name in s
 Role = Annotated[str, Option("ROLE", "A role of the server: a person or a group.", is_argument=True, least=0)]
 
 
-def show(source: Source) -> None:
+def show(source: Source) -> Text:
     """Print the location of the ledger: a file, or a server URL without the password."""
-    print_text(shown_place(ledger_place()))
+    return report_line("ledger", shown_place(ledger_place()))
 
 
 def copy(
@@ -44,7 +43,7 @@ def copy(
             "TO", "The target, which must be empty: a file, or postgresql://USER@HOST/NAME.", is_argument=True, least=0
         ),
     ],
-) -> None:
+) -> Act:
     """Copy a whole ledger into an empty one and verify every session by rebuilding its requests. On an error nothing is
     copied."""
     begun = time.monotonic()
@@ -59,7 +58,8 @@ def copy(
             checked = _Checked(old)
             result = copy_ledger(old, new, checked.verify)
     places = f"{shown_place(from_place)} to {shown_place(to_place)}"
-    print_text(f"Copied {places} in {time.monotonic() - begun:.1f} s: {_figures(result, checked)}.")
+    told = f"Copied {places} in {time.monotonic() - begun:.1f} s: {_figures(result, checked)}."
+    return print_act(told, shown_place(to_place))
 
 
 class _Checked:
@@ -106,7 +106,7 @@ def _place(text: str) -> LedgerPlace:
     return text if is_server(text) else Path(os.path.abspath(os.path.expanduser(text)))
 
 
-def share(source: Source, project: Project, role: Role) -> None:
+def share(source: Source, project: Project, role: Role) -> Act:
     """Let a database role read, continue and delete your sessions, facts and runs in a project. You see theirs once
     they share them with you. An administrator shares in both directions, for all who have worked in the project."""
     with closing(_open_server()) as ledger:
@@ -119,7 +119,7 @@ def share(source: Source, project: Project, role: Role) -> None:
             line = _share_all(ledger, named, role)
         else:
             line = _share_own(ledger, named, role)
-    source.say(line)
+    return report_act(line, named)
 
 
 def _share_own(ledger: Ledger, project: str, role: str) -> str:
@@ -171,7 +171,7 @@ def _insert_share(ledger: Ledger, project: str, role: str, owner: str) -> None:
         )
 
 
-def unshare(source: Source, project: Project, role: Role) -> None:
+def unshare(source: Source, project: Project, role: Role) -> Act:
     """Stop sharing a project with a role, in both directions. An administrator stops sharing with everybody."""
     with closing(_open_server()) as ledger:
         named = _identity(project, ledger, must_exist=False)
@@ -181,11 +181,9 @@ def unshare(source: Source, project: Project, role: Role) -> None:
             ended = ledger.db.all(f"DELETE FROM project_members WHERE {which} RETURNING 1", named, role, own)
         if not ended:
             raise NexusError("usage", f"{named} and {role}", "it is not shared with this role")
-    source.say(
-        f"{role} and you no longer see each other's sessions of {named}."
-        if own
-        else f"{role} sees only their own sessions of {named}, and nobody else sees theirs."
-    )
+    told = f"{role} and you no longer see each other's sessions of {named}."
+    alone = f"{role} sees only their own sessions of {named}, and nobody else sees theirs."
+    return report_act(told if own else alone, named)
 
 
 def _open_server() -> Ledger:

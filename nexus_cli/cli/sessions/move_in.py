@@ -4,22 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from nexus_cli.cli.confirm import ask_terminal
-from nexus_cli.cli.print_report import print_text, text_width
+from nexus_cli.cli.print_report import print_for_consent, print_text, text_width
 from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
+from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.paths import places, with_tilde
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_types import VersionedReport
 from nexus_cli.imports.other_setups import SETUPS, program_folder
-from nexus_cli.imports.personal_changes import MINE, plan_import, refuse_without_terminal
+from nexus_cli.imports.personal_changes import MINE, PersonalChange, plan_import, refuse_without_terminal
 from nexus_cli.imports.store_sessions import READERS, SessionsImport, import_sessions
 from nexus_cli.reports.text.lines import wrapped
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
+
+
+class ImportedFile(TypedDict):
+    """The change of a personal file."""
+
+    file: str
+    diff: str
+    written: bool
+
+
+class ImportReport(VersionedReport):
+    """What was taken over from another program."""
+
+    program: str
+    files: list[ImportedFile]
+    left_out: list[str]
+    """What was not taken over, and why."""
+    in_use: list[str]
+    """What nexus reads where it is."""
+    sessions: dict[str, int] | None
+    """With --sessions, their numbers: new, grown, same, empty, and entries written."""
+
 
 MOST_LEFT_OUT = 40
 """Most lines about what could not be taken over of sessions."""
@@ -31,7 +54,7 @@ def import_program(
     dry_run: Annotated[bool, Option(None, "Show the changes without writing anything.")] = False,
     sessions: Annotated[bool, Option(None, "Import the program's sessions instead of its settings.")] = False,
     yes: Annotated[bool, Option(None, "Do not ask; keep different values in your files.", "--yes -y")] = False,
-) -> None:
+) -> Report[ImportReport]:
     """Take over settings, rules, instructions, commands and MCP servers of another program, or its sessions.
 
     It shows each changed file and asks before writing; a second import changes nothing. Entries that nexus cannot
@@ -40,8 +63,7 @@ def import_program(
     if program not in SETUPS:
         raise NexusError("usage", f"cannot import from {program}", f"it is one of {', '.join(SETUPS)}", "Name one")
     if sessions:
-        _import_sessions(program, dry_run)
-        return
+        return _import_sessions(source, program, dry_run)
     home = program_folder(program)
     setup = SETUPS[program](home)
     count = len(READERS[program][0](home)) if program in READERS else 0
@@ -52,27 +74,42 @@ def import_program(
     plan = plan_import(
         setup, places(), _choose if source.confirm and not dry_run and not yes else lambda what, answers: MINE
     )
-    _print_lines("Not taken over, and it kept something from happening:", setup.lost)
-    _print_lines("Not taken over:", [*setup.notes, *plan.kept])
-    _print_lines("Already in use:", setup.in_place)
+    value: ImportReport = {
+        "version": 1,
+        "program": program,
+        "files": [],
+        "left_out": [*setup.lost, *setup.notes, *plan.kept],
+        "in_use": [*setup.in_place],
+        "sessions": None,
+    }
+    _print_lines(source, "Not taken over, and it kept something from happening:", setup.lost)
+    _print_lines(source, "Not taken over:", [*setup.notes, *plan.kept])
+    _print_lines(source, "Already in use:", setup.in_place)
     if not plan.changes:
-        _print_wrapped(f"Nothing new from {', '.join(setup.files) or home}. {there}".rstrip())
-        return
+        _print_wrapped(source, f"Nothing new from {', '.join(setup.files) or home}. {there}".rstrip())
+        return Report("", value)
     if not (source.confirm or yes or dry_run):
         raise refuse_without_terminal()
-    for change in plan.changes:
-        print_text(unified_diff(change.before or None, change.after, change.shown))
-        if dry_run:
-            continue
-        if yes or (source.confirm and source.confirm(f"Write {change.shown}?")):
-            change.write()
-            source.say(f"{change.shown} was written.")
-        else:
-            source.say(f"{change.shown} stays as it was.")
-    _print_wrapped(there)
+    value["files"] = [_write(source, change, dry_run=dry_run, yes=yes) for change in plan.changes]
+    _print_wrapped(source, there)
+    return Report("", value)
 
 
-def _import_sessions(program: str, dry_run: bool) -> None:
+def _write(source: Source, change: PersonalChange, *, dry_run: bool, yes: bool) -> ImportedFile:
+    """Show the change of a file, and write it unless the person declines."""
+    diff = unified_diff(change.before or None, change.after, change.shown)
+    asks = not (dry_run or yes)
+    if asks or not source.is_json:
+        print_for_consent(lambda width: diff, is_json=source.is_json)
+    writes = yes or bool(asks and source.confirm and source.confirm(f"Write {change.shown}?"))
+    if writes and not dry_run:
+        change.write()
+    if not dry_run:
+        source.say(f"{change.shown} was written." if writes else f"{change.shown} stays as it was.")
+    return {"file": str(change.path), "diff": diff, "written": writes and not dry_run}
+
+
+def _import_sessions(source: Source, program: str, dry_run: bool) -> Report[ImportReport]:
     if program not in READERS:
         why = f"only sessions of {' and '.join(READERS)} can be imported"
         raise NexusError("usage", f"sessions of {program} cannot be imported", why, "Omit --sessions")
@@ -81,8 +118,19 @@ def _import_sessions(program: str, dry_run: bool) -> None:
         done = import_sessions(ledger, program, home, own_settings().model, dry_run=dry_run)
     if not (done.new or done.grown or done.same or done.empty or done.problems):
         raise NexusError("usage", "no sessions", f"{home} has none", "See nexus docs moving")
-    _print_lines("Not taken over:", [*done.problems, *_left_out(done)])
-    _print_wrapped(_describe(done, dry_run))
+    left_out = [*done.problems, *_left_out(done)]
+    _print_lines(source, "Not taken over:", left_out)
+    _print_wrapped(source, _describe(done, dry_run))
+    counts = {name: getattr(done, name) for name in ("new", "grown", "same", "empty", "entries")}
+    value: ImportReport = {
+        "version": 1,
+        "program": program,
+        "files": [],
+        "left_out": left_out,
+        "in_use": [],
+        "sessions": counts,
+    }
+    return Report("", value)
 
 
 def _left_out(done: SessionsImport) -> list[str]:
@@ -106,17 +154,17 @@ def _describe(done: SessionsImport, dry_run: bool) -> str:
     return "\n".join(lines)
 
 
-def _print_lines(title: str, lines: Sequence[str]) -> None:
-    if not lines:
+def _print_lines(source: Source, title: str, lines: Sequence[str]) -> None:
+    if source.is_json or not lines:
         return
     width = text_width(whole=True)
     pieces = (wrapped(with_tilde(line), width - 4) for line in dict.fromkeys(lines))
     print_text("\n".join([*wrapped(title, width), *("  " + "\n    ".join(piece) for piece in pieces)]) + "\n")
 
 
-def _print_wrapped(text: str) -> None:
+def _print_wrapped(source: Source, text: str) -> None:
     """Print a message, in a terminal broken between words; nothing if it is empty."""
-    if text:
+    if text and not source.is_json:
         print_text("\n".join(wrapped(text, text_width(whole=True))))
 
 

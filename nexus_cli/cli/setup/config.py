@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from nexus_cli.commands.verb import Authority, Source, Verb
+from nexus_cli.commands.verb import Act, Authority, Source, Verb, report_act
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 
 
-def edit(source: Source) -> None:
+def edit(source: Source) -> Act:
     """Edit the personal config.toml with $VISUAL or $EDITOR. An invalid file is not saved."""
     named = any(os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR"))
     if not named and not (os.isatty(0) and os.isatty(1)):
@@ -19,7 +19,8 @@ def edit(source: Source) -> None:
     from nexus_cli.cli.setup.edit_config import edit_settings  # noqa: PLC0415  (only for writing)
 
     changed = edit_settings(places(), os.environ, partial(_again, source))
-    source.say(f"{places().settings} was written." if changed else "nothing was changed.")
+    path = str(places().settings)
+    return report_act(f"{path} was written.", path) if changed else report_act("nothing was changed.")
 
 
 def _again(source: Source, error: NexusError) -> bool:

@@ -13,8 +13,7 @@ from contextlib import suppress
 from typing import Annotated
 
 from nexus_cli.cli.confirm import read_hidden_line
-from nexus_cli.cli.print_report import print_text
-from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Source, Verb, print_act
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.stored_keys import store_key, stored_names
@@ -57,7 +56,7 @@ def login(
     key_name: Annotated[
         str, Option("NAME", "Name of this key, to select it with -m NAME:PROVIDER/MODEL.", "--as", least=0)
     ] = "",
-) -> None:
+) -> Act:
     """Store the key of PROVIDER: pasted at a prompt that does not show it, or from stdin.
 
     Nexus uses the system's keyring if available, else a file that only you can read. A key in the environment takes
@@ -74,11 +73,9 @@ def login(
         raise NexusError("usage", "wrong usage", "no provider is named", hint)
     check_key_name(key_name)
     if subscription := find_subscription(provider):
-        _sign_in(subscription, key_name)
-        return
+        return _sign_in(subscription, key_name)
     if is_key_name(provider) and not is_provider_key(provider) and not key_name:
-        _store_named(provider)
-        return
+        return _store_named(provider)
     name = find_provider(provider)
     if os.isatty(0):
         key = ask_key(name, os.environ, QuietStream(Stream(2)), read_hidden_line)
@@ -88,10 +85,11 @@ def login(
         key = clean_key(name, _piped(), os.environ)
     place = store_key(stored_name(name, key_name), key)
     next_step = f"\nUse it: {key_name}:{name}/MODEL." if key_name else _what_next(name)
-    print_text(f"The {SHAPES[name].title} key{key_name and f' {key_name}'} is stored in {place}.{next_step}")
+    told = f"The {SHAPES[name].title} key{key_name and f' {key_name}'} is stored in {place}.{next_step}"
+    return print_act(told, stored_name(name, key_name))
 
 
-def _sign_in(provider: str, key_name: str) -> None:
+def _sign_in(provider: str, key_name: str) -> Act:
     """Sign in to a subscription and store its login."""
     from nexus_cli.provider.litellm_backend import authenticator  # noqa: PLC0415  (slow, and few have a subscription)
     from nexus_cli.provider.subscription import log_in  # noqa: PLC0415
@@ -104,18 +102,17 @@ def _sign_in(provider: str, key_name: str) -> None:
 
     place = store_key(stored_name(provider, key_name), log_in(provider, authenticator(provider), show))
     model = f"{key_name}:{provider}/" if key_name else f"{provider}/"
-    print_text(
-        f"Signed in to {title}; the login is stored in {place}.\n"
-        f"`nexus model list` shows its models; use one: -m {model}MODEL."
-    )
+    told = f"Signed in to {title}; the login is stored in {place}.\n"
+    told += f"`nexus model list` shows its models; use one: -m {model}MODEL."
+    return print_act(told, stored_name(provider, key_name))
 
 
-def _store_named(name: str) -> None:
+def _store_named(name: str) -> Act:
     """Store a key that settings name, which may have any form."""
     key = (read_hidden_line(f"{name} (not shown): ") if os.isatty(0) else _piped()).strip()
     if not key or not key.isprintable():
         raise NexusError("usage", "nothing was stored", "no key was given", f"Run `nexus login {name}` again")
-    print_text(f"{name} is stored in {store_key(name, key)}.")
+    return print_act(f"{name} is stored in {store_key(name, key)}.", name)
 
 
 def _piped() -> str:

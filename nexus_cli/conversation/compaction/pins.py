@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import clip_text, elide_text
-from nexus_cli.core.entry import Entry
+from nexus_cli.core.entry import Entry, MemoSource
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import PIN
 from nexus_cli.core.message import Role
@@ -31,10 +31,10 @@ RESULT_CAP = 1000
 """Most tokens of a pinned tool result; its message keeps the whole."""
 
 
-def list_pins(conversation: Conversation) -> tuple[Quote, ...]:
+def list_pins(source: MemoSource) -> tuple[Quote, ...]:
     """Return the pins in force, oldest first."""
     found: dict[str, Quote] = {}
-    for memo in conversation.memos(PIN):
+    for memo in source.memos(PIN):
         name = str(memo.value["id"])
         if memo.value.get("off"):
             found.pop(name, None)

@@ -13,6 +13,23 @@ class VersionedReport(TypedDict):
     version: Literal[1]
 
 
+class ActReport(VersionedReport):
+    """The object of a command that changes something."""
+
+    ids: list[str]
+    """The ids, names or paths of what it changed; empty if it changed nothing."""
+    message: str
+    """What it did, as a sentence for people; may be empty."""
+
+
+class TextReport(VersionedReport):
+    """The object of a command that prints a text."""
+
+    name: str
+    """What has the text: an id, a name or a path."""
+    text: str
+
+
 class LevelFields(TypedDict):
     """A permission level."""
 

@@ -120,12 +120,19 @@ CommandPartObject = TypedDict(
 )
 
 
+class TestedPartObject(CommandPartObject):
+    """A command of a line; `from` names a level by its former name."""
+
+    origin: str
+    """`built in`, `level ask`, or file and line of the rule."""
+
+
 class RulesTestReport(LevelFields):
     """`nexus rules test --json`."""
 
     decision: PermissionDecision
     profile: SandboxName
-    parts: list[CommandPartObject]
+    parts: list[TestedPartObject]
     why: str
 
 

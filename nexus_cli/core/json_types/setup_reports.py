@@ -25,9 +25,25 @@ class SettingObject(TypedDict):
 
 
 class ConfigReport(VersionedReport):
-    """`nexus config show --json`."""
+    """`nexus config show --json`, `nexus config get KEY --json`."""
 
     settings: dict[str, SettingObject]
+
+
+class JobObject(TypedDict):
+    """A background command of a session."""
+
+    id: str
+    name: str
+    """The command on one line, shortened."""
+    command: str
+    state: str
+    """`running`, `ended`, `stopped`, or `closed` with the session."""
+    status: int | None
+    """Its exit status."""
+    seconds: float
+    how: str
+    """Its state in words."""
 
 
 class SkillObject(TypedDict):
@@ -310,7 +326,7 @@ ImportOrigin = TypedDict("ImportOrigin", {"from": str, "id": str, "file": str})
 
 
 class SessionReport(SessionObject, VersionedReport):
-    """`nexus sessions show ID --json`."""
+    """`nexus sessions show ID --json`, `nexus agents show ID --json`."""
 
     workers: list[WorkerObject]
     entries: list[EntryObject]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
+from nexus_cli.commands import use_slash_names
 from nexus_cli.reports.forms import draw_report
+from nexus_cli.reports.text.door import DOOR
 from nexus_cli.reports.text.lines import Value, filled, folded, plural
 from nexus_cli.text.cells import cut
 from nexus_cli.ui.render.markdown import Markdown
@@ -20,6 +22,14 @@ def draw_in_theme(form: str, value: Value, width: int, theme: Theme) -> str:
     """Return a report as text that cannot harm a terminal, without a newline at its end."""
     if form == "diff":
         return "\n".join(folder_diff_lines(value, width, theme))
+    door = DOOR.set(use_slash_names)
+    try:
+        return _draw(form, value, width, theme)
+    finally:
+        DOOR.reset(door)
+
+
+def _draw(form: str, value: Value, width: int, theme: Theme) -> str:
     if form != "reflection" or not value["text"].strip():
         return draw_report(form, value, width, theme.look)
     prose = Markdown(width, colour=theme.colour, theme=theme)

@@ -249,18 +249,25 @@ class RichRenderer:
                 role = "dim" if event.drop.cause in USUAL else "warn"
             case e.CompactionDone():
                 self._spinner.phase(PREPARING if self._in_turn else "")
-                text, role = event_texts.use_slash_names(text), "dim" if event.ok else "warn"
+                text, role = self._name_commands(text), "dim" if event.ok else "warn"
             case e.CacheResult():
                 # A provider that has never reported a cache may have none, so there is no miss.
                 self._caches = self._caches or event.read > 0 or event.written > 0 or event.why != ""
                 text = text if self._caches else ""
             case e.Notice():
-                told = text.partition(TAKEN_BACK)[0]  # without slash commands
-                text = event_texts.use_slash_names(text) if self._commands else told
+                text = self._name_commands(text) if self._commands else text.partition(TAKEN_BACK)[0]
                 role = "warn" if event.warning else "dim"
             case e.ContextPlan():
                 text = event_texts.describe_new_facts(event.plan, self._width() - 2)
         self._scrollback.add_note(text, role)
+
+    def _name_commands(self, text: str) -> str:
+        """Return a line with the commands of a session, where this is one."""
+        if not self._commands:
+            return text
+        from nexus_cli.commands import use_slash_names  # noqa: PLC0415  (a turn of `nexus ask` loads no commands)
+
+        return use_slash_names(text)
 
     def _show_held_drops(self) -> None:
         for text in self._drop_batch.release():
@@ -478,9 +485,10 @@ class RichRenderer:
             self.last_answer = outcome.text
         if self._commands:
             role = "error" if outcome.has_failed and not outcome.is_stopped else "dim"
-            self._scrollback.add_note(event_texts.describe_failure(outcome), role)
+            self._scrollback.add_note(self._name_commands(event_texts.describe_failure(outcome)), role)
             others = [call for call in outcome.denied if call.get("by") not in ASKED]
-            self._scrollback.add_note(event_texts.describe_denials(others, "/permissions"), "dim")
+            refused = event_texts.describe_denials(others, "/permissions")
+            self._scrollback.add_note(self._name_commands(refused), "dim")
         dot = self._theme.signs.dot
         changed = event_texts.describe_changed(outcome, dot, self.counted, self.commands_run)
         totals = event_texts.describe_totals(outcome, dot, with_workers=with_workers, priced=not changed)

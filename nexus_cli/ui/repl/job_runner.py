@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass, field
 from typing import Any
 
+from nexus_cli.commands import use_slash_names
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.progress import follow_progress
-from nexus_cli.reports.event_texts import use_slash_names
 from nexus_cli.session.crash_report import report_bug
 
 ShowLine = Callable[[str, str], None]

@@ -7,28 +7,42 @@ from pathlib import Path
 import pytest
 from ui.repl.test_repl import Stage
 
-from nexus_cli.commands import discover
-from nexus_cli.reports.event_texts import HERE, use_slash_names
+from nexus_cli.commands import use_slash_names
+from nexus_cli.reports.forms import find_form
+from nexus_cli.ui.render.drawn_report import draw_in_theme
+from nexus_cli.ui.render.theme import Theme
 
-
-def test_every_form_names_a_command_that_there_is() -> None:
-    assert {form.split()[0][1:] for form in HERE.values()} <= set(discover())
+SAME = (
+    "In a shell: nexus memory consolidate",
+    "nexus cached it, mynexus cache",
+    "nexus runs the hooks",
+    "nexus context --session 01M7 --step 3",
+    "`nexus trust` and nexus export -o FILE do more than their slash commands",
+    "`nexus plugin add PATH`, nexus mcp add and nexus docs are for a shell",
+)
+"""Sentences that name no command of a session."""
+FACT = {"id": "m1", "slot": "project", "at": "2025-01-14T10:00:00.000Z", "source": "the model", "text": "tea is hot"}
 
 
 @pytest.mark.parametrize(
     ("told", "here"),
     [
-        ("See `nexus sessions list`", "See /resume"),
-        ("See nexus memory list.", "See /memory."),
-        ("`nexus drops show d3` prints it", "`/drops d3` prints it"),
-        ("`nexus cache` lists them", "/cache lists them"),
-        ("In a shell: nexus memory consolidate", "In a shell: nexus memory consolidate"),
-        ("nexus cached it, mynexus cache", "nexus cached it, mynexus cache"),
-        ("`nexus doctor` says what to do", "`nexus doctor` says what to do"),
+        ("See `nexus sessions list --all`", "See `/sessions list --all`"),
+        ("See nexus memory list.", "See /memory list."),
+        ("`nexus drops show d3` prints it", "`/drops show d3` prints it"),
+        ("`nexus cache` lists them; nexus login openai", "`/cache` lists them; /login openai"),
+        ("nexus rules remove 'bash(ls)'", "/rules remove 'bash(ls)'"),
+        *((same, same) for same in SAME),
     ],
 )
 def test_a_command_of_the_shell_becomes_its_slash_form_where_there_is_one(told: str, here: str) -> None:
     assert use_slash_names(told) == here
+
+
+def test_a_report_names_the_commands_of_its_front_end() -> None:
+    value = {"facts": [{**FACT, "state": "proposed"}]}
+    assert "(/memory accept m1)" in draw_in_theme("memory", value, 200, Theme())
+    assert "(nexus memory accept m1)" in find_form("memory")(value, 200), "also after a session has drawn one"
 
 
 @pytest.mark.matrix
@@ -45,6 +59,6 @@ def test_errors_of_commands_advise_what_can_be_typed(tmp_path: Path, monkeypatch
 
     stage.play(scene())
     text = " ".join(stage.text.split())
-    for advice in ("See /memory.", "See /resume.", "/model lists usable models", "counted from 1. /cache lists"):
+    for advice in ("See /memory list.", "See `/sessions list`.", "/model list", "counted from 1. `/cache` lists"):
         assert advice in text
     assert "nexus memory" not in text and "nexus sessions" not in text and "nexus model" not in text

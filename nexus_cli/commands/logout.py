@@ -1,12 +1,12 @@
-"""`nexus logout PROVIDER`: remove a key that `nexus login` stored."""
+"""Remove a key that a login stored."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Annotated
 
-from nexus_cli.cli.print_report import print_text
-from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Source, Verb, print_act
 from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.stored_keys import remove_key, stored_names
 from nexus_cli.core.errors import NexusError
@@ -15,19 +15,27 @@ from nexus_cli.provider.key_shapes import LOGIN_NAMES, SHAPES, check_key_name, f
 from nexus_cli.provider.model_names import SUBSCRIPTIONS
 
 
+def _complete_stored(source: Source) -> Sequence[str]:
+    """Return the providers with a stored key."""
+    stored = {name.partition("@")[0] for name in stored_names()}
+    return [name for name in LOGIN_NAMES if key_variable(name.replace("-", "_")) in stored]
+
+
 def logout(
     source: Source,
     provider: Annotated[str, Option("PROVIDER", f"One of {', '.join(LOGIN_NAMES)}.", is_argument=True, least=0)],
     key_name: Annotated[str, Option("NAME", "Name of the key, if you stored several.", "--as", least=0)] = "",
-) -> None:
-    """Remove the stored key of PROVIDER. A key in the environment stays."""
+) -> Act:
+    """Remove the stored key of PROVIDER.
+
+    A key in the environment stays.
+    """
     check_key_name(key_name)
     subscription = find_subscription(provider)
     if not subscription and is_key_name(provider) and not is_provider_key(provider) and not key_name:
         if not (place := remove_key(provider)):
             raise NexusError("usage", f"no key {provider} is stored", "there is nothing to remove")
-        print_text(f"{provider} was removed from {place}.")
-        return
+        return print_act(f"{provider} was removed from {place}.", provider)
     name = subscription or find_provider(provider)
     title, kind = (SUBSCRIPTIONS[name], "login") if subscription else (SHAPES[name].title, "key")
     named = f" {key_name}" if key_name else ""
@@ -43,10 +51,12 @@ def logout(
         hint = f"Stored: {', '.join(stored)}" if stored else "No key is stored"
         raise NexusError("usage", f"no {title} {kind}{named} is stored", "there is nothing to remove", hint)
     variable = "" if key_name else next((one for one in KEY_VARIABLES.get(name, ()) if os.environ.get(one)), "")
-    print_text(
-        f"The {title} {kind}{named} was removed from {place}."
-        + (f"\n{variable} is still set in the environment." if variable else "")
-    )
+    still = f"\n{variable} is still set in the environment." if variable else ""
+    return print_act(f"The {title} {kind}{named} was removed from {place}.{still}", stored_name(name, key_name))
 
 
-NOUN = Noun("logout", "setup", (Verb(logout, "", Authority.PERMITS, "nothing"),))
+NOUN = Noun(
+    "logout",
+    "setup",
+    (Verb(logout, "", Authority.PERMITS, "nothing", complete=_complete_stored),),
+)

@@ -1,0 +1,30 @@
+"""The keys that nexus has: those that `nexus login` stored, and those in the environment."""
+
+from __future__ import annotations
+
+import os
+
+from nexus_cli.commands.verb import Noun, Report, Source, Verb
+from nexus_cli.config.stored_keys import key_place, stored_names
+from nexus_cli.provider.endpoint import KEY_VARIABLES
+from nexus_cli.reports.keys import KeyObject, KeysReport
+
+
+def build_list(source: Source) -> Report[KeysReport]:
+    """List the names of all keys and where they are, never their values. A key in the environment takes precedence."""
+    known = [name for names in KEY_VARIABLES.values() for name in names]
+    found = [(name, "environment") for name in known if os.environ.get(name, "").strip()]
+    found += [(name, key_place(name).removeprefix("the ")) for name in sorted(stored_names())]
+    parts = [(*name.partition("@"), place) for name, place in found]
+    keys: list[KeyObject] = [{"name": name, "key_name": of, "place": place} for name, _, of, place in parts]
+    return Report("keys", {"version": 1, "keys": keys}, whole=True)
+
+
+NOUN = Noun(
+    "key",
+    "setup",
+    (Verb(build_list, "list", opens="nothing"),),
+    "List the keys of providers, never their values.",
+    "/login stores a key, /logout removes one.",
+    aliases=("keys",),
+)

@@ -1,0 +1,32 @@
+"""Show the names of keys."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from nexus_cli.core.json_types import VersionedReport
+from nexus_cli.reports.text.door import name_commands
+from nexus_cli.reports.text.lines import Value, filled, table
+
+
+class KeyObject(TypedDict):
+    name: str
+    """The variable; its value is never shown."""
+    key_name: str
+    """The name of one of several keys (`--as`); may be empty."""
+    place: str
+    """`environment`, `keyring`, or the path of a file."""
+
+
+class KeysReport(VersionedReport):
+    """The names of keys, never their values."""
+
+    keys: list[KeyObject]
+
+
+def keys_text(value: Value, width: int) -> str:
+    """List the keys with their places."""
+    if not value["keys"]:
+        return "\n".join(filled(name_commands("No keys. nexus login PROVIDER stores one."), width))
+    rows = [(one["name"], one["key_name"], one["place"]) for one in value["keys"]]
+    return "\n".join(table([("key", "name", "place"), *rows], width))
