@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_types import ReportOfSession
+from nexus_cli.core.json_types.setup_reports import SkillObject, WorkerObject
 from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.skills import agent_rows
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural, short, table, worker_title
 from nexus_cli.session.running_workers import AT_WORK, UNKNOWN
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import SkillObject, WorkerObject
 
 
 class WorkersReport(ReportOfSession):
