@@ -55,8 +55,10 @@ READ_AT_ONCE = 500
 def read_log(conversation: Conversation, log: WorkLog) -> Iterator[None]:
     """Add the conversation's new entries to `log`; yields after every `READ_AT_ONCE` entries."""
     while log.last < conversation.last:
-        for entry in conversation.read(log.last + 1, min(conversation.last, log.last + READ_AT_ONCE)):
+        last = min(conversation.last, log.last + READ_AT_ONCE)
+        for entry in conversation.read(log.last + 1, last):
             log.add(entry)
+        log.last = last  # a damaged ledger has lost entries
         yield
 
 
@@ -69,7 +71,7 @@ async def read_log_in_pieces(conversation: Conversation, log: WorkLog) -> None:
 def read_texts(conversation: Conversation, entries: Sequence[int]) -> Iterator[tuple[int, str]]:
     """Yield entry and text of the messages in `entries`, newest first."""
     for number in reversed(entries):
-        yield number, conversation.read(number, number)[0].message.content.strip()
+        yield from ((number, entry.message.content.strip()) for entry in conversation.read(number, number))
 
 
 def make_record(conversation: Conversation, log: WorkLog) -> WorkRecord:
