@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -237,6 +237,7 @@ class ServerJournal(SessionJournal):
             self.warn(f"unsaved entries cannot be kept on this machine ({why}): they are lost if nexus exits")
 
     def _remove_file(self) -> None:
-        if self._file:
-            self._file.release(remove=True)
-            self._file = None
+        file, self._file = self._file, None
+        if file:
+            with suppress(OSError):  # what it has and the server too is not recorded again
+                file.release(remove=True)

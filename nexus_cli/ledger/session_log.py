@@ -1,4 +1,4 @@
-"""The log of a lane in a live session: what the session has recorded is known here, and not asked of the database.
+"""The log of a lane in a live session: its numbers, notes and seen files are known here; entries are in the database.
 
 Its journal commits: `file_journal` for a file, `server_journal` for a server (`nexus docs exit-status`).
 """
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class SessionLog(LaneLog):
-    """A `LaneLog` that knows what its session has recorded; the journal of the session commits. Use `for_session`."""
+    """A `LaneLog` that knows the numbers of its session; the journal of the session commits. Use `for_session`."""
 
     _journal: SessionJournal
 

@@ -99,7 +99,7 @@ def was_recorded(log: LaneLog, name: str, values: Sequence[Any]) -> bool:
 def describe_other_files() -> list[str]:
     """Return a line for the person for each folder with files of another version, which this one does not read."""
     folders = places().data / "spool", unsaved_folder()
-    told = "another version of nexus kept sessions of an outage in {}: only that version can save them"
+    told = "another version of nexus kept sessions of an outage: run that one to save them, or delete {}/*.jsonl"
     return [told.format(folder) for folder in folders if any(folder.glob("*.jsonl"))]
 
 

@@ -233,6 +233,32 @@ def test_a_file_that_cannot_be_made_leaves_no_lock(url: str) -> None:
     assert opened(url, info.id)[1] == ["words 1", "words 2"], "the server answered again"
 
 
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS])
+def test_a_session_goes_on_if_its_file_can_be_written_no_more(error: int, url: str) -> None:
+    """Nor removed, where the file system is mounted again to be read alone."""
+    ledger = Ledger.open(url)
+    info: Any = new(ledger)
+    told: list[str] = []
+    log = SessionLog.for_session(ledger, info.id, require_save=False, warn=told.append)
+
+    def fail(*_: Any, **named: Any) -> int:
+        raise OSError(error, os.strerror(error))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PostgresDatabase, "write", _refuse)
+        log.append(user(1))
+        assert log.is_saving
+        patch.setattr(os, "write", fail)
+        if error == errno.EROFS:
+            patch.setattr(Path, "unlink", fail)
+        log.append(user(2))
+        assert not log.is_saving and "cannot be kept on this machine" in told[-1]
+    log.append(user(3))
+    log.close()
+    ledger.close()
+    assert opened(url, info.id)[1] == ["words 1", "words 2", "words 3"] and not list(unsaved_folder().glob("*.refused"))
+
+
 def test_a_file_goes_to_the_server_and_role_that_it_was_made_for(
     postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,7 +328,7 @@ def test_the_file_of_another_version_is_told_and_waits_for_it(url: str) -> None:
     session = keep_one(url)
     other = the_file().rename(unsaved_folder() / f"{session}-0123abcd.jsonl")
     (told,), words = opened(url, session)
-    assert f"another version of nexus kept sessions of an outage in {unsaved_folder()}" in told
+    assert "another version of nexus kept sessions" in told and f"or delete {unsaved_folder()}/*.jsonl" in told
     assert words == ["words 1"] and other.exists()
 
 

@@ -93,8 +93,10 @@ class WorkLog:
     def read(self, conversation: Conversation) -> Iterator[None]:
         """Add the conversation's new entries; yields after every `READ_AT_ONCE` entries."""
         while self.last < conversation.last:
-            for entry in conversation.read(self.last + 1, min(conversation.last, self.last + READ_AT_ONCE)):
+            last = min(conversation.last, self.last + READ_AT_ONCE)
+            for entry in conversation.read(self.last + 1, last):
                 self.add(entry)
+            self.last = last  # a damaged ledger has lost entries
             yield
 
     def add(self, entry: Entry) -> None:
@@ -119,7 +121,7 @@ class WorkLog:
     def read_answers(self, conversation: Conversation) -> Iterator[tuple[int, str]]:
         """Yield entry and text of the assistant's last text of each ended turn, newest first."""
         for number in reversed(self.answers):
-            yield number, conversation.read(number, number)[0].message.content.strip()
+            yield from ((number, entry.message.content.strip()) for entry in conversation.read(number, number))
 
     def _questions(self, call: ToolCall) -> list[str]:
         """Return the questions that a call puts to the person."""

@@ -77,6 +77,9 @@ def choose_source(engine: Engine, plan: CompactionPlan, cause: str) -> SummarySo
         if tokens * FRAMED > room:
             why = f"{here.why}; the messages behind the earlier summary do not fit one request of {room:,} tokens"
             return replace(here, why=why)
+    first, last = plan.entries
+    if len(messages) + len({item.entry for item in plan.kept if first <= item.entry <= last}) <= last - first:
+        return replace(here, why=f"{here.why}; the messages behind the earlier summary are lost")
     cached = here.cached if engine.is_warm else 0
     beside = (here.model, here.fresh + here.cached - cached, cached)
     fresh = _transcript_tokens(engine.context, plan, model, tokens + words)
