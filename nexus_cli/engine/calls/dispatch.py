@@ -32,6 +32,7 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import LAST_REQUEST
 from nexus_cli.permission.call_decision import refuse_by_limit
 from nexus_cli.permission.run_limits import BEHIND_EDIT
+from nexus_cli.text.untrusted_text import neutralize
 
 NOT_RUN = "not run: the session ended before this call started. Ask for it again if it is still wanted."
 INTERRUPTED = "interrupted while it ran: {who}"
@@ -220,9 +221,9 @@ class Dispatcher(CallDecider):
         if not result.denied:  # a denied call is no error
             self.errors = 0 if result.ran else self.errors + 1
         tool = self.registry.get(call.name)
-        if result.images:
-            result = control.take_images(call.name, result, takes_images=context.model.info.images)
         what = f"result of {call.name} {describe_subject(tool, call)[:WHAT]}".rstrip()
+        if result.images:
+            result = control.take_images(neutralize(what), result, takes_images=context.model.info.images)
         if tool and (tool.effect is Effect.RUN or tool.feeds):
             shown, states = await leave_out_repeats(context, result.output, what)
             if states:
