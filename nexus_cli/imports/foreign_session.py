@@ -19,6 +19,7 @@ from typing import Any
 from nexus_cli.core.attachment import IMAGE_NAMES, Part
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.image_check import choose_images
 from nexus_cli.core.message import Message, Role, ToolCall, to_record
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import canonical
@@ -90,10 +91,10 @@ class ForeignSession:
     def add_result(self, call: str, text: str, names: Mapping[str, str], images: Sequence[Part] = ()) -> None:
         """Append the result of a call; `names` are the tools by call id."""
         tool = names.get(call, "unknown")
-        lines = (f"[{one.media_type}, {len(one.data):,} bytes: attached]" for one in images)
+        chosen, lines = choose_images([(one.media_type, one.data) for one in images], takes_images=True)
         shown = "\n".join(filter(None, [text, *lines]))
         self.add(Kind.TOOL, Message(Role.TOOL, clean_text(shown), tool_call_id=call), f"tool:{tool}")
-        self._images += [(tool, images)] if images else []
+        self._images += [(tool, chosen)] if chosen else []
 
     def _add_images(self) -> None:
         images, self._images = self._images, []

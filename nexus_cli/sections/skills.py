@@ -66,7 +66,7 @@ class Skill:
     """Its name: the front matter's `name`, else that of its folder or file. That of a command is its path:
     `frontend:button`."""
     description: str
-    """One line: the front matter's, else, unless it is an agent, the first paragraph of the guide; may be ""."""
+    """One line: the front matter's, else the first paragraph of the guide; may be ""."""
     path: str
     """Its file, in a form that can be shown."""
     source: Path | bytes = field(repr=False)
@@ -319,7 +319,8 @@ def _make_guide(name: str, source: Path | bytes, where: str, origin: str, kind: 
         return Skill(name, "", where, source, origin, problem="is not a regular file", kind=kind)
     front = read_front_matter(found.text, cut=found.beyond > 0)
     described = front.fields.get("description", "")
-    said = described or ("" if front.problem or kind == AGENT else _paragraph(front.text))
+    is_other = kind == AGENT and "name" not in front.fields  # a page about the agents beside them
+    said = described or ("" if front.problem or is_other else _paragraph(front.text))
     problem = front.problem or _problem(found.text, front, source, where)
     if not problem and not said and kind != COMMAND:
         problem = "has no description"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from images import png
 from imports.claude_home import Session
 
 from nexus_cli.core.attachment import Part
@@ -49,20 +50,33 @@ def test_parts_of_one_reply_and_parallel_results_beside_the_way_are_one_group(tm
 
 
 def test_images_of_results_follow_the_results_of_their_step(tmp_path: Path) -> None:
+    """A broken one, with which a provider refuses each request, is only named."""
+    whole = png(40, 30)
     talk = Session("s", "/srv/a").user("Look").reply("", ("t1", "Read", {}), ("t2", "Read", {}))
-    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
-    for call, content in (("t1", [image]), ("t2", [{"type": "text", "text": "words"}])):
+    images = [
+        {
+            "type": "image",
+            "source": {"type": "base64", "media_type": "image/jpeg", "data": base64.b64encode(data).decode()},
+        }
+        for data in (whole, whole[:30])
+    ]
+    for call, content in (("t1", images), ("t2", [{"type": "text", "text": "words"}])):
         block = {"type": "tool_result", "tool_use_id": call, "content": content}
         talk.add("user", {"role": "user", "content": [block]})
     found = read_claude_session(talk.reply("Seen.").write(tmp_path))
     assert roles(found.entries) == "uattua" and not +found.left_out, (texts(found.entries), found.left_out)
-    assert texts(found.entries)[2:5] == ["[image/png, 16 bytes: attached]", "words", "[Images in the result of Read]"]
+    assert texts(found.entries)[2].splitlines() == [
+        f"[image/png, {len(whole)} bytes: attached]",
+        "[image/png, 30 bytes: not shown, it is no whole PNG image]",
+    ]
+    assert texts(found.entries)[3:5] == ["words", "[Images in the result of Read]"]
+    assert found.entries[4].message.parts[0].media_type == "image/png"
     assert [len(one.message.parts) for one in found.entries] == [0, 0, 0, 0, 1, 0]
     assert found.entries[4].kind is Kind.STEER and found.entries[4].actor == "nexus"
 
     path = tmp_path / "rollout-x.jsonl"
     asked = {"type": "function_call", "name": "view_image", "arguments": "{}", "call_id": "c"}
-    shown = {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}
+    shown = {"type": "input_image", "image_url": f"data:image/png;base64,{base64.b64encode(whole).decode()}"}
     output = {"type": "function_call_output", "call_id": "c", "output": [shown, {"type": "input_text", "text": "ok"}]}
     path.write_text(codex_lines(say("user", "Look"), asked, output))
     found = read_codex_session(path)

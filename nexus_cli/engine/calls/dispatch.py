@@ -229,8 +229,6 @@ class Dispatcher(CallDecider):
         """Clip the result, and append it to the window."""
         if not result.denied:  # a denied call is no error
             self.errors = 0 if result.ran else self.errors + 1
-        if result.images:
-            result = control.take_images(call.name, result, takes_images=context.model.info.images)
         find = self.registry.get
         async with self._recording:
             result, sent = await clip_result(context, control, find, call, result, self._room, refers=self._refers)

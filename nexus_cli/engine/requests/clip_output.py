@@ -31,6 +31,7 @@ from nexus_cli.core.entry import Cause, Drop, ItemForm
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool, describe_subject
 from nexus_cli.engine.requests.control import Control
+from nexus_cli.text.untrusted_text import neutralize
 
 LARGE = 200_000
 """Characters above which a text is counted and cut in a thread, so that Ctrl-C works meanwhile."""
@@ -150,6 +151,8 @@ async def clip_result(
     tool = find_tool(call.name)
     what = f"result of {call.name} {describe_subject(tool, call)[:WHAT]}".rstrip()
     runs, reads = bool(tool and tool.runs_commands), bool(tool and tool.reads_content)
+    if result.images:
+        result = control.take_images(neutralize(what), result, takes_images=context.model.info.images)
     whole, output = result.full, result.output
     if tool and (tool.effect is Effect.RUN or tool.feeds):
         output = await leave_out_repeats(context, control, output, what)

@@ -73,11 +73,11 @@ class Control:
         if self.events is not None:
             self.events.put_nowait(event)
 
-    def take_images(self, tool: str, result: ToolResult, *, takes_images: bool) -> ToolResult:
-        """Keep the images of a result for the model, and return the result with a line for each instead."""
+    def take_images(self, what: str, result: ToolResult, *, takes_images: bool) -> ToolResult:
+        """Keep the images of a result (`what`) for the model, and return the result with a line for each instead."""
         parts, lines = choose_images(result.images, takes_images=takes_images)
         if parts:
-            self.images.append((f"[Images in the result of {tool}]", tuple(parts)))
+            self.images.append((f"[Images in the {what}]", tuple(parts)))
         return replace(result, images=()).with_line("\n".join(lines))
 
     def pop_images(self) -> tuple[Part, ...]:
