@@ -16,9 +16,11 @@ from session.played import MODEL, Answer, the_ledger
 from session.summed import SUMMARY, Summariser, done, ended, living, summary_of, turn, window_hash
 
 from nexus_cli.conversation.compaction.compactor import Summary
+from nexus_cli.conversation.groups import flatten
 from nexus_cli.core.price import request_cost
 from nexus_cli.core.request import Request
 from nexus_cli.engine.compaction.compact import compactor, draft_compaction
+from nexus_cli.engine.compaction.summarise import SummaryError
 from nexus_cli.reports.event_texts import describe_kept
 from nexus_cli.reports.forms import find_form
 from nexus_cli.session.acts.compaction import pin, preview
@@ -189,6 +191,24 @@ def test_where_nothing_would_go_it_says_so_and_still_lists_the_pins(tmp_path: Pa
             assert not value["possible"] and value["pins"][0]["where"] == "window"
             text = find_form("compaction")(value, 60)
             assert "Nothing to compact" in text and "use tabs" in text
+
+    asyncio.run(live())
+
+
+def test_a_shorter_system_text_does_not_excuse_a_summary_longer_than_what_it_replaces(tmp_path: Path) -> None:
+    (tmp_path / "NEXUS.md").write_text("Rule: be brief.\n" * 600)
+
+    async def live() -> None:
+        async with living(tmp_path, Summariser(), *TURNS[:4]) as session:
+            engine = session.engine
+            plan = compactor(engine).plan(engine.settings.compact.to, on_command=True)
+            assert plan is not None
+            size = sum(item.tokens for item in flatten(plan.gone)) + 50
+            summary = Summary(summary_of_size(size, engine.context.count), "window", "")
+            (tmp_path / "NEXUS.md").write_text("Be brief.\n")
+            prompt, log = drafting(session.state, lambda notice: None)
+            with pytest.raises(SummaryError, match="not be smaller"):
+                await draft_compaction(engine, replace(plan, summary_most=size), summary, "command", prompt, log)
 
     asyncio.run(live())
 
