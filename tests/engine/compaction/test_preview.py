@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -191,6 +192,18 @@ def test_where_nothing_would_go_it_says_so_and_still_lists_the_pins(tmp_path: Pa
             assert not value["possible"] and value["pins"][0]["where"] == "window"
             text = find_form("compaction")(value, 60)
             assert "Nothing to compact" in text and "use tabs" in text
+
+    asyncio.run(live())
+
+
+def test_where_only_a_long_summary_would_be_refused_it_does_not_deny_that_a_short_one_helps(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with living(tmp_path, Summariser(), *TURNS[:4]) as session:
+            (tmp_path / "NEXUS.md").write_text("Rule: be brief.\n" * 600)
+            value = await looked(session)
+            assert not value["possible"] and re.search(r"not be smaller \(.+\) at its cap of 1,\d{3}$", value["why"])
+            assert "A compaction may be refused: " in find_form("compaction")(value, 80)
+            assert ended(await session.compact()).ok
 
     asyncio.run(live())
 
