@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from nexus_cli.core.elide import name_first
+from nexus_cli.core.event import TOO_LITTLE
 from nexus_cli.reports.pins import describe_pin
 from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural
 
@@ -27,7 +28,8 @@ PLACES = {
 def compaction_text(value: Value, width: int) -> str:
     """Describe the effect of `/compact` now."""
     if not value["possible"]:
-        text = f"Nothing to compact: {value['why']} ({number(value['before'])} tokens are used)."
+        effect = "Nothing to compact" if value["why"] == TOO_LITTLE else "A compaction may be refused"
+        text = f"{effect}: {value['why']} ({number(value['before'])} tokens are used)."
         return "\n".join([*filled(text, width), *_pin_rows(value["pins"], width)])
     summary, goes = value["summary"], value["goes"]
     lines = filled(

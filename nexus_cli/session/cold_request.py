@@ -35,7 +35,7 @@ def seconds_until_cold(state: SessionState) -> float | None:
     return last.life.max_seconds - (state.engine.conversation.clock() - used).total_seconds()
 
 
-def warn_of_cold_request(state: SessionState) -> str:
+async def warn_of_cold_request(state: SessionState) -> str:
     """Return the warning, once, about a cold request from `limits.warn_cost` on, with the price of compaction."""
     price, last = cold_price(state, state.engine.next_request()), state.engine.conversation.sent.last
     if price is None or last is None or price.cost_usd is None or price.cost_usd < state.engine.settings.warn_cost:
@@ -45,15 +45,14 @@ def warn_of_cold_request(state: SessionState) -> str:
         return ""
     state.told.add(key)
     text = f"the next request misses the cache: about {price.input:,} tokens for {dollars(price.cost_usd)}"
-    return f"{text}. {_describe_compaction(state, price.input)}"
+    return f"{text}. {await _describe_compaction(state, price.input)}"
 
 
-def _describe_compaction(state: SessionState, tokens: int) -> str:
+async def _describe_compaction(state: SessionState, tokens: int) -> str:
     """Return what the person can do instead of sending a cold request of so many tokens, with its price."""
     from nexus_cli.session.acts.compaction import preview_of  # noqa: PLC0415  (few requests are expensive)
-    from nexus_cli.session.drafting import run_to_end  # noqa: PLC0415
 
-    value = run_to_end(preview_of(state))
+    value = await preview_of(state)
     if not value["possible"] or value["after"] > WORTH * tokens:
         return "To avoid it, start a new session"
     cost = value["cost"]

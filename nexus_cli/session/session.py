@@ -517,7 +517,7 @@ class Session:
         if engine.conversation.sent.last is not None:  # something was sent before
             from nexus_cli.session.cold_request import warn_of_cold_request  # noqa: PLC0415  (not for the first)
 
-            if line := warn_of_cold_request(self.state):
+            if line := await warn_of_cold_request(self.state):
                 engine.control.emit(event.Notice(line))
         for one in continuations:
             await one.begin()

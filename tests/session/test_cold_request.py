@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from session.played import MODEL
-from session.summed import Summariser, ended, living
+import pytest
+from session.played import MODEL, Answer
+from session.summed import Summariser, ended, living, noted, turn
 
+from nexus_cli.core.request import Request
+from nexus_cli.engine.compaction import file_states
 from nexus_cli.session.cold_request import cold_price, warn_of_cold_request
+from nexus_cli.ui.repl.status_reader import StatusReader
 
 TURNS = tuple(f"Task {number}: {'look after this module and that one ' * 8}" for number in range(40))
 PRICES: dict[str, float | int | bool] = {"window": 24_000, "input_price": 3.0, "output_price": 15.0}
@@ -27,9 +33,9 @@ def test_right_after_a_compaction_no_other_one_is_offered(tmp_path: Path) -> Non
             assert ended(await session.compact()).ok
             price = cold_price(session.state, session.engine.next_request())
             assert price is not None
-            told = warn_of_cold_request(session.state)
+            told = await warn_of_cold_request(session.state)
             expected = f"about {price.input:,} tokens for ${price.cost_usd:.4f}. To avoid it, start a new session"
-            assert told.endswith(expected) and warn_of_cold_request(session.state) == "", "once"
+            assert told.endswith(expected) and await warn_of_cold_request(session.state) == "", "once"
 
     asyncio.run(live())
 
@@ -51,5 +57,42 @@ def test_no_cache_is_missed_where_none_is_known_or_nothing_is_paid(tmp_path: Pat
 
             assert is_cold() and is_cold(input_price=None) and is_cold(provider="hosted_vllm")
             assert not is_cold(input_price=0.0) and not is_cold(input_price=None, provider="ollama_chat", cache=False)
+
+    asyncio.run(live())
+
+
+@pytest.mark.parametrize("of_status_line", [False, True])
+def test_a_disk_that_hangs_does_not_stop_the_loop_while_the_warning_is_made(
+    of_status_line: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The price of a compaction looks at the files of the work, for up to two seconds."""
+    (tmp_path / "a.py").write_text("def first(): ...\n")
+    reads = [[("read_file", {"path": "a.py"})]]
+    released, waited, warned = threading.Event(), list[bool](), list[str]()
+
+    def work(_request: Request) -> Answer:
+        return reads.pop() if reads else "It is done. " * 30
+
+    def hang(_path: str, _most: int) -> None:
+        waited.append(released.wait(1.5))
+
+    async def live() -> None:
+        async with living(tmp_path, Summariser(work=work), *TURNS, models={MODEL: PRICES}) as session:
+            engine, tasks = session.engine, list[asyncio.Task[None]]()
+            engine.settings = replace(engine.settings, warn_cost=0.001)
+            now = engine.conversation.clock() + timedelta(days=1)
+            engine.conversation.clock = lambda: now
+            monkeypatch.setattr(file_states, "_read", hang)
+            asyncio.get_running_loop().call_later(0.2, released.set)
+            if of_status_line:
+                loop = asyncio.get_running_loop()
+                reader = StatusReader(lambda one: tasks.append(loop.create_task(one)), lambda: None, warned.append)
+                for _ in range(2):
+                    reader.read(session)
+                await asyncio.gather(*tasks)
+            else:
+                warned.append(noted(await turn(session, "and now")))
+            assert len(warned) == 1 and "/compact first" in warned[0]
+            assert waited == [True], "the loop went on"
 
     asyncio.run(live())

@@ -1,4 +1,4 @@
-"""Plan and draft the rewrites of a window that is too full (law 6). Pure: nothing is recorded or changed.
+"""Plan and draft the rewrites of a window that is too full (law 6). Pure, but for the work log, which is read on.
 
 A compaction is `plan`, then `draft` with a summary of the removed messages; a truncation is `cut`. Whoever applies one
 begins an epoch with its items.

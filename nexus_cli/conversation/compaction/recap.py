@@ -103,31 +103,31 @@ def space_header(name: str) -> str:
     return f'SPACE HISTORY ("{neutralize_message(name)}"):'
 
 
-def recap_text(of: Compactor, subjects: Mapping[str, str], came: Sequence[str], drop_id: str) -> str:
+def recap_text(compactor: Compactor, subjects: Mapping[str, str], came: Sequence[str], drop_id: str) -> str:
     """Return the recap of all messages, which ends in the lines of `came`; `drop_id` is their drop.
 
     Messages of the person, the record of the work and the pins get the shares of the budget that a compaction gives
     them. `subjects` are the main arguments by tool.
     """
-    conversation, count, last = of.conversation, of.count, of.conversation.last
-    most = shares_of(of.budget, of.budget)
-    way = f'; read them as they were with recall("{drop_id}").]' if of.recalls else ".]"
+    conversation, count, last = compactor.conversation, compactor.count, compactor.conversation.last
+    most = shares_of(compactor.budget, compactor.budget)
+    way = f'; read them as they were with recall("{drop_id}").]' if compactor.recalls else ".]"
     parts = [f"{SUMMED.format(f'1 to {last}')}{way}\n{INTRODUCTION}\n\n---"]
     ending = "\n".join(resume_lines(came))
     stay, crowded = split_fitting_pins(list_pins(conversation), most.pins, count)
-    parts += pin_texts(stay, [(pin.pin, drop_id) for pin in crowded], of.recalls)
-    room = int(of.budget * SHARE) - SLACK - count("\n\n".join([*parts, ending]))
+    parts += pin_texts(stay, [(pin.pin, drop_id) for pin in crowded], compactor.recalls)
+    room = int(compactor.budget * SHARE) - SLACK - count("\n\n".join([*parts, ending]))
     own, words = _own_forms(conversation), OwnWords(count)
     said, most_said = words_before(conversation, last, {*own.history, own.trigger}), min(most.words, room)
     quotes = {quote.entry: quote for quote in words.choose_quotes(words.newest(said, most_said), most_said)}
     room -= sum(quote.tokens for quote in quotes.values()) + 16 * len(quotes)
-    record = fit_record(of.make_record(), most.record, count)
-    text = record.text(record.missing(drop_id, of.recalls))
+    record = fit_record(compactor.make_record(), most.record, count)
+    text = record.text(record.missing(drop_id, compactor.recalls))
     recap = make_recap(_read_named(conversation, last), quotes, max(0, room), count, subjects, own)
     if recap.missing and text:  # otherwise the timeline has every call
         parts.append(text)
         recap = make_recap(_read_named(conversation, last), quotes, max(0, room - count(text)), count, subjects, own)
-    lines = recap.text(missing_line(recap.missing, "earlier event", drop_id, of.recalls))
+    lines = recap.text(missing_line(recap.missing, "earlier event", drop_id, compactor.recalls))
     return "\n\n".join([*parts, "\n".join(filter(None, [lines, ending]))])
 
 

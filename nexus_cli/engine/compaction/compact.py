@@ -132,8 +132,8 @@ async def _run_before_summary(engine: Engine, cause: str, instructions: str) -> 
 async def draft_compaction(
     engine: Engine, plan: CompactionPlan, summary: Summary, cause: str, prompt: PromptAssembler, log: Log
 ) -> tuple[Rewrite, Mapping[str, Any]]:
-    """Return the rewrite that begins with a summary, and its figures. Raises `SummaryError` if the window would not
-    shrink.
+    """Return the rewrite that begins with a summary, and its figures. Raises `SummaryError` unless the messages and the
+    whole window shrink.
 
     Reads the files of the work, and system text and tools from `prompt`. Changes nothing but takes the ids of its
     drops from `log`: for a preview one in memory.
@@ -147,7 +147,8 @@ async def draft_compaction(
     drafted = within.draft(plan, summary, record, log.next_drop)
     planned = await prompt.draft_epoch(engine.context)
     epoch = conversation.make_epoch(drafted.items, "overflow" if cause == "overflow" else "compaction", planned.frame)
-    after = epoch.header_tokens + sum(item.tokens for item in epoch.head)
+    header = max(conversation.epoch.header_tokens, epoch.header_tokens)  # a shorter one is no merit of the summary
+    after = header + sum(item.tokens for item in epoch.head)
     if after >= before.counted.total:
         tokens = round(before.tokens * after / before.counted.total)
         raise SummaryError(f"the summary would not be smaller ({before.tokens:,} to {tokens:,} tokens)")

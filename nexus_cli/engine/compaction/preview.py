@@ -40,8 +40,8 @@ WORDS = 120
 async def preview_compaction(
     engine: Engine, prompt: PromptAssembler, log: Log, instructions: str = ""
 ) -> dict[str, Any]:
-    """Return the plan and the drafted window as JSON data. If there is none, `possible` is false and `why` has the
-    reason.
+    """Return the plan and the drafted window as JSON data. Without a plan, and where a summary at its cap would be
+    refused, `possible` is false and `why` has the reason.
 
     `prompt` drafts system text and tools without changing anything; `log` has the ids of drops, which are not taken.
     """
@@ -68,7 +68,7 @@ async def preview_compaction(
     try:
         rewrite, _ = await draft_compaction(engine, plan, summary, "command", prompt, log)
     except SummaryError as reason:
-        return {**value, "why": str(reason)}
+        return {**value, "why": f"{reason} at its cap of {plan.summary_cap:,}"}
     texts = engine.control.waiting_texts()
     after = engine.context.project(epoch=rewrite.epoch, items=rewrite.epoch.head, texts=texts)
     return {

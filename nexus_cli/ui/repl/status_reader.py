@@ -38,7 +38,7 @@ class StatusReader:
         self._timer: asyncio.TimerHandle | None = None
 
     def read(self, session: Session) -> Status:
-        """Return the status; warn of a next request that misses the cache at some cost."""
+        """Return the status. A warning of a next request that misses the cache at some cost follows."""
         status, state = replace(session.status(), branch=read_branch(session.folder)), session.state
         conversation = state.engine.conversation
         if not status.settled:
@@ -50,8 +50,7 @@ class StatusReader:
             if state.resumed:
                 self._look(session, session.id, prepare_next_request)
             return status
-        if line := warn_of_cold_request(state):
-            self._warn(f"{line[:1].upper()}{line[1:]}.")
+        self._background(self._warn_of_cold_request(session))
         if self._timer is not None:
             self._timer.cancel()
         seconds = seconds_until_cold(state) or 0
@@ -64,6 +63,11 @@ class StatusReader:
             self._found[key] = None
             self._background(self._find(session, key, work))
         return self._found.get(key)
+
+    async def _warn_of_cold_request(self, session: Session) -> None:
+        with suppress(NexusError, asyncio.CancelledError):  # as in `_find`
+            if not session.busy and (line := await warn_of_cold_request(session.state)):
+                self._warn(f"{line[:1].upper()}{line[1:]}.")
 
     async def _find(self, session: Session, key: Hashable, work: Callable[[Any], Any]) -> None:
         with suppress(NexusError, asyncio.CancelledError):  # the turn shows the error; the REPL may end

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,9 +17,11 @@ from session.played import MODEL, Answer, the_ledger
 from session.summed import SUMMARY, Summariser, done, ended, living, summary_of, turn, window_hash
 
 from nexus_cli.conversation.compaction.compactor import Summary
+from nexus_cli.conversation.groups import flatten
 from nexus_cli.core.price import request_cost
 from nexus_cli.core.request import Request
 from nexus_cli.engine.compaction.compact import compactor, draft_compaction
+from nexus_cli.engine.compaction.summarise import SummaryError
 from nexus_cli.reports.event_texts import describe_kept
 from nexus_cli.reports.forms import find_form
 from nexus_cli.session.acts.compaction import pin, preview
@@ -189,6 +192,36 @@ def test_where_nothing_would_go_it_says_so_and_still_lists_the_pins(tmp_path: Pa
             assert not value["possible"] and value["pins"][0]["where"] == "window"
             text = find_form("compaction")(value, 60)
             assert "Nothing to compact" in text and "use tabs" in text
+
+    asyncio.run(live())
+
+
+def test_where_only_a_long_summary_would_be_refused_it_does_not_deny_that_a_short_one_helps(tmp_path: Path) -> None:
+    async def live() -> None:
+        async with living(tmp_path, Summariser(), *TURNS[:4]) as session:
+            (tmp_path / "NEXUS.md").write_text("Rule: be brief.\n" * 600)
+            value = await looked(session)
+            assert not value["possible"] and re.search(r"not be smaller \(.+\) at its cap of 1,\d{3}$", value["why"])
+            assert "A compaction may be refused: " in find_form("compaction")(value, 80)
+            assert ended(await session.compact()).ok
+
+    asyncio.run(live())
+
+
+def test_a_shorter_system_text_does_not_excuse_a_summary_longer_than_what_it_replaces(tmp_path: Path) -> None:
+    (tmp_path / "NEXUS.md").write_text("Rule: be brief.\n" * 600)
+
+    async def live() -> None:
+        async with living(tmp_path, Summariser(), *TURNS[:4]) as session:
+            engine = session.engine
+            plan = compactor(engine).plan(engine.settings.compact.to, on_command=True)
+            assert plan is not None
+            size = sum(item.tokens for item in flatten(plan.gone)) + 50
+            summary = Summary(summary_of_size(size, engine.context.count), "window", "")
+            (tmp_path / "NEXUS.md").write_text("Be brief.\n")
+            prompt, log = drafting(session.state, lambda notice: None)
+            with pytest.raises(SummaryError, match="not be smaller"):
+                await draft_compaction(engine, replace(plan, summary_most=size), summary, "command", prompt, log)
 
     asyncio.run(live())
 
