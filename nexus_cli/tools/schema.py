@@ -50,7 +50,7 @@ def check_arguments(value: Any, schema: Mapping[str, Any], at: str = "") -> tupl
     JSON text for an array or object, and null for an optional argument (which is removed).
     """
     where = f"`{at}`" if at else "the arguments"
-    kinds = schema.get("type", ())
+    kinds = schema.get("type") or ()
     allowed = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     if allowed and not any(_has_type(value, kind) for kind in allowed):
         value = _cast(value, allowed)

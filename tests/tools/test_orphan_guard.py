@@ -75,16 +75,30 @@ def test_processes_that_a_command_left_are_searched_for_once_if_there_are_none(
     assert len(searches) == 1
 
 
-@pytest.mark.parametrize(("first", "found"), [(0, {10, 40}), (20, {40}), (60, {10, 40})])
-def test_older_processes_are_not_searched_unless_the_numbers_have_begun_again(
-    first: int, found: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("first", "newest", "found"), [(0, "50", {10, 40}), (20, "50", {40}), (60, "50", {10, 40}), (20, "", {10, 40})]
+)
+def test_older_processes_are_not_searched_unless_the_numbers_may_have_begun_again(
+    first: int, newest: str, found: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, text in {"self": "", "10": f"M={MARK}", "40": f"M={MARK}", "50": "M="}.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "environ").write_text(text)
-    (tmp_path / "loadavg").write_text("0.1 0.2 0.3 1/4 50\n")
+    if newest:  # else as in a /proc that shows processes alone
+        (tmp_path / "loadavg").write_text(f"0.1 0.2 0.3 1/4 {newest}\n")
     monkeypatch.setattr(process_tree, "_PROC", tmp_path)
     assert process_tree._find_marked(MARK, first) == found
+
+
+def test_all_processes_are_searched_after_a_time_in_which_the_numbers_may_begin_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searches: list[int] = []
+    monkeypatch.setattr(process_tree, "_find_marked", lambda mark, first: searches.append(first))
+    monkeypatch.setattr(process_tree, "find_group", lambda pid: set())
+    for seconds in (0.05, 0.5):
+        process_tree.find_remaining(7, MARK, seconds)
+    assert searches == [7, 0]
 
 
 @by_mark

@@ -70,6 +70,11 @@ def test_what_cannot_be_mended_is_named_with_what_it_must_be(arguments: dict[str
     assert faults[0].startswith(said)
 
 
+def test_a_plugin_may_say_nothing_of_a_type_and_give_one_for_further_arguments() -> None:
+    schema = {"type": "object", "properties": {"any": {"type": None}}, "additionalProperties": {"type": "integer"}}
+    assert check_arguments({"any": [1], "more": "5"}, schema) == ({"any": [1], "more": 5}, [])
+
+
 def test_every_fault_is_told_at_once() -> None:
     assert len(check_arguments({"limit": 0, "deep": 3, "mode": "z"}, SCHEMA)[1]) == 4
 

@@ -229,8 +229,8 @@ class CallDecider:
     # -- one call ----------------------------------------------------------------------------------------------
 
     async def decide(self, checked: CheckedCall) -> CallDecision:
-        """Decide on a call of the step, and ask the person if it needs approval. Raises `ApprovalDeferred` if they
-        defer it. The decision is that of the step's record, `DecisionStep.decisions`."""
+        """Decide on a call of the step, ask the person if it needs approval, and note the decision in the step. Raises
+        `ApprovalDeferred` if they defer it."""
         step, call = self.step, checked.call
         while True:  # level and rules may change while the person is asked
             found = step.decisions[call.id] = await self.decide_now(checked)
