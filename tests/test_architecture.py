@@ -466,40 +466,40 @@ def test_programs_are_looked_for_by_one_door() -> None:
 
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
-    "__main__": (144, 0, 0),
-    "acp": (7_149, 0, 1),
+    "__main__": (136, 0, 0),
+    "acp": (7_377, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (47_596, 0, 5),
+    "cli": (48_061, 0, 5),
     "client": (2_289, 0, 2),
-    "commands": (38_437, 0, 39),
-    "config": (33_092, 0, None),
-    "context": (9_863, 0, 23),
-    "conversation": (39_642, 0, 164),
-    "core": (44_371, 0, None),
+    "commands": (39_917, 0, 46),
+    "config": (33_211, 0, None),
+    "context": (9_856, 0, 24),
+    "conversation": (50_482, 0, 120),
+    "core": (45_097, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (61_353, 0, 82),
+    "engine": (50_477, 0, 68),
     "hooks": (6_494, 0, 17),
-    "imports": (13_752, 0, 8),
-    "ledger": (52_525, 0, 28),
-    "mcp": (17_123, 0, 17),
+    "imports": (14_019, 0, 9),
+    "ledger": (51_579, 0, 28),
+    "mcp": (17_265, 0, 16),
     "permission": (11_011, 0, 42),
-    "plugins": (5_772, 0, 22),
-    "provider": (33_009, 0, 59),
-    "reports": (84_385, 8_414, None),
+    "plugins": (7_627, 0, 23),
+    "provider": (32_994, 0, 59),
+    "reports": (85_504, 8_414, None),
     "rpc": (17_547, 0, 16),
-    "rules": (29_646, 0, 17),
+    "rules": (29_692, 0, 17),
     "runs": (23_739, 0, 41),
     "sandbox": (39_267, 0, 26),
-    "sections": (37_258, 0, 64),
+    "sections": (38_146, 0, 65),
     "service_list": (303, 0, 2),
-    "session": (54_111, 0, 87),
+    "session": (54_906, 0, 92),
     "spaces": (10_451, 0, 20),
     "testing": (1_529, 0, 0),
-    "text": (2_233, 0, None),
-    "tools": (55_193, 26_832, 48),
+    "text": (2_266, 0, None),
+    "tools": (55_242, 26_975, 49),
     "tree undo worktrees": (66_241, 0, 56),
-    "ui": (97_519, 0, 46),
-    "workers": (9_486, 0, 1),
+    "ui": (97_623, 0, 46),
+    "workers": (9_781, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
 
@@ -512,13 +512,14 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (953_256, 49_360)
+SUM = (960_855, 49_503)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
-18,248 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
+19,650 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
 `sandbox/protected_snapshot`, `sandbox/restore_protected` and `worktrees/`: what these had twice is gone, the rest needs
 the format of a record, or a feature, to go. The opening of a ledger in few round trips owes 2,300, `--rule` of a run
-about 700. Without all of them the sum goes back to 935,123.
+about 700, `--json` and a shell command for every noun 1,350. Parity has taken 6,080 of its allowance. Without what is
+owed the sum goes back to 941,205.
 """
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

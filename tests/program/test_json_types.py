@@ -293,7 +293,7 @@ def test_every_event_has_a_line_with_its_fields() -> None:
 
 def test_a_field_that_only_the_ledger_needs_is_in_no_line() -> None:
     shown = json_keys(ToolResult).keys()
-    assert {one.name for one in fields(ToolResult)} - shown == {"edits", "full", "memos", "outline", "parts"}
+    assert {one.name for one in fields(ToolResult)} - shown == {"edits", "full", "images", "memos", "outline", "parts"}
     assert "is_wrapped" not in json_keys(ToolCall) and "answer" in json_keys(Deny)
 
 

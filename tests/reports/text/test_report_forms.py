@@ -422,7 +422,7 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
             "decision": "ask",
             "why": text,
             "profile": "write",
-            "parts": [{"command": [text], "decision": "ask", "rule": text, "from": text}] * many,
+            "parts": [{"command": [text], "decision": "ask", "rule": text, "from": text, "origin": text}] * many,
         },
         "context": {
             **CONTEXT,
