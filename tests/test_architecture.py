@@ -471,7 +471,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (719, 1_037, 0),
     "cli": (48_061, 0, 5),
     "client": (2_289, 0, 2),
-    "commands": (39_917, 0, 46),
+    "commands": (40_105, 0, 46),
     "config": (33_211, 0, None),
     "context": (9_856, 0, 24),
     "conversation": (50_482, 0, 120),
@@ -485,7 +485,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (11_011, 0, 42),
     "plugins": (7_627, 0, 23),
     "provider": (32_994, 0, 59),
-    "reports": (85_504, 8_414, None),
+    "reports": (85_513, 8_414, None),
     "rpc": (17_547, 0, 16),
     "rules": (29_692, 0, 17),
     "runs": (23_739, 0, 41),
@@ -512,14 +512,14 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (960_855, 49_503)
+SUM = (961_052, 49_503)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 19,650 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
 `sandbox/protected_snapshot`, `sandbox/restore_protected` and `worktrees/`: what these had twice is gone, the rest needs
 the format of a record, or a feature, to go. The opening of a ledger in few round trips owes 2,300, `--rule` of a run
-about 700, `--json` and a shell command for every noun 1,350. Parity has taken 6,080 of its allowance. Without what is
-owed the sum goes back to 941,205.
+about 700, `--json` and a shell command for every noun 1,350. Parity has taken 6,280 of its allowance. Without what is
+owed the sum goes back to 941,400.
 """
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

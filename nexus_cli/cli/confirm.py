@@ -24,7 +24,7 @@ def confirm(question: str, default: str = "n") -> bool:
 
 def choose_several(question: str, most: int) -> list[int]:
     """Ask which of `most` numbered things are meant; return their places, from 0, none at Esc or the end of input."""
-    hint, text = f"all, none, or numbers such as 1 3-{most}", ""
+    hint, text = f"all, none, or numbers such as 1 {most}", ""
     for _ in range(TRIES):
         reply = ask_terminal(AskedQuestion(f"{question} ({hint})", text=text, words="", escape="Esc none"))
         places = [] if reply is None else _read_numbers(reply.words, most)

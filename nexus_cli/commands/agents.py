@@ -40,8 +40,13 @@ def build_worker(source: Source, worker: WorkerId) -> Report[SessionReport]:
 
 def build_list(source: Source) -> Report[WorkersReport]:
     """List the workers of a session, and the agents that the model can hand work to."""
-    agents = list_agents(source.folder())
-    value: WorkersReport = {"version": 1, "session": source.session(), "workers": _rows(source), "agents": agents}
+    value: WorkersReport = {"version": 1, "session": "", "workers": [], "agents": list_agents(source.folder())}
+    try:
+        value["session"] = source.session()
+        value["workers"] = _rows(source)
+    except NexusError as error:
+        if source.named or not value["agents"] or error.kind != "usage":  # a new folder has agents too
+            raise
     return Report("workers", value, whole=True)
 
 

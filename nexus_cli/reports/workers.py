@@ -68,7 +68,7 @@ def workers_text(value: Value, width: int) -> str:
     lines = [*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)] if rows[1:] else filled(NONE, width)
     if agents := agent_rows(value):
         offered = "The model can hand work to these agents; you ask for one with @NAME:"
-        lines += ["", *filled(offered, width), *table(agents, width)]
+        lines += ["", *filled(offered, width), *table([("agent", "from", "what"), *agents], width)]
     return "\n".join(lines)
 
 

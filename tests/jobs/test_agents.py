@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage
 from programs import need
+from terminal.repl import Place, Repl
+from terminal.terminal import ENTER
 
 OTHER = "openai/gpt-5-mini"
+DOWN = "\x1b[B"
 REVIEWER = """---
 name: reviewer
 description: Reviews a change. Use it after each edit.
@@ -184,3 +187,27 @@ def test_an_agent_of_a_plugin_and_a_personal_one(place: Stage, tmp_path: Path) -
         asked = play(place, {"task": "TASK", "recipe": name})
         done = place.ask("work")
         assert done.status == 0 and role in said(asked[0], "user"), (done, asked)
+
+
+def test_a_session_asks_whether_to_trust_the_project_and_then_has_its_agents(place: Stage) -> None:
+    environment = place.environment | {"TERM": "xterm-256color", "LANG": "C.UTF-8"}
+    asked = play(place, {"task": "TASK", "recipe": "reviewer"})
+    with Repl(Place(place.home, place.folder, place.server, environment), columns=100, rows=40) as repl:
+        repl.ready()
+        for keys, trusted in ((ENTER, False), (DOWN + ENTER, True)):
+            repl.send("/trust" + ENTER)
+            repl.wait_for(lambda one: "Trust it?" in one.text, 60)
+            repl.send(keys)
+            repl.idle()
+            assert ("Trusted. It takes effect" in repl.text) is trusted
+        repl.say("review it")
+        repl.send("/agents" + ENTER)
+        repl.wait_for(lambda one: "@reviewer" in one.text, 60)
+        assert "w1" in repl.text and len(asked) == 1
+    new = place.home.parent / "new"
+    (new / ".git").mkdir(parents=True)
+    (place.home / ".claude/agents").mkdir(parents=True)
+    (place.home / ".claude/agents/mine.md").write_text(REVIEWER.replace("reviewer", "mine"))
+    listed = place.run("agents", "list", cwd=new)
+    assert listed.status == 0 and "@mine" in listed.text and "No worker" in listed.text, listed
+    assert place.run("agents", "list", "--session", "x", cwd=new).status == 2
