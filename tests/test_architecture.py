@@ -471,7 +471,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (719, 1_037, 0),
     "cli": (48_061, 0, 5),
     "client": (2_289, 0, 2),
-    "commands": (40_105, 0, 46),
+    "commands": (40_136, 0, 46),
     "config": (33_211, 0, None),
     "context": (9_856, 0, 24),
     "conversation": (50_482, 0, 120),
@@ -485,14 +485,14 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (11_011, 0, 42),
     "plugins": (7_627, 0, 23),
     "provider": (32_994, 0, 59),
-    "reports": (85_513, 8_414, None),
+    "reports": (85_726, 8_414, None),
     "rpc": (17_547, 0, 16),
     "rules": (29_692, 0, 17),
     "runs": (23_739, 0, 41),
     "sandbox": (39_267, 0, 26),
-    "sections": (38_146, 0, 65),
+    "sections": (38_162, 0, 65),
     "service_list": (303, 0, 2),
-    "session": (54_906, 0, 92),
+    "session": (54_936, 0, 92),
     "spaces": (10_451, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (2_266, 0, None),
@@ -512,13 +512,13 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (961_052, 49_503)
+SUM = (961_342, 49_503)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 19,650 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
 `sandbox/protected_snapshot`, `sandbox/restore_protected` and `worktrees/`: what these had twice is gone, the rest needs
 the format of a record, or a feature, to go. The opening of a ledger in few round trips owes 2,300, `--rule` of a run
-about 700, `--json` and a shell command for every noun 1,350. Parity has taken 6,280 of its allowance. Without what is
+about 700, `--json` and a shell command for every noun 1,350. Parity has taken 6,570 of its allowance. Without what is
 owed the sum goes back to 941,400.
 """
 

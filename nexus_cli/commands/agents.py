@@ -18,6 +18,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_types.setup_reports import SessionReport
 from nexus_cli.reports.skills import list_agents
 from nexus_cli.reports.workers import WorkersReport, recorded_workers
+from nexus_cli.sections.skills import AGENT, find_guides
 from nexus_cli.session.running_workers import AT_WORK, RunningWorkers
 from nexus_cli.session.session import Session
 
@@ -40,12 +41,13 @@ def build_worker(source: Source, worker: WorkerId) -> Report[SessionReport]:
 
 def build_list(source: Source) -> Report[WorkersReport]:
     """List the workers of a session, and the agents that the model can hand work to."""
-    value: WorkersReport = {"version": 1, "session": "", "workers": [], "agents": list_agents(source.folder())}
+    agents, untrusted = list_agents(source.folder()), find_guides(source.folder(), AGENT)[1]
+    value: WorkersReport = {"version": 1, "session": "", "workers": [], "agents": agents, "untrusted": untrusted}
     try:
         value["session"] = source.session()
         value["workers"] = _rows(source)
     except NexusError as error:
-        if source.named or not value["agents"] or error.kind != "usage":  # a new folder has agents too
+        if source.named or not (agents or untrusted) or error.kind != "usage":  # a new folder has agents too
             raise
     return Report("workers", value, whole=True)
 
@@ -131,7 +133,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> None:
         Choice(DISCARD, "discard", "delete the worktree and its contents"),
         Choice(LATER, "later", f"keep it; /worktree apply {record.name} applies it later"),
     ]
-    question = f"{row['id']} made {state.describe()}"
+    question = f"{row['id']}: {state.describe()}"
     if state.counts.files and state.is_applied(record):
         question += "; all of it is in the project"
         choices = [Choice(LATER, "keep", "keep the worktree"), Choice(REMOVE, "remove", "delete the worktree")]
@@ -207,6 +209,6 @@ NOUN = Noun(
         Verb(stop_worker, "stop", complete=_AT_WORK),
         Verb(review_worker, "review", complete=partial(_complete_workers, to_review=True)),
     ),
-    "List the workers; open, steer, stop or review one.",
+    "List workers and agents; steer, stop, review one.",
     aliases=("agent", "workers", "worker"),
 )

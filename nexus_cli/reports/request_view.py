@@ -21,7 +21,7 @@ from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.effort import DEFAULT_EFFORT
-from nexus_cli.core.elide import first_words
+from nexus_cli.core.elide import first_words, plural
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PLAN
@@ -314,7 +314,7 @@ def _what(item: WindowItem, calls: Mapping[str, ToolCall]) -> str:
         call = calls.get(message.tool_call_id or "")
         return f"result of {_called(call) if call else 'a call'}{shortened}"
     if message.role is Role.USER:
-        images = f" with {len(message.parts)} images" if message.parts else ""
+        images = f" with {plural(len(message.parts), 'image')}" if message.parts else ""
         return f"message{images}{shortened}: {first_words(message.content, WORDS)}"
     if message.tool_calls and not message.content:
         return f"call of {_called(message.tool_calls[0])}{shortened}"

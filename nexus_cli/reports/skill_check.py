@@ -84,7 +84,10 @@ def _check_file(path: Path, shown: str) -> Iterator[str]:
     lines = found.text.splitlines()
     if front.problem:
         yield f"{shown}:1: {front.problem}; left out"
-    yield from (f"{shown}:{_line_of(lines, key)}: {said}" for key, said in _check_fields(front.fields, path))
+    for key, said in _check_fields(front.fields, path):
+        place = _line_of(lines, key)
+        written = lines[place - 1].partition(":")[0].strip()  # the fields are in small letters
+        yield f"{shown}:{place}: {said.replace(key, one_line(written), 1) if written.lower() == key else said}"
     for number, line in enumerate(lines, 1):
         for other in OTHER_VARIABLE.findall(line):
             yield f"{shown}:{number}: {one_line(other)} is not filled in"

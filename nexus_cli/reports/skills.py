@@ -11,6 +11,7 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.reports.text.lines import Value, filled, plural, table
 from nexus_cli.sections.contributors.skills import catalogue_place
 from nexus_cli.sections.skills import (
+    AGENT,
     COMMAND,
     SKILL,
     Skill,
@@ -38,7 +39,7 @@ def list_skills(cwd: Path, built_in: Collection[str] = ()) -> SkillsReport:
         "skills": cast("list[ListedSkill]", listed),
         "commands": cast("list[CommandObject]", commands),
         "agents": list_agents(cwd),
-        "untrusted": untrusted,
+        "untrusted": untrusted + sum(find_guides(cwd, kind)[1] for kind in (COMMAND, AGENT)),
     }
 
 
@@ -96,13 +97,17 @@ def skills_text(value: Value, width: int) -> str:
     rows += agent_rows(value)
     lines = table(rows, width) if len(rows) > 1 else filled(NO_SKILLS, width)
     if value["untrusted"]:
-        more = plural(value["untrusted"], "more skill")
-        lines += ["", *filled(f"This project has {more}; `nexus trust` enables them.", width)]
-    elif len(rows) > 1:
-        lines += ["", *filled("`nexus skill use NAME` prints the guide.", width)]
+        lines += ["", *filled(describe_untrusted(value["untrusted"], "guide"), width)]
+    elif value["skills"]:
+        lines += ["", *filled("`nexus skill use NAME` prints the guide of a skill.", width)]
     if brief := sum(one.get("catalogue") in ("named", "counted") for one in value["skills"]):
         lines += filled(f"{brief:,} of them are in a request by name or number only.", width)
     return "\n".join(lines)
+
+
+def describe_untrusted(number: int, noun: str) -> str:
+    """Return the line about guides of a project that are not in effect."""
+    return f"This project has {plural(number, noun)} not in effect: `nexus trust` shows what would be."
 
 
 def _name_call(one: Value) -> str:

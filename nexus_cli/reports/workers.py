@@ -9,7 +9,7 @@ from nexus_cli.core.json_types import ReportOfSession
 from nexus_cli.core.json_types.setup_reports import SkillObject, WorkerObject
 from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.skills import agent_rows
+from nexus_cli.reports.skills import agent_rows, describe_untrusted
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural, short, table, worker_title
 from nexus_cli.session.running_workers import AT_WORK, UNKNOWN
@@ -22,6 +22,8 @@ class WorkersReport(ReportOfSession):
     """Each is followed by its own workers."""
     agents: list[SkillObject]
     """The roles that a worker can have."""
+    untrusted: int
+    """Agents of the project that are not in effect."""
 
 
 SHOWN = tuple(
@@ -60,7 +62,8 @@ def workers_text(value: Value, width: int) -> str:
     """Return a line for each worker, the command that opens one, and a line for each agent."""
     rows = [("id", "state", "steps", "tokens", "cost", "task")]
     for one in value.get("workers", ()):
-        task = worker_title(str(one["task"]))
+        role = f"{one['recipe']}: " if one["recipe"] != "worker" else ""
+        task = role + worker_title(str(one["task"]))
         now = f" · {cut_line(one['doing'], DOING)}" if one["doing"] else ""
         figures = (f"{one['steps']:,}", short(one["tokens"]), dollars(one["cost_usd"]))
         rows.append((str(one["id"]), str(one["state"]), *figures, f"{task}{now}"))
@@ -69,6 +72,8 @@ def workers_text(value: Value, width: int) -> str:
     if agents := agent_rows(value):
         offered = "The model can hand work to these agents; you ask for one with @NAME:"
         lines += ["", *filled(offered, width), *table([("agent", "from", "what"), *agents], width)]
+    if value.get("untrusted"):
+        lines += ["", *filled(describe_untrusted(value["untrusted"], "agent"), width)]
     return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.trust import Configuration, State, read_configuration, trust_state, trusted_configuration
 from nexus_cli.config.trust_files import FOLDER
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
 from nexus_cli.sections.skills import AGENT, Skill, explain_uncallable, find_guides
@@ -52,7 +52,9 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
         if name in agents:
             return make_agent_recipe(agents[name], own_recipe("worker")), ()
         why = NOT_TRUSTED.get(_trust_of(name, cwd)) or explain_uncallable(cwd, (AGENT,) * with_agents).get(name)
-        hint = f"{error.hint}. Agents: {', '.join(agents)}" if agents else error.hint
+        near = nearest_name(name, agents)
+        named = f"{f'Did you mean {near}? ' if near else ''}Agents: {', '.join(agents)}"
+        hint = f"{named}. {error.hint}" if agents else error.hint
         raise NexusError("usage", error.what, why or error.why, TRUST if why else hint) from error
     shadowed = here is not None and name in here.names() and name in recipe_names(folders())
     notice = f"recipe {name} of this project is not used: another recipe of this name comes first"

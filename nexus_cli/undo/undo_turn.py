@@ -127,7 +127,7 @@ def _refuse_unknown(request: UndoRequest, steps: Sequence[Step]) -> None:
     known = max([request.turns, *(step.turn for step in steps)])
     if request.turn is not None and not 1 <= request.turn <= known:
         why = f"this session has {known} so far" if known else "this session has no turns yet"
-        raise NexusError("usage", f"no turn {request.turn}", why, "nexus timeline lists them")
+        raise NexusError("usage", f"no turn {request.turn}", why, "Count your messages in nexus timeline, from 1")
 
 
 def _restore(request: UndoRequest, *, redo: bool) -> UndoReport:

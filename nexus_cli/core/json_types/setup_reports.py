@@ -78,7 +78,7 @@ class SkillsReport(VersionedReport):
     agents: list[SkillObject]
     """Roles of workers."""
     untrusted: int
-    """Skills of a project that is not trusted."""
+    """Skills, commands and agents of a project that are not in effect."""
 
 
 class PluginItem(TypedDict):

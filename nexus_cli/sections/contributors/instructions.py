@@ -20,7 +20,7 @@ from nexus_cli.context.loader import ContextLayer
 from nexus_cli.core.elide import drop_marker, elide_text, one_line
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View, notices
-from nexus_cli.sections.instruction_files import layers_below
+from nexus_cli.sections.instruction_files import BESIDE, layers_below
 from nexus_cli.sections.path_rules import PathRule, list_path_rules
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, unread_note
 
@@ -48,7 +48,10 @@ def read(sources: Sources) -> Value:
     root = project_root(sources.cwd)
     numbers = {folder: number for number, folder in enumerate(dict.fromkeys(layer.folder for layer in layers))}
     return [
-        {"slot": SLOTS[layer.name], **_record(_id(layer, numbers[layer.folder]), layer.header, layer, root)}
+        {
+            "slot": SLOTS[layer.name] + (layer.part == BESIDE[-1]),
+            **_record(_id(layer, numbers[layer.folder]), layer.header, layer, root),
+        }
         for layer in layers
     ]
 

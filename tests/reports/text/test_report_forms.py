@@ -337,6 +337,7 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         else None,
     }
     worker = {
+        "recipe": text,
         "id": "w1.1",
         "session": "01M7W0VNRRJTAQJQEP26FZPVAR" if many else "",
         "task": text,
