@@ -19,6 +19,9 @@ class Part:
     name: str = ""
 
 
+RESUME = "resume"
+"""Source and type of a trigger that resumes a run after a wait, and the cause of the epoch that it begins; its message
+gets no trigger mark."""
 FOLDER, TEXT = "folder", "text"
 """Values of `AttachedFile.type`; that of an image is its media type."""
 

@@ -44,9 +44,6 @@ REFUSED = "Refused calls:"
 """Precedes the refused calls in the report of a run, one to a line."""
 TRIGGER_MARK, RESUME_MARK = "<- TRIGGER", "<- RESUME"
 """Follow the entry that started a run, and the event that resolved a wait."""
-RESUME = "resume"
-"""Source and type of a trigger that resumes a run after a wait, and the cause of the epoch that it begins; its message
-gets no trigger mark."""
 SELF = "You"
 """The agent's name for itself in its timeline; no member can have it."""
 GOALS, PRIORITY = "goals", 3

@@ -5,12 +5,11 @@ from __future__ import annotations
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
-from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.attachment import RESUME, Trigger
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import TRIGGER, WAIT
 from nexus_cli.core.message import Role
-from nexus_cli.core.run import RESUME
 from nexus_cli.engine.calls.dispatch import PERSON, Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 
 from nexus_cli.conversation.compaction.recap import recap_text
 from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.core.attachment import RESUME
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.memo_kinds import RECAP
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.run import RESUME
 from nexus_cli.engine.compaction.compact import compactor
 from nexus_cli.engine.requests.engine import Engine
 

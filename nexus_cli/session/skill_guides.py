@@ -115,7 +115,7 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
         chosen[called[1]] = (called[2] or "").strip()
     chosen |= {name: "" for name in MENTION.findall(words) if name in known and name not in chosen}
     blocks = [await _Expansion(state, known[name], arguments).block() for name, arguments in chosen.items()]
-    guides = [await asyncio.to_thread(read_guide, known[name]) for name in chosen]
+    guides = [COMMAND_TEXT.sub(" ", await asyncio.to_thread(read_guide, known[name])) for name in chosen]
     blocks += await asyncio.to_thread(_ask_for_agents, "\n".join([words, *guides]), cwd)
     parts = (*trigger.parts, *state.engine.control.pop_images())
     return replace(trigger, text="\n\n".join([trigger.text, *blocks]), parts=parts) if blocks else trigger

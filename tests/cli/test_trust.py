@@ -170,7 +170,7 @@ def test_all_that_trust_puts_into_effect_is_named(nexus: Run, project: Path) -> 
     assert text.endswith("Trusted. Active: MCP servers, commands, settings, recipes.")
     assert "Does not work here: .claude/output-styles: are not applied" in text
     for words, said in (
-        ("status", "Found .claude/output-styles: not supported"),
+        ("status", "Found .claude/output-styles (output styles): not supported"),
         ("doctor", ".claude/output-styles: are not"),
     ):
         assert said in " ".join(nexus(words).stdout.decode().split())

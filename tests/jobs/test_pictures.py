@@ -103,5 +103,5 @@ def test_a_picture_that_a_command_names_or_a_worker_is_given_is_seen(place: Stag
 
     play(place, ("agent", {"task": "TASK", "files": ["shot.png"]}))
     assert place.ask("look").status == 0
-    (first,) = [one.body for one in place.server.requests if "# Files" in str(one.body["messages"][-1])]
+    first = next(one.body for one in place.server.requests if "# Files" in str(one.body["messages"][-1]))
     assert len(pictures(first)) == 1 and "bytes: attached" in str(first["messages"][-1]), first

@@ -203,7 +203,14 @@ def test_a_turn_with_calls_drops_and_costs(tmp_path: Path) -> None:
     assert [row["step"] for row in requests] == [1, 2, 3] and requests[0]["model"] == "openai/played"
     assert requests[0]["cost_usd"] == 0.25 and requests[0]["tokens"] == 210 and requests[0]["seconds"] >= 0
     text = " ".join(timeline_text(value, 80).split())
-    for part in ("drop d1", "nexus drops show d1", "/drops d1", "recall d1 · ok", "exit 3", "200 in, 10 out · $0.2500"):
+    for part in (
+        "drop d1",
+        "nexus drops show d1",
+        "/drops show d1",
+        "recall d1 · ok",
+        "exit 3",
+        "200 in, 10 out · $0.2500",
+    ):
         assert part in text, part
 
 

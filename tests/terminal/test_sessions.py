@@ -66,7 +66,7 @@ def test_a_session_of_another_terminal_is_stopped_from_the_list(repl: Opens, pla
     second.say("the second task")
     second.wait_for("two")
     second.send("/sessions --running" + ENTER)
-    second.wait_for("/resume --stop ID")
+    second.wait_for("/sessions stop ID")
     (first_id,) = (row.split()[1] for row in second.lines() if "the first task" in row and "idle" in row)
     (own_id,) = (row.split()[1] for row in second.lines() if "the second task" in row and "idle" in row)
     second.send(f"/sessions --stop {own_id}" + ENTER)

@@ -23,12 +23,13 @@ from nexus_cli.conversation.compaction.work_record import fit_record
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import SUMMED
 from nexus_cli.conversation.user_messages import read_sources, words_before
+from nexus_cli.core.attachment import RESUME
 from nexus_cli.core.clock import format_stamp
 from nexus_cli.core.elide import clip_text, elide_text, one_line, plain_marker
 from nexus_cli.core.entry import PERSON, Entry, read_backwards
 from nexus_cli.core.memo_kinds import SPACE_HISTORY, TRIGGER
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.run import RESUME, TRIGGER_MARK, resume_lines
+from nexus_cli.core.run import TRIGGER_MARK, resume_lines
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.text.untrusted_text import neutralize, neutralize_message, safe_line
 from nexus_cli.tools.registry import find_tool
