@@ -438,7 +438,13 @@ def test_an_export_is_written_here_and_no_file_that_the_person_has_not_named(tmp
 
 def test_every_command_works_or_is_refused_on_one_line(tmp_path: Path) -> None:
     refused = [name for name, one in discover().items() if not (one.is_served or one.at_terminal)]
-    permits = ["config permissions.allow all", "memory add user x", "permissions allow bash(*)", "resume --stop 01J"]
+    permits = [
+        "config permissions.allow all",
+        "memory add user x",
+        "permissions allow bash(*)",
+        "resume --stop 01J",
+        "trust",
+    ]
 
     async def scene(repl: Repl, view: Kept) -> None:
         say(repl, "hello")
@@ -449,7 +455,7 @@ def test_every_command_works_or_is_refused_on_one_line(tmp_path: Path) -> None:
             await idle(repl)
             said = [row for row in view.text[before:].splitlines() if row.strip()]
             assert sum("not available over" in row for row in said) == 1 and "Traceback" not in str(said), said
-        for name in sorted(discover().keys() - {*refused, "exit", "editor"}):
+        for name in sorted(discover().keys() - {*refused, "exit", "editor", "trust"} | {"trust show"}):
             view.answers = [""] * 3
             before = len(view.text)
             say(repl, f"/{name}")
