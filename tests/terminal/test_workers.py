@@ -113,7 +113,7 @@ def test_two_workers_work_side_by_side_while_a_person_types_and_their_diffs_are_
     for id_, name in zip(("w1", "w2"), READY, strict=True):
         made.send(f"/agents review {id_}{ENTER}")
         made.wait_for(f"made by {name}")
-        made.wait_for(f"{id_} made 1 file changed, +1 -0")
+        made.wait_for(f"{id_}: 1 file changed, +1 -0")
         made.send(ENTER)
         made.wait_for(f"applied   {name}.txt")
         assert (made.folder / f"{name}.txt").read_text() == f"made by {name}\n"
