@@ -94,6 +94,8 @@ def plugins_root() -> Path:
     return places().data / "plugins"
 
 
+MOST_HELD = 512
+"""Most copies whose content is held: a person may have a whole marketplace, which each look would read again."""
 PLUGIN_RECORD = RecordFile("plugins.json", "plugins")
 """The installed plugins by name, each with its source and the hashes of the accepted items."""
 switched_off: list[bool] = []
@@ -131,7 +133,7 @@ def _read_installed(name: str, known: Mapping[str, Any]) -> InstalledPlugin:
     return InstalledPlugin(name, source, items if isinstance(items, dict) else {}, folder, problem)
 
 
-@lru_cache(64)
+@lru_cache(MOST_HELD)
 def _read_copy(root: Path, stamp: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[PluginFolder | None, str]:
     """Return the content of a copy, or the reason that it cannot be read; read it again if its stamp has changed."""
     from nexus_cli.plugins.plugin_folder import read_plugin  # noqa: PLC0415  (few people have plugins)

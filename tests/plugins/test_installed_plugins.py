@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
-from plugins.plugin_layouts import make_hookify
+from plugins.plugin_layouts import make_hookify, write_files
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.core.errors import NexusError
+from nexus_cli.plugins import plugin_folder
 from nexus_cli.plugins.installed_plugins import (
+    PLUGIN_RECORD,
     PluginSource,
     find_plugin,
     has_plugins,
@@ -137,3 +140,15 @@ def test_a_repository_is_named_with_a_commit_a_branch_or_a_plugin(tmp_path: Path
             parse_source(wrong, tmp_path)
     with pytest.raises(NexusError, match="no settings here name this marketplace"):
         parse_source("x@market", tmp_path)
+
+
+def test_the_copies_of_a_whole_marketplace_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"plugin{number}" for number in range(100)]
+    for name in names:
+        write_files(plugins_root() / name, {"plugin.json": json.dumps({"name": name}), "commands/go.md": "Go.\n"})
+    with PLUGIN_RECORD.change() as known:
+        known |= {name: {"source": name, "items": {}} for name in names}
+    read = Mock(side_effect=read_plugin)
+    monkeypatch.setattr(plugin_folder, "read_plugin", read)
+    assert [one.name for one in installed_plugins()] == [one.name for one in installed_plugins()] == sorted(names)
+    assert read.call_count == len(names)
