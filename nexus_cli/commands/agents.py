@@ -18,7 +18,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_types.setup_reports import SessionReport
 from nexus_cli.reports.skills import list_agents
 from nexus_cli.reports.workers import WorkersReport, recorded_workers
-from nexus_cli.sections.skills import AGENT, find_guides
 from nexus_cli.session.running_workers import AT_WORK, RunningWorkers
 from nexus_cli.session.session import Session
 
@@ -41,7 +40,7 @@ def build_worker(source: Source, worker: WorkerId) -> Report[SessionReport]:
 
 def build_list(source: Source) -> Report[WorkersReport]:
     """List the workers of a session, and the agents that the model can hand work to."""
-    agents, untrusted = list_agents(source.folder()), find_guides(source.folder(), AGENT)[1]
+    agents, untrusted = list_agents(source.folder())
     value: WorkersReport = {"version": 1, "session": "", "workers": [], "agents": agents, "untrusted": untrusted}
     try:
         value["session"] = source.session()

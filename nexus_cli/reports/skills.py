@@ -11,14 +11,13 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.reports.text.lines import Value, filled, plural, table
 from nexus_cli.sections.contributors.skills import catalogue_place
 from nexus_cli.sections.skills import (
-    AGENT,
     COMMAND,
     SKILL,
     Skill,
     find_guides,
     read_guide,
 )
-from nexus_cli.session.recipes import list_agents as find_all_agents
+from nexus_cli.session.recipes import find_all_agents
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.setup_reports import CommandObject, ListedSkill, SkillObject, SkillsReport
@@ -33,19 +32,23 @@ def list_skills(cwd: Path, built_in: Collection[str] = ()) -> SkillsReport:
     offered = [skill for skill in skills if skill.is_offered]
     places = {id(skill): catalogue_place(number) for number, skill in enumerate(offered)}
     listed = [_to_json(skill) | {"catalogue": places.get(id(skill), "")} for skill in skills]
-    commands = [_to_json(one) | {"built_in": one.name in built_in} for one in find_guides(cwd, COMMAND)[0]]
+    commands, untrusted_commands = find_guides(cwd, COMMAND)
+    agents, untrusted_agents = list_agents(cwd)
     return {
         "version": 1,
         "skills": cast("list[ListedSkill]", listed),
-        "commands": cast("list[CommandObject]", commands),
-        "agents": list_agents(cwd),
-        "untrusted": untrusted + sum(find_guides(cwd, kind)[1] for kind in (COMMAND, AGENT)),
+        "commands": cast(
+            "list[CommandObject]", [_to_json(one) | {"built_in": one.name in built_in} for one in commands]
+        ),
+        "agents": agents,
+        "untrusted": untrusted + untrusted_commands + untrusted_agents,
     }
 
 
-def list_agents(cwd: Path) -> list[SkillObject]:
-    """Return every agent with its description and path."""
-    return cast("list[SkillObject]", [_to_json(one) for one in find_all_agents(cwd)])
+def list_agents(cwd: Path) -> tuple[list[SkillObject], int]:
+    """Return every agent with its description and path, and how many are not trusted."""
+    agents, untrusted = find_all_agents(cwd)
+    return cast("list[SkillObject]", [_to_json(one) for one in agents]), untrusted
 
 
 def agent_rows(value: Value) -> list[tuple[str, str, str]]:

@@ -1,11 +1,10 @@
 """Skills, commands and agents of one's own: guides in Markdown that are read on demand.
 
 A skill is a folder with a SKILL.md below `skills`, a command a file NAME.md below `commands`, an agent, which is the
-role of a worker, a file below `agents`. All are found in the
-person's folders (`config`, `~/.nexus`, `~/.agents`, `~/.claude`), and among the trusted items of the folders of a
-project, whose bytes are those that were judged. Of two with one name the first counts: the person's before the
-project's, those of an inner folder before those of an outer one, then by the order of `FOLDERS`. A plugin's guide whose
-name another one has is `PLUGIN:NAME`.
+role of a worker, a file below `agents`. All are found in the person's folders (`config`, `~/.nexus`, `~/.agents`,
+`~/.claude`), and among the trusted items of the folders of a project, whose bytes are those that were judged. Of two
+with one name the first counts: the person's before the project's, those of an inner folder before those of an outer
+one, then by the order of `FOLDERS`. A plugin's guide whose name another one has is `PLUGIN:NAME`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from nexus_cli.core.elide import RECALL, one_line
 from nexus_cli.core.limits import Limits
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.skills import Skill, read_guide
-from nexus_cli.tools.foreign_calls import names_of_ours
+from nexus_cli.tools.foreign_calls import find_our_tools
 from nexus_cli.tools.registry import discover_tools
 
 WORKTREE = "worktree"
@@ -50,7 +50,7 @@ def check_agent_fields(fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                 yield field, f"the pattern of {one_line(named)} is not applied: rules decide"
             if name.startswith("mcp__"):
                 yield field, f"{one_line(name)} is not there: a worker has no MCP servers"
-            elif not (name in _ALL or names_of_ours(name) or name in known):
+            elif not (name in _ALL or find_our_tools(name) or name in known):
                 yield field, f"there is no tool {one_line(name)} here"
     if _read_steps(fields.get("maxturns", "1")) is None:
         yield "maxturns", "maxTurns must be a whole number above 0, with at most 6 digits"
@@ -76,4 +76,4 @@ def _find_tools(text: str) -> Iterator[str]:
     """Yield our names of the tools in a list: `Bash` is no patch, which a model may write as a command."""
     for named in _NAMED.findall(text):
         name = named.partition("(")[0]
-        yield from [one for one in names_of_ours(name) if one in discover_tools()] or [name]
+        yield from [one for one in find_our_tools(name) if one in discover_tools()] or [name]

@@ -61,18 +61,18 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
     return found, (notice,) if shadowed else ()
 
 
-def list_agents(cwd: Path) -> list[Skill]:
-    """Return the agents of a folder; one with the name of a recipe, which comes first, has this problem. Blocks; raises
-    nothing."""
-    agents = find_guides(cwd, AGENT)[0]
+def find_all_agents(cwd: Path) -> tuple[list[Skill], int]:
+    """Return the agents of a folder, and how many are not trusted. An agent with the name of a recipe, which comes
+    first, has this problem. Blocks; raises nothing."""
+    agents, untrusted = find_guides(cwd, AGENT)
     here = project_recipes(cwd) if agents else None
     taken = {*recipe_names(folders()), *(here.names() if here else ())} if agents else ()
-    return [replace(one, problem=one.problem or TAKEN) if one.name in taken else one for one in agents]
+    return [replace(one, problem=one.problem or TAKEN) if one.name in taken else one for one in agents], untrusted
 
 
 def find_agents(cwd: Path) -> dict[str, Skill]:
     """Return the agents that can work in a folder, by name. Blocks; raises nothing."""
-    return {one.name: one for one in list_agents(cwd) if one.is_usable}
+    return {one.name: one for one in find_all_agents(cwd)[0] if one.is_usable}
 
 
 def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tuple[str, ...]]:

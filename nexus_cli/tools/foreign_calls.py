@@ -99,7 +99,7 @@ def _rows() -> Mapping[str, Sequence[Mapping[str, Any]]]:
     return found
 
 
-def names_of_ours(name: str) -> list[str]:
+def find_our_tools(name: str) -> list[str]:
     """Return the names of our tools that a foreign one stands for, in the order of the table."""
     return list(dict.fromkeys(row["tool"] for row in _rows().get(name, ())))
 
