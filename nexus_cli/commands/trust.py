@@ -12,6 +12,7 @@ from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.load_settings import load_settings
 from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.trust import Configuration, read_configuration, trust
 
 
@@ -29,8 +30,14 @@ async def trust_project(context: CommandContext) -> None:
     It can restrict your permissions, but not extend them. Items that change later are inactive until you trust them
     again.
     """
-    folder = project_root(context.session.folder)
-    found, report = await asyncio.to_thread(read_trust, folder)
+    root, *inner = project_folders(context.session.folder)
+    for folder in (root, *inner):
+        found, report = await asyncio.to_thread(read_trust, folder)
+        if folder == root or found.files:
+            await _ask(context, folder, found, report)
+
+
+async def _ask(context: CommandContext, folder: Path, found: Configuration, report: Report[Any]) -> None:
     context.show(report.form, report.value)
     if found.problem or not found.files or report.value["state"] == "trusted":
         return

@@ -10,7 +10,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.reports.skill_check import check_guides
-from nexus_cli.session.recipes import find_agents, list_agents, recipe_for
+from nexus_cli.session.recipes import find_agents, find_all_agents, recipe_for
 from nexus_cli.tools.registry import discover_tools
 
 
@@ -63,7 +63,7 @@ def test_an_agent_with_the_name_of_a_recipe_is_not_offered(tmp_path: Path) -> No
     for name in ("ask", "worker", "other"):
         put(name, "description: Only reads.\ntools: Read")
     assert [*find_agents(tmp_path)] == ["other"]
-    assert [one.problem[:24] for one in list_agents(tmp_path)] == [
+    assert [one.problem[:24] for one in find_all_agents(tmp_path)[0]] == [
         "has the name of a recipe",
         "",
         "has the name of a recipe",

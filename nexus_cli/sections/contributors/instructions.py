@@ -49,7 +49,7 @@ def read(sources: Sources) -> Value:
     numbers = {folder: number for number, folder in enumerate(dict.fromkeys(layer.folder for layer in layers))}
     return [
         {
-            "slot": SLOTS[layer.name] + (layer.part == BESIDE[-1]),
+            "slot": SLOTS[layer.name] + (layer.part == BESIDE[-1]),  # CLAUDE.local.md: one's own, behind the project's
             **_record(_id(layer, numbers[layer.folder]), layer.header, layer, root),
         }
         for layer in layers

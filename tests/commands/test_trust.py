@@ -1,0 +1,40 @@
+"""`/trust` asks for the configuration of each folder that counts here, and an answer holds for that folder alone."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from commands.conftest import FakeContext, answering
+from session.played import Played
+
+from nexus_cli.config.foreign_items import KINDS
+from nexus_cli.config.trust import read_configuration, trust_state
+from nexus_cli.sections.skills import AGENT, find_guides
+
+ROLE = "---\nname: {0}\ndescription: Reads.\n---\nYou are {0}.\n"
+
+
+@pytest.mark.parametrize(("answers", "known"), [(["yes", "yes"], 2), (["yes", "no"], 1), (["no", "yes"], 1)])
+def test_trust_asks_for_the_root_and_for_the_folders_below(
+    answers: list[str], known: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    root, inner = tmp_path / "repository", tmp_path / "repository/packages/shop"
+    (root / ".git").mkdir(parents=True)
+    for folder, name in ((root, "outer"), (inner, "inner")):
+        (folder / ".claude/agents").mkdir(parents=True)
+        (folder / f".claude/agents/{name}.md").write_text(ROLE.format(name))
+    context = FakeContext(inner, Played(answering))
+    wanted = iter(answers)
+    context.pick = lambda choices: next(wanted)
+    context.run("trust")
+    states = [trust_state(folder, read_configuration(folder, KINDS)) for folder in (root, inner)]
+    assert [state == "trusted" for state in states] == [answer == "yes" for answer in answers]
+    assert [value["project"] for _, value in context.shown] == [str(root), str(inner)]
+    assert len(find_guides(inner, AGENT)[0]) == known
+    context.pick = lambda choices: "no"
+    context.run("trust show")
+    assert len(context.shown) == 3
+    asyncio.run(context.session.aclose())
