@@ -471,11 +471,11 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (719, 1_037, 0),
     "cli": (48_061, 0, 5),
     "client": (2_289, 0, 2),
-    "commands": (40_127, 0, 46),
+    "commands": (40_128, 0, 46),
     "config": (33_211, 0, None),
     "context": (9_856, 0, 24),
     "conversation": (50_483, 0, 120),
-    "core": (45_097, 0, None),
+    "core": (45_166, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (50_476, 0, 68),
     "hooks": (6_494, 0, 17),
@@ -485,7 +485,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (11_011, 0, 42),
     "plugins": (7_627, 0, 23),
     "provider": (32_994, 0, 59),
-    "reports": (85_753, 8_414, None),
+    "reports": (85_680, 8_414, None),
     "rpc": (17_547, 0, 16),
     "rules": (29_686, 0, 17),
     "runs": (23_739, 0, 41),
@@ -512,7 +512,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (961_348, 49_503)
+SUM = (961_345, 49_503)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 19,650 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
