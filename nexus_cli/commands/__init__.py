@@ -73,16 +73,20 @@ OTHERS = ("export", "plan", "trust")
 
 @cache
 def _shell_names() -> re.Pattern[str]:
-    """Return the pattern of a shell command that a session has too, up to its name, and of text that names none:
-    lines of jobs and programs, quoted words, code, and what is for a shell."""
+    """Return the pattern of a shell command that a session has too, up to its name, and of words of others."""
     names = []
     for command in discover().values():
         verbs = "|".join(verb.name for verb in command.verbs if verb.name)
         further = rf"(?: (?:{verbs})\b|(?![\w-]| [a-z]))" if verbs else r"(?![\w-])"
         names += [] if command.name in OTHERS else [command.name + further]
-    elsewhere = r"[^`\n;]*--(?:session|json)\b|[^.;\n]*\bin (?:a shell|another terminal)\b"
-    own = rf"(?<![\w/.-])(?<!\w\()(?<![&|] )nexus (?=(?:{'|'.join(names)})(?!{elsewhere}))"
-    return re.compile(rf"^(?:job|\|) .*|(?<!\w)'[^'\n]*'|{own}", re.MULTILINE)
+    return re.compile(
+        r"^(?:job|\|) .*|(?<!\w)'[^'\n]*'"  # lines of jobs and programs, quoted words
+        r"|(?<![\w/.-])(?<!\w\()(?<![&|] )nexus (?="
+        r"(?!login (?:\S+ --as|github-copilot|chatgpt)\b)"  # /login takes neither
+        rf"(?:{'|'.join(names)})"
+        r"(?![^`\n;]*--(?:session|json)\b|[^.;\n]*\bin (?:a shell|another terminal)\b))",
+        re.MULTILINE,
+    )
 
 
 def use_slash_names(text: str) -> str:
