@@ -73,18 +73,25 @@ OTHERS = ("export", "plan", "trust")
 
 @cache
 def _shell_names() -> re.Pattern[str]:
-    """Return the pattern of a shell command that a session has too, up to its name."""
+    """Return the pattern of a shell command that a session has too, up to its name, and of words of others."""
     names = []
     for command in discover().values():
         verbs = "|".join(verb.name for verb in command.verbs if verb.name)
         further = rf"(?: (?:{verbs})\b|(?![\w-]| [a-z]))" if verbs else r"(?![\w-])"
         names += [] if command.name in OTHERS else [command.name + further]
-    return re.compile(rf"\bnexus (?=(?:{'|'.join(names)})(?![^`\n;]*--(?:session|json)\b))")
+    return re.compile(
+        r"^(?:job|\|) .*|(?<!\w)'[^'\n]*'"  # lines of jobs and programs, quoted words
+        r"|(?<![\w/.-])(?<!\w\()(?<![&|] )nexus (?="
+        r"(?!login (?:\S+ --as|github-copilot|chatgpt)\b)"  # /login takes neither
+        rf"(?:{'|'.join(names)})"
+        r"(?![^`\n;]*--(?:session|json)\b|[^.;\n]*\bin (?:a shell|another terminal)\b))",
+        re.MULTILINE,
+    )
 
 
 def use_slash_names(text: str) -> str:
     """Return one of our own sentences with `/NOUN VERB` for each shell command that a session has too."""
-    return _shell_names().sub("/", text)
+    return _shell_names().sub(lambda found: "/" if found[0] == "nexus " else found[0], text)
 
 
 def parse(text: str) -> tuple[str, str] | None:

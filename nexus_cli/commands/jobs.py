@@ -58,8 +58,7 @@ async def _manage(context: CommandContext, act: str, job: str) -> None:
 
 
 def _complete_jobs(source: Source) -> Sequence[str]:
-    jobs = source.live.jobs if source.live else None
-    return [row["id"] for row in jobs.rows()] if jobs else ()
+    return [row["id"] for row in build_list(source).value["jobs"]]
 
 
 def _complete_running(source: Source) -> Sequence[str]:

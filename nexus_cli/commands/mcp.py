@@ -78,7 +78,8 @@ def add(
         return list_tools(parsed)
     except NexusError as error:
         told = error.line.removeprefix("nexus: ")
-        return Report("", _describe_tools(name, error=error.message), note=told)
+        none = ServerToolsReport(version=1, server=name, tools=[], tokens=0, seconds=0.0, error=error.message)
+        return Report("", none, note=told)
 
 
 def remove(source: Source, name: Name) -> Act:
@@ -109,20 +110,8 @@ def list_tools(entry: ServerEntry) -> Report[ServerToolsReport]:
     seconds = time.monotonic() - began
     store_list(entry, found)
     tools = [{"name": tool.name, "description": tool.description} for tool in found.tools]
-    return Report("server_tools", _describe_tools(entry.name, tools, found.tokens, seconds), whole=True)
-
-
-def _describe_tools(
-    server: str, tools: Sequence[dict[str, str]] = (), tokens: int = 0, seconds: float = 0.0, error: str = ""
-) -> ServerToolsReport:
-    return {
-        "version": 1,
-        "server": server,
-        "tools": [*tools],
-        "tokens": tokens,
-        "seconds": seconds,
-        "error": error,
-    }
+    value = ServerToolsReport(version=1, server=entry.name, tools=tools, tokens=found.tokens, seconds=seconds, error="")
+    return Report("server_tools", value, whole=True)
 
 
 def _with_host(name: str, work: Callable[[Any], Awaitable[T]]) -> T:

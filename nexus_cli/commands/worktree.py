@@ -13,8 +13,8 @@ from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source
 from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.elide import plural
+from nexus_cli.core.json_types.report_types import DiffReport
 from nexus_cli.core.json_types.server_results import AppliedWorktree
-from nexus_cli.reports.diff import DiffReport
 
 if TYPE_CHECKING:
     from nexus_cli.worktrees.apply_worktree import ApplyResult

@@ -6,6 +6,7 @@ Keys and ids stay. Only the numbers of texts may change: a file has each text on
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -44,7 +45,7 @@ Row = tuple[Any, ...]
 class CopyResult:
     """Figures of a copy."""
 
-    rows: dict[str, int] = field(default_factory=dict)
+    rows: Counter[str] = field(default_factory=Counter)
     """Row counts by table."""
     bytes: int = 0
     """Size of the texts, as stored."""
@@ -152,7 +153,7 @@ class _Copy:
             names = self._names(table) or _SERVER_ALONE[table]
             quoted, places = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
             self.target.many(f"INSERT INTO {table} ({quoted}) VALUES ({places})", rows)
-        self.result.rows[table] = self.result.rows.get(table, 0) + len(rows)
+        self.result.rows[table] += len(rows)
 
     # Texts
 

@@ -10,33 +10,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NotRequired
+from typing import Any
 
 from nexus_cli.config.project_environment import split_environments
-from nexus_cli.core.json_types import VersionedReport
 from nexus_cli.ledger import Ledger
 from nexus_cli.sandbox.own_git import Git, GitError, find_git
 from nexus_cli.tools import process
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_real_file
-
-
-class DiffReport(VersionedReport):
-    """Changes to files."""
-
-    turn: NotRequired[int | None]
-    """null if no turn of the session changed a file."""
-    source: Literal["git", "files"]
-    text: str
-    """The diff."""
-    cut: str
-    """What the diff lacks at its end; may be empty."""
-    unread: list[str]
-    """Files that are large or not text."""
-    untracked: list[str]
-    untracked_count: int
-
 
 SECONDS = 10.0
 MOST = 512 * 1024

@@ -11,6 +11,7 @@ from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import SECTION, Drop
 from nexus_cli.core.event import TOO_LITTLE, CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
 from nexus_cli.core.limits import ALL, LEVELS
+from nexus_cli.reports.text.door import NameCommands
 from nexus_cli.reports.text.lines import Value, dollars, name_cause, plural, short, worker_title
 from nexus_cli.session.running_workers import AT_WORK
 from nexus_cli.text.cells import cut, one_line, wrap
@@ -116,14 +117,14 @@ def describe_told_facts(plan: Value) -> str:
     return f"remembered facts sent: {', '.join(named)}" if named else ""
 
 
-def describe_denials(denied: Sequence[Mapping[str, Any]], switch: str) -> str:
-    """Return the line about refused calls, "" if there are none; `switch` is the way to change the permission level in
-    this front end."""
+def describe_denials(denied: Sequence[Mapping[str, Any]], switch: str, name: NameCommands = str) -> str:
+    """Return the line about refused calls, "" if there are none. In this front end `switch` is the way to change the
+    permission level, and `name` names commands in a sentence of ours."""
     if not denied:
         return ""
     calls = [f"{call.get('tool', '')} {call.get('subject', '')}".strip() for call in denied]
     count = "1 call was" if len(denied) == 1 else f"{len(denied)} calls were"
-    return " ".join([f"{count} refused: {name_first(calls, NAMED, '; ')}.", *_ways(denied, switch)])
+    return " ".join([f"{count} refused: {name_first(calls, NAMED, '; ')}.", *map(name, _ways(denied, switch))])
 
 
 def _ways(denied: Sequence[Mapping[str, Any]], switch: str) -> list[str]:
@@ -207,8 +208,9 @@ def describe_cache_miss(event: CacheResult) -> str:
     return f"cache missed: {event.expected - event.read:,} tokens"
 
 
-def describe_failure(outcome: Outcome) -> str:
-    """Return the reason that a turn failed and the person's next step; "" if it finished."""
+def describe_failure(outcome: Outcome, name: NameCommands = str) -> str:
+    """Return the reason that a turn failed and the person's next step, "" if it finished. `name` as in
+    `describe_denials`."""
     if not outcome.error:
         return ""
     if outcome.error.get("kind") == "aborted":
@@ -219,7 +221,9 @@ def describe_failure(outcome: Outcome) -> str:
         return (
             f"{outcome.error['message'].rstrip('.')}. Then the session continues automatically; you can type meanwhile."
         )
-    hint = outcome.error.get("hint", "").rstrip(".").removesuffix("; ask the model to continue")  # see `Repl.feed`
+    hint = (
+        name(outcome.error.get("hint", "")).rstrip(".").removesuffix("; ask the model to continue")
+    )  # see `Repl.feed`
     return outcome.error.get("message", "").rstrip(".") + "." + (f" {hint}." if hint else "")
 
 

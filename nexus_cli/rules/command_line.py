@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -75,7 +76,7 @@ class Redirect(NamedTuple):
     @property
     def opens_file(self) -> bool:
         """False if it copies or closes a descriptor, such as `2>&1`."""
-        is_descriptor = self.target.is_plain and (self.target.text.isdigit() or self.target.text == "-")
+        is_descriptor = self.target.is_plain and re.fullmatch("[0-9]+|-", self.target.text)
         return not (self.operator in (">&", "<&") and is_descriptor)
 
 

@@ -307,9 +307,9 @@ class SessionJobs(Jobs):
     def describe_all(self) -> list[JobObject]:
         """Return a row for each job, those of earlier processes first."""
         rows = [*self._earlier.values()]
-        for one in self._jobs.values():
+        for one in list(self._jobs.values()):  # a thread asks
             how = " ".join((one.describe(), *self._ports.addresses(one.id)))
-            rows.append(_job_row({**one.to_json(), "session": self._state().session_id}, how))
+            rows.append(_job_row(one.to_json(), how))
         return rows
 
     async def show(self, job: str) -> ToolResult:
@@ -458,12 +458,12 @@ class SessionJobs(Jobs):
 
 
 def recorded_jobs(source: MemoSource, running: Container[str] = ()) -> list[JobObject]:
-    """Return the jobs that a session has recorded. Those of an earlier process have ended, unless their session is
-    one of `running`."""
+    """Return the jobs that a session has recorded. Those of an earlier process are closed, unless their session is one
+    of `running`."""
     found = []
     for value in _newest_records(source).values():
-        runs = value["state"] == RUNNING and value["session"] in running
-        found.append(_job_row(value, RUNNING if runs else _describe_earlier(value)))
+        is_lost = value["state"] == RUNNING and value["session"] not in running
+        found.append(_job_row({**value, "state": CLOSED} if is_lost else value))
     return found
 
 
@@ -471,7 +471,7 @@ def _newest_records(source: MemoSource) -> dict[str, Mapping[str, Any]]:
     return {str(memo.value["id"]): memo.value for memo in source.memos(JOB)}
 
 
-def _job_row(value: Mapping[str, Any], how: str) -> JobObject:
+def _job_row(value: Mapping[str, Any], how: str = "") -> JobObject:
     command = str(value["command"])
     return {
         "id": str(value["id"]),
@@ -480,7 +480,7 @@ def _job_row(value: Mapping[str, Any], how: str) -> JobObject:
         "state": value["state"],
         "status": value["status"],
         "seconds": value.get("seconds") or 0.0,
-        "how": how,
+        "how": how or _describe_earlier(value),
     }
 
 
@@ -490,13 +490,13 @@ def _describe_end(state: str, seconds: float, status: int | None) -> str:
 
 
 def _describe_earlier(value: Mapping[str, Any]) -> str:
-    """Return the end of a job of an earlier process, from its newest memo. Older ones have no seconds."""
+    """Return the state of a job of another process, from its newest memo. Older ones have no seconds."""
     state, seconds = value["state"], value.get("seconds")
     if state == ENDED:
         return _describe_end(ENDED, seconds, value["status"]) if seconds else f"ended, exit status {value['status']}"
     if state == STOPPED and seconds:
         return _describe_end(STOPPED, seconds, None)
-    return "ended with the session"
+    return RUNNING if state == RUNNING else "ended with the session"
 
 
 def _describe_command(command: str) -> str:

@@ -133,6 +133,12 @@ def test_a_target_that_is_not_empty_is_refused(nexus: Run, filled: Path, tmp_pat
 
 
 @pytest.mark.matrix
+def test_an_empty_ledger_is_copied_too(nexus: Run, tmp_path: Path) -> None:
+    Ledger.open(tmp_path / "from.db").close()
+    done = nexus("ledger", "copy", str(tmp_path / "from.db"), str(tmp_path / "to.db"))
+    assert done.returncode == 0 and b"0 sessions, 0 entries" in done.stdout, done.stderr
+
+
 def test_a_ledger_in_which_somebody_works_is_not_copied(nexus: Run, filled: Path, urls: list[str]) -> None:
     assert nexus("ledger", "copy", str(filled), urls[0]).returncode == 0
     for place in (filled, urls[0]):

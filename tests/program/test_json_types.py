@@ -34,7 +34,7 @@ from nexus_cli.core.json_types import (
     timeline_report,
 )
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.reports import diff, drops, export, goals, jobs, keys, pins, workers
+from nexus_cli.reports import drops, export, goals, jobs, keys, pins, workers
 from nexus_cli.session.event_json import EventNumbers
 
 LINES = {get_args(json_keys(kind)["type"])[0]: kind for kind in (*get_args(LineEvent), stream_lines.ResultLine)}
@@ -230,7 +230,7 @@ REPORTS = {
     "goal": goals.SessionGoals,
     "pin": pins.PinsReport,
     "key": keys.KeysReport,
-    "diff": diff.DiffReport,
+    "diff": report_types.DiffReport,
     "drops show": drops.DropReport,
     "skill use": TextReport,
     "export --jsonl": export.ExportReport,

@@ -224,7 +224,7 @@ def test_a_backend_in_which_a_reader_writes_is_none(own: Places, monkeypatch: py
     assert found.backend == "none" and "no effect of readers" in found.why
 
 
-@pytest.mark.matrix
 def test_the_room_is_not_loaded_at_the_start() -> None:
-    code = "import nexus_cli.cli.app, nexus_cli.tools.process, sys; sys.exit('nexus_cli.sandbox' in sys.modules)"
+    started = "nexus_cli.cli.app, nexus_cli.tools.process, nexus_cli.commands.worktree"
+    code = f"import {started}, sys; sys.exit('nexus_cli.sandbox' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

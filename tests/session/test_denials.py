@@ -197,10 +197,10 @@ def test_a_rule_of_this_run_covers_a_redirect_of_descriptors_and_none_to_a_file(
     (row,) = rows_of("2>&1")
     assert row["option"] == f"--rule '{rule}'"
     assert not rows_of(">&2 2>&1", rule) and made.exists()
-    for redirect in ("2> errors", ">&errors", "&> errors", "< /etc/hostname", "2>&1 > errors"):
+    for redirect in ("2> errors", ">&errors", "&> errors", "< /etc/hostname", "2>&1 > errors", ">&²"):
         (row,) = rows_of(redirect, rule)
         assert row["option"] is None, redirect
-    assert not (project / "errors").exists()
+    assert not {"errors", "²"} & {path.name for path in project.iterdir()}
 
 
 def test_a_path_that_no_rule_can_name_is_refused_without_one(tmp_path: Path) -> None:

@@ -234,8 +234,9 @@ def test_the_jobs_of_a_stored_session_are_listed_from_their_records(tmp_path: Pa
             (here,), (elsewhere,) = recorded_jobs(log, [session.id]), recorded_jobs(log)
             assert (here["how"], elsewhere["how"]) == ("running", "ended with the session")
             rows: list[Any] = [live, here, elsewhere]
-            same = ("id", "name", "command", "state", "status")
-            assert [[row[key] for key in same] for row in rows] == [["j1", "sleep 60", "sleep 60", "running", None]] * 3
+            assert [row["state"] for row in rows] == ["running", "running", "closed"]
+            same = ("id", "name", "command", "status")
+            assert [[row[key] for key in same] for row in rows] == [["j1", "sleep 60", "sleep 60", None]] * 3
             name = session.id
         with closing(Ledger.open_for_reading(ledger_place())) as ledger:
             (after,) = recorded_jobs(ledger.log(name), ledger.find_locked([name]))

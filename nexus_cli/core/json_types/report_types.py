@@ -609,3 +609,19 @@ class ServersReport(VersionedReport):
     """`each`: every tool is sent by itself; `one`: the tool `mcp` in their place."""
     problems: list[str]
     """One line for each entry that is left out."""
+
+
+class DiffReport(VersionedReport):
+    """Changes to files."""
+
+    turn: NotRequired[int | None]
+    """null if no turn of the session changed a file."""
+    source: Literal["git", "files"]
+    text: str
+    """The diff."""
+    cut: str
+    """What the diff lacks at its end; may be empty."""
+    unread: list[str]
+    """Files that are large or not text."""
+    untracked: list[str]
+    untracked_count: int

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 
-DOOR: ContextVar[Callable[[str], str]] = ContextVar("door", default=str)
-"""Returns a sentence with the commands of the front end for which a report is drawn."""
+NameCommands = Callable[[str], str]
+"""Returns one of our own sentences with the commands of a front end."""
+DOOR: ContextVar[NameCommands] = ContextVar("door", default=str)
+"""That of the front end for which a report is drawn."""
 
 
 def name_commands(text: str) -> str:

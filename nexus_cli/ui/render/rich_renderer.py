@@ -485,10 +485,9 @@ class RichRenderer:
             self.last_answer = outcome.text
         if self._commands:
             role = "error" if outcome.has_failed and not outcome.is_stopped else "dim"
-            self._scrollback.add_note(self._name_commands(event_texts.describe_failure(outcome)), role)
+            self._scrollback.add_note(event_texts.describe_failure(outcome, self._name_commands), role)
             others = [call for call in outcome.denied if call.get("by") not in ASKED]
-            refused = event_texts.describe_denials(others, "/permissions")
-            self._scrollback.add_note(self._name_commands(refused), "dim")
+            self._scrollback.add_note(event_texts.describe_denials(others, "/permissions", self._name_commands), "dim")
         dot = self._theme.signs.dot
         changed = event_texts.describe_changed(outcome, dot, self.counted, self.commands_run)
         totals = event_texts.describe_totals(outcome, dot, with_workers=with_workers, priced=not changed)

@@ -8,6 +8,8 @@ import pytest
 from ui.repl.test_repl import Stage
 
 from nexus_cli.commands import use_slash_names
+from nexus_cli.core.event import Outcome
+from nexus_cli.reports.event_texts import describe_denials, describe_failure
 from nexus_cli.reports.forms import find_form
 from nexus_cli.ui.render.drawn_report import draw_in_theme
 from nexus_cli.ui.render.theme import Theme
@@ -19,8 +21,18 @@ SAME = (
     "nexus context --session 01M7 --step 3",
     "`nexus trust` and nexus export -o FILE do more than their slash commands",
     "`nexus plugin add PATH`, nexus mcp add and nexus docs are for a shell",
+    "Use nexus runs resume run-3 in a shell",
+    "Use nexus usage in a shell",
+    "Run `nexus login github-copilot` in another terminal; this session then uses it",
+    "Sign in: nexus login github-copilot",
+    "`nexus login openai --as work` stores one",
+    "cannot read ~/src/nexus runs list.txt",
+    "cd tests && nexus status | nexus status",
+    "Allowed for this session: bash(nexus status *)",
+    "job j1 (nexus runs list) ended after 3 s",
+    "| to continue: nexus runs resume run-3",
 )
-"""Sentences that name no command of a session."""
+"""Sentences that name no command of a session, and words of others."""
 FACT = {"id": "m1", "slot": "project", "at": "2025-01-14T10:00:00.000Z", "source": "the model", "text": "tea is hot"}
 
 
@@ -31,7 +43,10 @@ FACT = {"id": "m1", "slot": "project", "at": "2025-01-14T10:00:00.000Z", "source
         ("See nexus memory list.", "See /memory list."),
         ("`nexus drops show d3` prints it", "`/drops show d3` prints it"),
         ("`nexus cache` lists them; nexus login openai", "`/cache` lists them; /login openai"),
-        ("nexus rules remove 'bash(ls)'", "/rules remove 'bash(ls)'"),
+        ("nexus rules remove 'bash(nexus status)'", "/rules remove 'bash(nexus status)'"),
+        ("schedule 'p1': there is none. nexus schedule list", "schedule 'p1': there is none. /schedule list"),
+        ("`nexus logout openai --as work` removes it", "`/logout openai --as work` removes it"),
+        ("Use nexus runs show run-3. nexus cache in a shell", "Use /runs show run-3. nexus cache in a shell"),
         *((same, same) for same in SAME),
     ],
 )
@@ -43,6 +58,15 @@ def test_a_report_names_the_commands_of_its_front_end() -> None:
     value = {"facts": [{**FACT, "state": "proposed"}]}
     assert "(/memory accept m1)" in draw_in_theme("memory", value, 200, Theme())
     assert "(nexus memory accept m1)" in find_form("memory")(value, 200), "also after a session has drawn one"
+
+
+def test_a_refused_call_and_the_words_of_a_failure_stay_as_they_are() -> None:
+    call = {"tool": "bash", "subject": "nexus status", "rule": "bash(nexus status)"}
+    told = describe_denials([call], "/permissions", use_slash_names)
+    assert told == "1 call was refused: bash nexus status. A rule allows it: /rules add 'allow bash(nexus status)'."
+    error = {"kind": "limit", "message": "stopped: `nexus status` exits 1", "hint": "See `nexus cache`"}
+    told = describe_failure(Outcome(ok=False, exit=3, error=error), use_slash_names)
+    assert told == "stopped: `nexus status` exits 1. See `/cache`."
 
 
 @pytest.mark.matrix
