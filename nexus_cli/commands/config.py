@@ -82,13 +82,14 @@ def set_setting(
         why = "a value and --unset cannot be combined" if unset else "the value is missing"
         raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to remove the setting")
     value = _strip_sign(value) if value and source.live else value
-    write_setting(places(), key, value)
+    is_changed = write_setting(places(), key, value)
     path, name = str(places().settings), join_key(split_key(key))
-    told = f"{'removed' if unset else 'set'} {key} in {with_tilde(path) if source.live else path}."
+    done = "set" if not unset else "removed" if is_changed else "there is no"
+    told = f"{done} {key} in {with_tilde(path) if source.live else path}."
     loaded = _load(source)
     if (origin := loaded.origins.get(name, path)) not in (path, "default"):
         told += f" Here {origin} overrides it: {loaded.values[name]}."
-    return report_act(told, name)
+    return report_act(told, *[name] * is_changed)
 
 
 def _strip_sign(text: str) -> str:

@@ -67,8 +67,9 @@ def _parse_list(text: str, by_commas: bool) -> Any:
     return [part for one in text.split(",") if (part := one.strip())] if by_commas else [text]
 
 
-def write_setting(places: Places, key: str, text: str | None) -> None:
-    """Set `key` to `text`, or remove it from the file if `text` is None. Creates a missing file.
+def write_setting(places: Places, key: str, text: str | None) -> bool:
+    """Set `key` to `text`, or remove it from the file if `text` is None; False if nothing changed. Creates a missing
+    file.
 
     Raises `NexusError("config", ...)` if key, value or file is invalid, kind `internal` if the file cannot be written;
     the file is unchanged then.
@@ -77,40 +78,29 @@ def write_setting(places: Places, key: str, text: str | None) -> None:
     value = None if text is None else parse_value(key, text)
     if rule_for(split_key(key)) is None:
         raise unknown_key_error(key)
-    _change_settings(path, lambda document: set_value(document, split_key(key), value))
+    return _change_settings(path, lambda document: set_value(document, split_key(key), value))
 
 
 def write_server(places: Places, name: str, entry: Mapping[str, Any] | None) -> bool:
-    """Write the table `[mcp.NAME]`, or remove it for None; False if there was none. Raises as `write_setting`."""
-    found = []
-
-    def edit(document: Any) -> None:
-        found.append(name in document.get("mcp", {}))
-        set_value(document, ["mcp", name], entry)
-
-    _change_settings(Path(os.path.realpath(places.settings)), edit)
-    return found[-1] or entry is not None
+    """Write the table `[mcp.NAME]`, or remove it for None; False if nothing changed. Raises as `write_setting`."""
+    path = Path(os.path.realpath(places.settings))
+    return _change_settings(path, lambda document: set_value(document, ["mcp", name], entry))
 
 
 def change_list(places: Places, key: str, text: str, *, add: bool) -> bool:
     """Add `text` to the list `key`, or remove it; return False if nothing changed. Raises as `write_setting`."""
-    changed = []
-
-    def edit(document: Any) -> None:
-        changed.append(set_listed(document, split_key(key), text, add=add))
-
-    _change_settings(Path(os.path.realpath(places.settings)), edit)
-    return changed[-1]
+    path = Path(os.path.realpath(places.settings))
+    return _change_settings(path, lambda document: set_listed(document, split_key(key), text, add=add))
 
 
-def set_listed(document: Any, parts: list[str], text: str, *, add: bool) -> bool:
-    """Add `text` to the list `parts` of a parsed file, or remove it; return False if nothing changed."""
+def set_listed(document: Any, parts: list[str], text: str, *, add: bool) -> None:
+    """Add `text` to the list `parts` of a parsed file, or remove it."""
     table = document
     for name in parts[:-1]:
         table = table.get(name, {})
     listed = table.get(parts[-1])
     if (listed is not None and text in listed) == add:
-        return False
+        return
     if not add:
         listed.remove(text)
     elif listed is None:
@@ -119,11 +109,10 @@ def set_listed(document: Any, parts: list[str], text: str, *, add: bool) -> bool
         listed.add_line(text)
     else:
         listed.append(text)
-    return True
 
 
-def _change_settings(path: Path, edit: Callable[[Any], None]) -> None:
-    """Let `edit` change the parsed file, and write it."""
+def _change_settings(path: Path, edit: Callable[[Any], None]) -> bool:
+    """Let `edit` change the parsed file, and write it; return False if nothing changed."""
     import tomlkit  # noqa: PLC0415  (only for writing)
     import tomlkit.exceptions  # noqa: PLC0415
 
@@ -135,7 +124,9 @@ def _change_settings(path: Path, edit: Callable[[Any], None]) -> None:
             read_values(path)
             raise
         edit(document)
-        replace_settings(path, tomlkit.dumps(document), before)
+        text = tomlkit.dumps(document)
+        replace_settings(path, text, before)
+    return text != before
 
 
 def read_settings_text(path: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import json
 import os
 import stat
 import subprocess
@@ -309,6 +310,9 @@ def test_unset_removes_a_setting_and_its_default_applies_again(nexus: Run) -> No
     assert nexus("config", "set", "limits.max_steps", "7").returncode == 0
     assert nexus("config", "unset", "limits.max_steps").returncode == 0
     assert nexus("config", "get", "limits.max_steps").stdout.strip() == b"200"
+    again = nexus("config", "unset", "limits.max_steps")
+    assert again.returncode == 0 and again.stderr.startswith(b"nexus: there is no limits.max_steps in ")
+    assert json.loads(nexus("config", "unset", "limits.max_steps", "--json").stdout)["ids"] == []
 
 
 def test_an_effort_that_no_model_knows_is_refused_before_anything_is_sent(nexus: Run) -> None:
