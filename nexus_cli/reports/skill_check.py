@@ -39,7 +39,10 @@ UNUSED: Mapping[str, str] = {
 """Keys of other programs, and what becomes of them."""
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1024
-OTHER_VARIABLE = re.compile(r"\$\{CLAUDE_(?!SKILL_DIR\}|PROJECT_DIR\})\w+\}|\{\{args\}\}|!\{[^}]*\}|@\{[^}]*\}")
+OTHER_VARIABLE = re.compile(
+    r"\$\{CLAUDE_(?!SKILL_DIR\}|PROJECT_DIR\})\w+\}|\{\{args\}\}|!\{[^}]*\}|(?<!\w)@\{(?!u(?:pstream)?\}|push\}|-?\d)[^}]*\}"
+)
+"""Variables that other programs fill in; `@{u}`, `@{push}` and `@{1}` are git's."""
 MOST = 5000
 """Most files that are checked."""
 

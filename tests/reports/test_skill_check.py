@@ -1,0 +1,19 @@
+"""The check of guides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nexus_cli.reports.skill_check import check_guides
+
+
+def test_references_of_git_are_no_variables_of_another_program(tmp_path: Path) -> None:
+    (tmp_path / "SKILL.md").write_text(
+        "---\nname: push\ndescription: Pushes.\n---\n"
+        "git log @{u}.. HEAD@{1} @{upstream} @{push} @{-1}\n@{docs/style.md} and {{args}}\n"
+    )
+    said = [line for line in check_guides(tmp_path) if "not filled in" in line]
+    assert said == [
+        "SKILL.md:6: @{docs/style.md} is not filled in",
+        "SKILL.md:6: {{args}} is not filled in",
+    ]
