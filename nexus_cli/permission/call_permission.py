@@ -300,11 +300,12 @@ class CallPermission:
         from nexus_cli.rules.bash_syntax import read_command_line  # noqa: PLC0415
 
         commands = read_command_line(str(call.arguments[COMMAND])).commands
-        words = [word.text for word in commands[0].words] if len(commands) == 1 else []
-        named = [word for word in words[1:] if not word.startswith("-") and "\0" not in word]
-        named = [os.path.join(self._cwd, os.path.expanduser(word)) for word in named]
+        lines = [[word.text for word in one.words] for one in commands]
+        words = lines[0] if len(lines) == 1 else []
+        named = [word for line in lines for word in line[1:] if not word.startswith("-") and "\0" not in word]
         # A word with a slash in front is a path, though nothing may be there.
-        paths = [Path(os.path.realpath(path)) for path in named if path in words or os.path.lexists(path)]
+        found_paths = [os.path.join(self._cwd, os.path.expanduser(word)) for word in named]
+        paths = [Path(os.path.realpath(path)) for path in found_paths if path in named or os.path.lexists(path)]
         outside = [path for path in paths if not path.is_relative_to(self._project)]
         exact = [f"{call.tool.name}({shlex.join(words)})"] if words and not COMMAND_SIGNS & set("".join(words)) else []
         offers = found.offers if len(found.offers) == 1 else ()

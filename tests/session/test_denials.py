@@ -137,7 +137,7 @@ def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(t
     calls = [("read_file", {"path": str(beside / "data.txt")}), RUN, ("bash", {"command": "curl x", "network": True})]
     rows = refused(project, *calls)
     line = describe_denials(rows, "--allow")
-    assert [(row["allow"], row["level"]) for row in rows] == [(None, None), ("run", "auto"), ("all", "all")]
+    assert [(row["allow"], row["level"]) for row in rows] == [(None, None), ("run", "auto"), (None, None)]
     assert [row["rule"] for row in rows] == [f"read_file({beside}/data.txt)", "bash(touch *)", None]
     assert [row["option"] for row in rows] == [f"--add-dir {beside}", None, "--rule 'bash(curl x)'"]
     assert f"Rules allow 2 of them: nexus rules add 'allow read_file({beside}/data.txt)'; nexus rules" in line
@@ -161,6 +161,9 @@ def test_a_command_that_reads_outside_the_project_names_that_folder_or_that_file
     (row,) = refused(project, look)
     assert (row["rule"], row["option"]) == (f"bash(cat {beside}/data.txt)", f"--add-dir {beside}")
     assert not refused(project, look, add_dirs=(beside,))
+    there = ("bash", {"command": f"cd {beside} && ls"})
+    (listing,) = refused(project, there)
+    assert listing["option"] == f"--add-dir {beside}" and not refused(project, there, add_dirs=(beside,))
     places().config.mkdir(parents=True)
     places().settings.write_text(f'[rules]\nallow = ["{row["rule"]}"]\n')
     assert not refused(project, look)

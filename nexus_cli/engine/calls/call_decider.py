@@ -311,7 +311,7 @@ class CallDecider:
         """Refuse a call that is denied, by a limit too, or that needs approval where nobody can be asked.
 
         The decision names the lowest level of `--allow` at which the call would run, if a reachable one is enough, and
-        a narrower way if there is one: with that, level `all` is not named.
+        a narrower way (a rule or an option) if there is one: with that, level `all` is not named.
         """
         checked, why = found.checked, f"not permitted: {found.why}"
         if found.limit:
@@ -333,7 +333,7 @@ class CallDecider:
         await self.permission.load_for(judged.tool, ASK)
         level = next((level for level in reach if self.permission.decide(judged, level).is_granted), "")
         way = await asyncio.to_thread(self.permission.find_narrow_way, replace(found, about=judged)) if level else None
-        return self._refuse(found, why, limit, "" if level == ALL and way and way.rule else level, way)
+        return self._refuse(found, why, limit, "" if level == ALL and way and (way.rule or way.option) else level, way)
 
     # -- questions ---------------------------------------------------------------------------------------------
 

@@ -322,7 +322,7 @@ class Repl:
 
     def show(self, form: str, value: Mapping[str, Any]) -> None:
         self.renderer.show_held()
-        if value.get("keys"):
+        if form == "help" and value.get("keys"):
             value = {**value, "keys": self.keys}
         if form == "transcript":
             self.jobs.start_background(self._show_transcript(value))

@@ -1226,6 +1226,18 @@ def test_a_person_is_asked_for_the_port_of_a_job_and_sees_its_address(tmp_path: 
     assert f"j1 http://127.0.0.1:{port} until j1 ends" in stage.text.replace("\n  ", " "), stage.text
 
 
+def test_keys_of_providers_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MISTRAL_API_KEY", "sk-hidden")
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("/key")
+        await stage.until(lambda: "MISTRAL_API_KEY" in stage.text)
+
+    stage.play(scene())
+    assert "sk-hidden" not in stage.text
+
+
 def test_help_lists_the_keys_of_ones_own(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
     stage.repl.keys = (*stage.repl.keys, ("F5", "redraw"))
