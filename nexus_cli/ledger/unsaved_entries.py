@@ -133,7 +133,8 @@ def _save_file(db: Database, session: str, path: Path) -> list[str]:
         raise
     except Exception as error:  # whatever a bad line leads to
         aside = path.rename(path.with_suffix(".refused"))
-        return [f"what session {session} did while the ledger was away cannot be saved ({error}): see {aside}"]
+        why = f"it does not fit what the ledger has: {error}"
+        return [f"work of another process in session {session} was not saved, as {why}. It is kept in {aside}"]
     path.unlink()
     return [f"session {session}: its work while the ledger was unreachable is now saved"] if lines else []
 

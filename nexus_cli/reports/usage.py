@@ -195,7 +195,7 @@ def format_cost(row: Value) -> str:
 
 
 def price_hint(rows: Sequence[Value], width: int) -> list[str]:
-    """Return the way to set the price of models without a known one; the command is on its own line."""
+    """Return the way to set the price of models whose requests have none; the command is on its own line."""
     models = [row.get("model", row.get("name")) for row in rows if row["unpriced"] > row["unfinished"]]
     covered = [name for name in models if is_covered(name)]
     models = [name for name in models if name not in covered]
@@ -205,7 +205,7 @@ def price_hint(rows: Sequence[Value], width: int) -> list[str]:
     if not models:
         return lines
     others = f" (and of {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""
-    text = f"The price of {models[0]}{others} is unknown; to set it (and output_price likewise):"
+    text = f"No price was known for requests to {models[0]}{others}. To set that of later ones (output_price likewise):"
     return [*lines, "", *filled(text, width), *filled(price_command(models[0]), width, "  ")]
 
 

@@ -251,7 +251,7 @@ def test_what_another_process_made_unfit_is_set_aside(place: Path, url: str, pos
         shutil.copy(hidden, path)
         ledger = Ledger.open(ledger_place())
         (told,) = ledger.notices
-        assert "cannot be saved" in told and str(path.with_suffix(".refused")) in told
+        assert "was not saved" in told and str(path.with_suffix(".refused")) in told
         assert path.with_suffix(".refused").read_bytes() == hidden.read_bytes()
         ledger.close()
 
