@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -24,17 +25,15 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, ToolResultEvent, WorkerState
 from nexus_cli.core.limits import ASK, Limits, require_level
 from nexus_cli.core.memo_kinds import WORKER
-from nexus_cli.core.message import ToolResult
+from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import WorkerTask
 from nexus_cli.core.shield import run_shielded
-from nexus_cli.core.tool import Effect, Tool, ToolContext, find_governing
+from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.spending import BUDGET, BUDGET_ENDED, Spending, describe_budget
 from nexus_cli.engine.requests.work_notes import note_worker_call
 from nexus_cli.ledger import LaneLog
-from nexus_cli.permission.call_decision import CheckedCall
-from nexus_cli.permission.permission import resolve_targets
 from nexus_cli.provider.available_models import resolve_for_worker
 from nexus_cli.sections.prompts import load_prompt
 from nexus_cli.sections.skills import Skill
@@ -47,7 +46,6 @@ from nexus_cli.session.recipes import find_agents, recipe_for
 from nexus_cli.session.running_workers import FAILED, FINISHED, STOPPED, UNKNOWN, WAITING, RunningWorkers
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
-from nexus_cli.tools.files import ToolError
 from nexus_cli.workers.review_worktree import refresh_reviews, review_worktree
 from nexus_cli.workers.worker import Worker, WorkerApprover, list_lines
 
@@ -109,23 +107,25 @@ async def _quote_file(path: str, session: Session, may_read: bool) -> str:
 
 
 async def read_unasked(path: str, session: Session) -> ToolResult | None:
-    """Return a file as the session's model would read it, None if reading it needs approval."""
-    dispatcher = session.dispatcher
+    """Return a file as a call of the session's model would read it, with the hooks around it; None if reading it needs
+    approval."""
+    dispatcher, engine = session.dispatcher, session.engine
     tool = find_reader(session)
     if tool is None:
         return None
-    arguments = {tool.paths[0]: path}
-    try:
-        targets = resolve_targets(tool, arguments, dispatcher.cwd)
-    except ToolError as error:
-        return ToolResult(error=str(error))
-    if not dispatcher.permission.decide(CheckedCall(tool, arguments, targets), dispatcher.level).is_granted:
+    call = ToolCall(f"file-{secrets.token_hex(6)}", tool.name, {tool.paths[0]: path})
+    if refusal := dispatcher.begin_own_call(call, tool, dispatcher.run_limits(engine), engine.context, engine.control):
+        return ToolResult(error=refusal.why)
+    checked = await dispatcher.check(call, tool)
+    if isinstance(checked, ToolResult):
+        return checked
+    found = await dispatcher.decide_now(checked)
+    if found.is_denied:
+        return ToolResult(error=found.why)
+    if not found.is_granted:
         return None
-    cap = session.engine.context.budget.output_cap
-    context = ToolContext(
-        dispatcher.cwd, dispatcher.project_root, cap, "", lambda text: None, dispatcher.services, targets=targets
-    )
-    return await tool.run(arguments, context)
+    read = partial(tool.run, checked.arguments, dispatcher.make_context(found))
+    return await (dispatcher.hooks.run_call(checked, read) if dispatcher.hooks else read())
 
 
 MOST_DEPTH = 2

@@ -31,6 +31,7 @@ from workers.crew import (
 )
 from worktrees.repository import make_project
 
+from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.config.paths import places
 from nexus_cli.core.approval import Allow, Deny
 from nexus_cli.core.errors import NexusError
@@ -122,6 +123,17 @@ def test_named_files_come_with_the_task_where_they_may_be_read_unasked(tmp_path:
     sent = next(request for role, request in crew.seen if role == "ONE").messages[1]["content"]
     assert "inside = 1" in sent and "not for you" not in sent
     assert f"{outside}: not shown (reading it needs permission)" in sent and "gone.py: not shown" in sent
+
+
+def test_hooks_decide_on_the_files_that_come_with_a_task(tmp_path: Path) -> None:
+    for name in ("secret.txt", "open.txt"):
+        (tmp_path / name).write_text(f"inside {name}")
+    guard = HookTable("PreToolUse", "grep -q secret && { echo keep out >&2; exit 2; }; exit 0", matcher="read_file")
+    crew = Crew({"ONE": doing("seen"), "root": handing({"task": "ONE", "files": ["secret.txt", "open.txt"]})})
+    run(crewed(crew, tmp_path, settings=replace(SETTINGS, hook=(guard,))), "root")
+    sent = next(request for role, request in crew.seen if role == "ONE").messages[1]["content"]
+    assert "inside open.txt" in sent and "inside secret.txt" not in sent
+    assert "secret.txt: not shown (hook" in sent and "keep out" in sent
 
 
 # Budget
