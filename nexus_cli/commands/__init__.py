@@ -51,6 +51,10 @@ PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("vim", "vi"), _VI),
     **dict.fromkeys(("todo", "todos"), "The model keeps the list of its steps; /goal sets a goal"),
     **dict.fromkeys(("bug", "feedback"), _REPORT),
+    **dict.fromkeys(("chat", "save"), "Every session is kept: /resume opens one, /rename names it"),
+    "directory": "/add-dir DIR lets tools work in another folder",
+    "web": "The model fetches pages itself, with the tool fetch: nexus docs network",
+    **{name: f"It is a command of the shell: nexus {name} --help" for name in ("import", "serve", "ledger", "acp")},
 }
 """Commands of other agents without a counterpart of the same name, and their replacement here."""
 
@@ -110,7 +114,8 @@ def parse(text: str) -> tuple[str, str] | None:
 
 def find(name: str, commands: Mapping[str, Command]) -> Command:
     """Return the command of this name or alias in any case; raise `NexusError("usage", ...)` with a suggestion."""
-    named = {alias: command for command in commands.values() for alias in command.aliases} | dict(commands)
+    aliases = {alias: command for command in commands.values() for alias in command.aliases}
+    named = dict(commands) | aliases | dict(commands)  # names come first
     if found := named.get(name.casefold()):
         return found
     typed = name.casefold()

@@ -71,7 +71,7 @@ NOUNS = (
         "compact",
         "context",
         (Verb(compact),),
-        aliases=("summarize",),
+        aliases=("summarize", "compress"),
         is_first=True,
         is_idle=True,
     ),

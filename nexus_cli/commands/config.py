@@ -146,5 +146,5 @@ NOUN = Noun(
     ),
     "Show the settings, or change one.",
     in_shell=("edit",),
-    aliases=("settings",),
+    aliases=("settings", "setting"),
 )

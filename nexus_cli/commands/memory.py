@@ -136,4 +136,5 @@ NOUN = Noun(
     "Show, add, accept or forget remembered facts.",
     "In a shell, nexus memory consolidate has the model merge and clean up facts.",
     ("consolidate",),
+    aliases=("facts", "fact"),
 )

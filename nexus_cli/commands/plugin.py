@@ -42,5 +42,5 @@ NOUN = Noun(
     ),
     "Manage skills, hooks and servers that others made.",
     in_shell=("add", "update"),
-    aliases=("plugins",),
+    aliases=("plugins", "extensions"),
 )

@@ -168,7 +168,7 @@ def test_unknown_names_suggest_the_nearest() -> None:
 def test_commands_of_other_agents_name_what_does_it_here() -> None:
     """Each hint gives a key, a shell line, or commands that exist; a name that is ours already gives none."""
     for name, hint in PEER_COMMANDS.items():
-        assert set(re.findall(r"(?<!\S)/(\w+)", hint)) <= set(NAMES), hint
+        assert set(re.findall(r"(?<!\S)/([\w-]+)", hint)) <= set(NAMES), hint
         assert re.search(r"(?:^|\s)[/!@]\w|nexus \w|Ctrl\+|Shift\+", hint), hint
         with pytest.raises(NexusError, match=f"(?i)/{name}: ") as caught:
             find(name.upper() if name == "undo" else name, discover())
