@@ -6,13 +6,14 @@ import ast
 import inspect
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import chain, pairwise
 from types import UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin
 
 from nexus_cli.cli.app import find_noun, list_help_lines
 from nexus_cli.core.event import LineEvent
-from nexus_cli.core.json_schema import NAMES, declarations, is_object, json_keys
+from nexus_cli.core.json_schema import NAMES, declared_keys, is_object, json_keys
 from nexus_cli.core.json_types import (
     ask_result,
     cache_report,
@@ -101,7 +102,7 @@ def _parts(kind: Any) -> Iterator[Any]:
 
 def _table(kind: Any) -> list[str]:
     """Return the table of a type's keys; that of a line omits the keys that every line has."""
-    texts = {key: text for one in declarations(kind) for key, text in _texts_of_keys(one).items()}
+    texts = {key: _texts_of_keys(owner).get(name, "") for key, (owner, name) in declared_keys(kind).items()}
     keys = json_keys(kind)
     if kind in EVENTS:
         keys = {key: hint for key, hint in keys.items() if key not in stream_lines.StreamLine.__annotations__}
@@ -112,8 +113,9 @@ def _table(kind: Any) -> list[str]:
     return ["| key | type | |", "|---|---|---|", *rows, ""]
 
 
+@cache
 def _texts_of_keys(kind: Any) -> dict[str, str]:
-    """Return the docstrings of the keys that a class declares, from its source."""
+    """Return the docstrings of the fields and properties of a class, from its source."""
     texts: dict[str, str] = {}
     module = ast.parse(inspect.getsource(sys.modules[kind.__module__]))
     found = (one for one in module.body if isinstance(one, ast.ClassDef) and one.name == kind.__name__)
@@ -121,6 +123,7 @@ def _texts_of_keys(kind: Any) -> dict[str, str]:
     for key, text in pairwise(body):
         if isinstance(key, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
             texts[ast.unparse(key.target)] = " ".join(str(text.value.value).split())
+    texts |= {one.name: ast.get_docstring(one) or "" for one in body if isinstance(one, ast.FunctionDef)}
     return texts
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import AGENT_NAME, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import WAIT
 from nexus_cli.core.run import (
     AGENT,
@@ -361,7 +362,7 @@ class RunTable:
         side runs, workers apart. An unknown price is None."""
         own = "l.session = (SELECT key FROM sessions WHERE id = ?) AND (r.input > 0 OR r.finish IS NULL)"
         total = sum_requests(self._db, own, session)
-        return {"steps": total.requests, "usage": total.usage.to_json()}
+        return {"steps": total.requests, "usage": to_json_value(total.usage)}
 
     def note(self, run: Run, facts: Mapping[str, Any]) -> Run:
         """Add `facts` to the options of a claimed run, and return it."""

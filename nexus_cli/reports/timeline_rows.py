@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import (
     ATTACHMENTS,
     CLAIMED_RUN,
@@ -111,7 +112,7 @@ class SessionRecord:
             "entries": self._newest,
             "requests": sum(map(len, self._requests.values())),
             "tokens": usage.tokens,
-            **usage.to_json(),
+            **to_json_value(usage),
             "known_usd": self._info.known_usd,
             "saved_usd": self._info.saved_usd,
             "drops": len(self._drops),

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, assert_never, cast
 
 from nexus_cli.core.clock import format_utc
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.usage import UsageSum, round_dollars
 from nexus_cli.ledger import Ledger
@@ -100,7 +101,7 @@ def _sum_by(
 
 def _sum(totals: Sequence[UsageTotal]) -> dict[str, Any]:
     total = sum((one.total for one in totals), UsageSum())
-    return {"sessions": len({one.session for one in totals}), **total.to_json()}
+    return {"sessions": len({one.session for one in totals}), **to_json_value(total)}
 
 
 def usage_text(value: Value, width: int) -> str:

@@ -47,6 +47,7 @@ from nexus_cli.core.json_types.server_results import (
     UnqueuedTexts,
     WorkerList,
 )
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.run import Run
 from nexus_cli.core.wire import canonical
 from nexus_cli.engine.calls.waiting import WAITING
@@ -64,7 +65,7 @@ from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.runs.away_report import waiting_runs
 from nexus_cli.runs.live_wait import resume_run, wait_until_over, waiting_run
 from nexus_cli.session.crash_report import report_bug
-from nexus_cli.session.event_json import EventNumbers, event_value, to_json_value
+from nexus_cli.session.event_json import EventNumbers, event_value
 from nexus_cli.session.git_branch import read_branch
 from nexus_cli.session.leave_session import end_hooks
 from nexus_cli.session.options import Options

@@ -3,40 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Drop, drop_value
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalAnswer, ApprovalRequest, ContextDrop, Event, Outcome, ToolQueue
-from nexus_cli.core.usage import Usage
+from nexus_cli.core.json_value import to_json_value
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.ask_result import AskResult, ContextFigures
-
-
-def to_json_value(value: Any) -> Any:
-    """Convert `value` to JSON values: dataclasses become objects, without the fields that are not shown."""
-    if isinstance(value, Usage):
-        return value.to_json()
-    if is_dataclass(value) and not isinstance(value, type):
-        shown = {name: to_json_value(getattr(value, name)) for name in _shown_fields(type(value))}
-        answer = getattr(type(value), "answer", None)
-        return {"answer": answer, **shown} if isinstance(answer, str) else shown
-    if isinstance(value, Mapping):
-        return {str(key): to_json_value(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [to_json_value(item) for item in value]
-    return str(value) if isinstance(value, PurePath | datetime) else value
-
-
-@cache
-def _shown_fields(kind: Any) -> tuple[str, ...]:
-    return tuple(one.name for one in fields(kind) if "unshown" not in one.metadata)
 
 
 def failure_result(error: NexusError) -> AskResult:
@@ -64,7 +42,7 @@ def result_of(
         "model": model,
         "steps": outcome.steps,
         "seconds": outcome.seconds,
-        "usage": outcome.usage.to_json(),
+        "usage": to_json_value(outcome.usage),
         "context": context,
         "drops": [drop_value(drop) for drop in drops],
         "denied": list(outcome.denied),

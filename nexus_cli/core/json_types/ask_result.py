@@ -2,6 +2,9 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from nexus_cli.core.json_value import JsonOf
+from nexus_cli.core.usage import Usage
+
 
 class ErrorObject(TypedDict):
     """The error of a command that ended with a status other than 0."""
@@ -11,34 +14,6 @@ class ErrorObject(TypedDict):
     message: str
     hint: str
     """Advice; may be empty."""
-
-
-class CostObject(TypedDict):
-    """Dollars by component; their sum is the cost."""
-
-    input: float
-    """For input that was neither read from the cache nor written to it."""
-    cached: float
-    """For input that was read from the cache."""
-    written: float
-    """For input that was written to the cache."""
-    output: float
-
-
-class UsageObject(TypedDict):
-    """Tokens and cost."""
-
-    input: int
-    """Including `cache_read` and `cache_write`."""
-    output: int
-    """Including `reasoning`."""
-    cache_read: int
-    cache_write: int
-    reasoning: int
-    cost_usd: float | None
-    """null if a price is unknown, never 0."""
-    cost: CostObject | None
-    """The components of `cost_usd`; null if a price is unknown or an older nexus recorded the sum alone."""
 
 
 class ContextFigures(TypedDict):
@@ -139,7 +114,7 @@ class AskResult(TypedDict):
     steps: int
     """Requests."""
     seconds: float
-    usage: UsageObject
+    usage: JsonOf[Usage]
     context: ContextFigures | None
     drops: list[DropObject]
     """The drops of this turn."""

@@ -3,7 +3,9 @@
 from typing import Any, Literal, NotRequired, TypedDict
 
 from nexus_cli.core.json_types import LevelFields, ReportOfSession, VersionedReport
-from nexus_cli.core.json_types.ask_result import CostObject, UntilObject, UsageObject
+from nexus_cli.core.json_types.ask_result import UntilObject
+from nexus_cli.core.json_value import JsonOf
+from nexus_cli.core.usage import Usage, UsageSum
 
 PermissionDecision = Literal["allow", "ask", "deny"]
 ScheduleState = Literal["active", "paused", "done"]
@@ -58,20 +60,10 @@ class SessionsReport(VersionedReport):
     """Runs of `nexus ask` in this folder that are not listed."""
 
 
-class UsageSumObject(UsageObject):
+class UsageSumObject(JsonOf[UsageSum]):
     """The usage of several requests."""
 
     sessions: int
-    requests: int
-    known_usd: float
-    known_cost: CostObject
-    """The known components of `known_usd`: requests that an older nexus recorded have none."""
-    saved_usd: float
-    """Dollars that the cache saved in the requests whose components are known."""
-    unpriced: int
-    """Requests without a known price."""
-    unfinished: int
-    """Those among them that are under way, or whose process was ended before the answer: their input is estimated."""
 
 
 class UsageByDay(UsageSumObject):
@@ -264,7 +256,7 @@ class RunObject(LevelFields):
     ended."""
     seconds: float | None
     """From its beginning to its end, waits included."""
-    usage: UsageObject | None
+    usage: JsonOf[Usage] | None
     files_changed: list[str]
     failed_commands: list[FailedCommand]
     """Commands whose last run did not exit with 0."""

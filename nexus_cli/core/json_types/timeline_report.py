@@ -3,8 +3,9 @@
 from typing import Any, Literal, NotRequired, TypedDict
 
 from nexus_cli.core.json_types import ReportOfSession, VersionedReport
-from nexus_cli.core.json_types.ask_result import UsageObject
 from nexus_cli.core.json_types.report_types import EntityObject, RunObject
+from nexus_cli.core.json_value import JsonOf
+from nexus_cli.core.usage import Usage
 
 
 class TimelineCall(TypedDict):
@@ -87,7 +88,7 @@ class TimelineRow(TypedDict):
     runs: NotRequired[list[dict[str, Any]]]
 
 
-class TimelineTotals(UsageObject):
+class TimelineTotals(JsonOf[Usage]):
     """Sums over a session, with its side lanes and workers."""
 
     rows: int
