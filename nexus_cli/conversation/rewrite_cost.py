@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from nexus_cli.core.price import MILLION, price_usage, request_cost
 from nexus_cli.core.request import ModelInfo
@@ -25,6 +26,7 @@ MOST_STEPS = 50
 class RewritePrice:
     """The price and the benefit of one rewrite."""
 
+    shown: ClassVar = "cold saved steps cost gain pays why"
     cold: int
     """Tokens that the next request sends uncached because of it."""
     saved: int

@@ -1,9 +1,10 @@
 """Describe JSON by the types that declare it: a `TypedDict`, or a dataclass such as an event (`core/event.py`).
 
 For `nexus docs json`, `/openrpc.json` and the tests. The keys of a dataclass are those of `core/json_value.py`.
-`Annotated` names the type that a value has in JSON, as a string where its module cannot be imported.
+`Annotated` names the type that a value has in JSON, by its path in the package where a higher room declares it.
 """
 
+import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
@@ -23,14 +24,10 @@ from typing import (
     is_typeddict,
 )
 
-from nexus_cli.core.event import LineEvent
-from nexus_cli.core.json_types import ask_result, stream_lines
+from nexus_cli.core.event import LineEvent, StreamLine
 from nexus_cli.core.json_value import JsonOf, shown_paths
-from nexus_cli.core.message import ToolCall
 
 NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
-_DECLARED = {**vars(ask_result), **vars(stream_lines), "LineEvent": LineEvent, "ToolCall": ToolCall}
-"""The types by name that are annotated without importing them."""
 _TAGS = (("type", "kind"), ("answer", "answer"))
 """Keys that name the class of a value, each with the class variable that has it."""
 
@@ -38,14 +35,14 @@ _TAGS = (("type", "kind"), ("answer", "answer"))
 @cache
 def type_hints(kind: Any) -> dict[str, Any]:
     """Return the annotations of a class or function, with `Annotated` and `NotRequired`."""
-    return get_type_hints(kind, localns=_DECLARED, include_extras=True)
+    return get_type_hints(kind, include_extras=True)
 
 
 def json_type(kind: Any) -> Any:
     """Return the type of `kind` in JSON: a `TypedDict` or dataclass for an object, `list` for a tuple."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return json_type(_DECLARED[parts[1]] if isinstance(parts[1], str) else parts[1])
+        return json_type(pkgutil.resolve_name(f"nexus_cli.{parts[1]}") if isinstance(parts[1], str) else parts[1])
     if origin in (NotRequired, Required, JsonOf):
         return json_type(parts[0])
     if origin is Union or origin is UnionType:
@@ -66,7 +63,7 @@ def declared_keys(kind: Any) -> dict[str, tuple[Any, str]]:
         bases = [json_type(base) for base in vars(kind).get("__orig_bases__", kind.__bases__)]
         own = {key: (kind, key) for key in kind.__annotations__}
     else:
-        bases = [stream_lines.StreamLine] if kind in get_args(LineEvent) else []
+        bases = [StreamLine] if kind in get_args(LineEvent) else []
         bases += [type_hints(kind.line_keys)["return"]] if hasattr(kind, "line_keys") else []
         tags = [pair for pair in _TAGS if get_origin(type_hints(kind).get(pair[1])) is ClassVar]
         for key, path in (*tags, *shown_paths(kind)):
@@ -89,9 +86,10 @@ def json_keys(kind: Any) -> dict[str, Any]:
     """Return the keys of an object with their types; a key that may be absent is `NotRequired`."""
     found = {}
     for key, (owner, name) in declared_keys(kind).items():
-        hint = json_type(_attribute_type(owner, name))
+        hint = _attribute_type(owner, name)
         optional = owner.__optional_keys__ if is_typeddict(owner) else vars(owner) if _is_json_of(owner) else ()
-        found[key] = NotRequired[hint] if key in optional else hint
+        may_be_absent = name in optional or get_origin(hint) is NotRequired
+        found[key] = NotRequired[json_type(hint)] if may_be_absent else json_type(hint)
     return found
 
 

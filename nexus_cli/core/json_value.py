@@ -13,13 +13,43 @@ from datetime import datetime
 from functools import cache
 from operator import attrgetter
 from pathlib import PurePath
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar
 
 V = TypeVar("V")
+ABSENT: Any = None
+"""Default of a key of a `JsonOf` that may be absent."""
+
+
+class VersionedReport(TypedDict):
+    """The object of a command with `--json`."""
+
+    version: Literal[1]
+
+
+class ReportOfSession(VersionedReport):
+    """A report on one session."""
+
+    session: str
 
 
 class JsonOf(dict[str, Any], Generic[V]):
-    """The JSON of a dataclass. A subclass declares more keys by annotations; one with a default may be absent."""
+    """The JSON of a dataclass. A subclass declares more keys by annotations, see `ABSENT`."""
+
+
+class DiffReport(VersionedReport):
+    """Changes to files."""
+
+    turn: NotRequired[int | None]
+    """null if no turn of the session changed a file."""
+    source: Literal["git", "files"]
+    text: str
+    """The diff."""
+    cut: str
+    """What the diff lacks at its end; may be empty."""
+    unread: list[str]
+    """Files that are large or not text."""
+    untracked: list[str]
+    untracked_count: int
 
 
 @cache

@@ -309,6 +309,11 @@ class Message:
     parts: tuple[Part, ...] = ()
     opaque: Opaque | None = None
 
+    @property
+    def image_names(self) -> list[str]:
+        """The names of its images; of one without a name the media type."""
+        return [part.name or part.media_type for part in self.parts]
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", Role(self.role))
         object.__setattr__(self, "content", text_of(self.content, "content of a message"))

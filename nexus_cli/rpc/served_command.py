@@ -21,7 +21,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.server_results import TerminalCall
+    from nexus_cli.core.server_results import TerminalCall
 
 ELSEWHERE = "not available over --connect"
 CHOICE_SECONDS = 600.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 
 from nexus_cli.conversation.section_rows import Why, reason_text
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, sha256
@@ -29,6 +29,39 @@ NAMED = 20
 """Most sections that the line for the model names."""
 
 Count = Callable[[str], int]
+
+
+class SectionObject(TypedDict):
+    id: str
+    layer: Literal["system", "event"]
+    phase: str
+    order: int
+    priority: int
+    weight: float
+    sticky: bool
+    source: str
+    unread_bytes: int
+    """Bytes of its file that were not read."""
+    multiplier: float
+    """The multiplier of the recipe times the learned multiplier."""
+    learned: NotRequired[float]
+    """The learned multiplier if it is not 1 (`sections.learn`)."""
+    score: float
+    tokens: int
+    full_tokens: int
+    form: Literal["full", "shortened", "outline", "pointer", "dropped"]
+    reason: str
+    """Form and cause on one line."""
+    why: NotRequired[list[str | int] | None]
+    """The parts of the cause; only in `context.plan`."""
+    drop: str | None
+    off: bool
+    """Its multiplier is 0."""
+    sha256: str | None
+    cached: bool
+    counted: NotRequired[int]
+    """Tokens by nexus's own count."""
+    full_counted: NotRequired[int]
 
 
 @dataclass(frozen=True, slots=True)

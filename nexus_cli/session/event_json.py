@@ -5,16 +5,72 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Literal, NotRequired, TypedDict, cast
 
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.entry import Drop, drop_value
-from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, ApprovalAnswer, ApprovalRequest, ContextDrop, Event, Outcome, ToolQueue
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.entry import Drop, DropObject, drop_value
+from nexus_cli.core.errors import ErrorObject, NexusError
+from nexus_cli.core.event import (
+    AgentEvent,
+    ApprovalAnswer,
+    ApprovalRequest,
+    ContextDrop,
+    DeniedCall,
+    Event,
+    Outcome,
+    StreamLine,
+    ToolQueue,
+    UntilObject,
+)
+from nexus_cli.core.json_value import JsonOf, to_json_value
+from nexus_cli.core.usage import Usage
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import AskResult, ContextFigures
+
+class ContextFigures(TypedDict):
+    """The use of the window."""
+
+    window: int
+    budget: int
+    used: int
+    basis: str
+    """`reported` by the provider, `estimate`, or `reported+estimate`."""
+    epoch: int
+
+
+class AskResult(TypedDict):
+    """The result of one turn: `nexus ask --json`, and the last line of `--stream-json`."""
+
+    type: Literal["result"]
+    version: Literal[1]
+    ok: bool
+    exit: int
+    """The exit status."""
+    text: str
+    """The text of the last step; with `--schema` its JSON document alone."""
+    data: Any
+    """With `--schema`: the answer as JSON. null without it, or if the answer does not match."""
+    finish: str
+    """`stop`, or the kind of the error. `limit` also where an agent of a server is ok, and `text` is its report at the
+    end of its budget."""
+    session: str | None
+    """null if none was opened."""
+    model: str | None
+    steps: int
+    """Requests."""
+    seconds: float
+    usage: JsonOf[Usage]
+    context: ContextFigures | None
+    drops: list[DropObject]
+    """The drops of this turn."""
+    denied: list[DeniedCall]
+    files_changed: list[str]
+    error: ErrorObject | None
+    until: NotRequired[UntilObject]
+    """In a turn that works for a command."""
+
+
+class ResultLine(StreamLine, AskResult):
+    """Always the last line."""
 
 
 def failure_result(error: NexusError) -> AskResult:

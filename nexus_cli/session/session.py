@@ -52,8 +52,8 @@ from nexus_cli.session.start_conversation import (
 from nexus_cli.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import AskResult, ContextFigures
     from nexus_cli.session.attached_texts import AttachedTexts
+    from nexus_cli.session.event_json import AskResult, ContextFigures
     from nexus_cli.session.session_jobs import SessionJobs
     from nexus_cli.session.status import Status
 

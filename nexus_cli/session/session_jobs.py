@@ -23,7 +23,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Jobs
+from nexus_cli.core.services import JobObject, Jobs
 from nexus_cli.core.tool import CommandSandbox, ToolContext
 from nexus_cli.session.job_ports import JobPorts
 from nexus_cli.session.running_workers import CLOSED, ENDED, RUNNING, STOPPED
@@ -31,7 +31,6 @@ from nexus_cli.tools.background_process import AdoptedProcess, BackgroundProcess
 from nexus_cli.tools.listeners import is_own_address
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import JobObject
     from nexus_cli.engine.calls.call_changes import CallChanges
     from nexus_cli.engine.requests.engine import Engine
     from nexus_cli.session.session_state import SessionState

@@ -16,7 +16,17 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.usage import Usage
 from nexus_cli.permission.approvals import EDITS_HERE
-from nexus_cli.session.running_workers import ASKING, AT_WORK, FAILED, FINISHED, RUNNING, STOPPED, UNKNOWN, WAITING
+from nexus_cli.session.running_workers import (
+    ASKING,
+    AT_WORK,
+    FAILED,
+    FINISHED,
+    RUNNING,
+    STOPPED,
+    UNKNOWN,
+    WAITING,
+    WorkerObject,
+)
 from nexus_cli.session.session import Session
 
 if TYPE_CHECKING:
@@ -30,6 +40,18 @@ SHOWN_OUTPUT = 1000
 """Most characters of the output of a command that was cut short, the last ones."""
 SIGPIPE = 141
 """Exit status of a program whose reader wanted no more, which is no failure."""
+
+
+class WorkerStateObject(WorkerObject):
+    """A worker as it is now."""
+
+    call: str
+    """The call that started it."""
+    model: str
+    """Empty if the worker uses the model of its parent."""
+    folder: str
+    scope: dict[str, Any]
+    """Its limits."""
 
 
 @dataclass

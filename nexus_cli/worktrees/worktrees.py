@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal, TypedDict
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import (
@@ -42,15 +42,33 @@ from nexus_cli.worktrees.own_repository import (
 )
 from nexus_cli.worktrees.snapshot_store import ChangeCounts, SnapshotStore
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import WorktreeCondition, WorktreeObject
-
 LONGEST = 60
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 STAY = "stay"
 """File of a record folder from the beginning of a stay to its end; a killed process leaves it."""
 WAIT = 600.0
 """Seconds to wait while others make or remove worktrees of the same project: copies of dependencies take their time."""
+
+
+WorktreeCondition = Literal["missing", "unreadable", "empty", "applied", "changed"]
+
+
+class WorktreeObject(TypedDict):
+    name: str
+    project: str
+    folder: str
+    branch: str
+    created: str
+    state: WorktreeCondition
+    in_use: bool
+    files: int
+    added: int
+    removed: int
+    commits: int
+    kept: list[str]
+    carried: list[str]
+    """Ignored paths that were copied from the project; they are not part of the changes."""
+    problem: str
 
 
 @dataclass
