@@ -7,8 +7,10 @@ For `nexus docs json`, `/openrpc.json` and the tests. The keys of a dataclass ar
 import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
+from datetime import datetime
 from enum import Enum
 from functools import cache
+from pathlib import PurePath
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -53,20 +55,19 @@ def json_type(kind: Any) -> Any:
         return dict[str, json_type(parts[1])]  # type: ignore[misc]
     if isinstance(kind, type) and issubclass(kind, Enum):
         return Literal[tuple(one.value for one in kind)]
-    return str if isinstance(kind, type) and issubclass(kind, str) else kind
+    return str if isinstance(kind, type) and issubclass(kind, str | PurePath | datetime) else kind
 
 
 def declared_keys(kind: Any) -> dict[str, tuple[Any, str]]:
     """Return the keys of an object, each with the class that declares it and the name that it has there."""
-    own: dict[str, tuple[Any, str]] = {}
     if is_typeddict(kind) or _is_json_of(kind):
         bases = [json_type(base) for base in vars(kind).get("__orig_bases__", kind.__bases__)]
         own = {key: (kind, key) for key in kind.__annotations__}
     else:
         bases = [StreamLine] if kind in get_args(LineEvent) else []
-        bases += [type_hints(kind.line_keys)["return"]] if hasattr(kind, "line_keys") else []
-        tags = [pair for pair in _TAGS if get_origin(type_hints(kind).get(pair[1])) is ClassVar]
-        for key, path in (*tags, *shown_paths(kind)):
+        own = {key: (kind, name) for key, name in _TAGS if get_origin(type_hints(kind).get(name)) is ClassVar}
+        own |= declared_keys(type_hints(kind.line_keys)["return"]) if hasattr(kind, "line_keys") else {}
+        for key, path in shown_paths(kind):
             *above, name = path.split(".")
             owner = kind
             for step in above:

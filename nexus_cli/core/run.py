@@ -254,12 +254,9 @@ class Wait:
         """The event for people: of a provider with its last error."""
         return f"the provider: {self.value['error']}" if self.kind == PROVIDER else self.why
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON form for the ledger."""
-        return {"kind": self.kind, "why": self.why, "value": dict(self.value), "until": self.until}
-
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Wait:
+        """Restore a wait from the JSON form in the ledger."""
         return cls(value["kind"], value["why"], value["value"], value["until"])
 
 

@@ -417,7 +417,7 @@ class RunTable:
     def signal_wait(self, run: Run, kind: str, value: Mapping[str, Any], at: str) -> bool:
         """Record that the wait of `run` is over, or its time has passed; False if it no longer waits for that, or has a
         signal already."""
-        waits = _json(run.waits.to_json()) if run.waits else ""
+        waits = _json(to_json_value(run.waits)) if run.waits else ""
         with self._db.write():
             row = self._db.one(f"SELECT state, waits FROM runs WHERE key = ?{self._db.skip_locked}", run.key)
             if row is None or (row[0], row[1]) != (WAITING, waits):
@@ -619,7 +619,7 @@ def _set_waiting(db: Database, key: int, wait: Wait, at: str) -> None:
     db.run(
         f"UPDATE runs SET state = '{WAITING}', waits = ?, wake_at = ?, owner = '', lease = NULL, updated = ?"
         " WHERE key = ?",
-        _json(wait.to_json()),
+        _json(to_json_value(wait)),
         wait.until,
         at,
         key,

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from nexus_cli.core.duration import format_duration
@@ -21,6 +21,7 @@ from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import MemoSource
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import JobObject, Jobs
@@ -55,6 +56,7 @@ _NAME = 60
 class BackgroundJob:
     """A background command."""
 
+    shown: ClassVar = "id command state status seconds"
     id: str
     command: str
     unconfined: bool = False
@@ -95,13 +97,7 @@ class BackgroundJob:
     def to_json(self) -> dict[str, Any]:
         """Return its row, see `Jobs.rows`."""
         seconds = self.seconds if self.state != RUNNING else time.monotonic() - self.began
-        return {
-            "id": self.id,
-            "command": self.command,
-            "state": self.state,
-            "status": self.status,
-            "seconds": round(seconds, 1),
-        }
+        return {**to_json_value(self), "seconds": round(seconds, 1)}
 
 
 class SessionJobs(Jobs):
