@@ -34,9 +34,9 @@ class RewritePrice:
     steps: int
     """Number of further steps expected."""
     cost: float | None
-    """Extra dollars for sending them uncached; None if a price is unknown."""
+    """Extra dollars for sending them uncached; null if a price is unknown."""
     gain: float | None
-    """Dollars saved in the expected steps; None if a price is unknown."""
+    """Dollars saved in the expected steps; null if a price is unknown."""
     pays: bool
     why: str
     """The calculation in one line."""

@@ -73,7 +73,7 @@ class SessionInfo:
     first_text: str
     """The beginning of the person's first message, at most 200 characters."""
     cost_usd: float | None
-    """Dollars of its requests in all lanes and of its workers; None if a price is unknown."""
+    """Dollars of its requests in all lanes and of its workers; null if a price is unknown."""
     front: str
     """Its front end: `ask` for a run of `nexus ask`, `chat` once the REPL created or opened it."""
     main_lane: int

@@ -11,40 +11,18 @@ message that was carried over from another space, else None), `runs` (`[{"run", 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.run import HUMAN, Entity, Run, Space, SpaceMessage, fold_name
 from nexus_cli.core.usage import round_dollars
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.timeline import LAST
-from nexus_cli.reports.timeline_rows import Row, TimelineRow, make_row
+from nexus_cli.reports.timeline_rows import Row, make_row
 
-
-class TimelineSpace(TypedDict):
-    """A space and its members."""
-
-    id: str
-    name: str
-    members: list[JsonOf[Entity]]
-
-
-class SpaceTotals(TypedDict):
-    rows: int
-    messages: int
-    runs: int
-    cost_usd: float
-
-
-class SpaceTimelineReport(VersionedReport):
-    """`nexus timeline --space NAME --json`."""
-
-    space: TimelineSpace
-    reader: str | None
-    earlier: int
-    rows: list[TimelineRow]
-    totals: SpaceTotals
+if TYPE_CHECKING:
+    from nexus_cli.reports.timeline_report import SpaceTimelineReport
 
 
 def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: int = LAST) -> SpaceTimelineReport:

@@ -1,18 +1,16 @@
 """Report the events of a session, oldest first: time, actor, reason, the part that the model has seen, and the cost.
 
 Reads the ledger, without epochs and messages before the listed ones. Sends nothing and writes nothing.
-The rows are those of `core/json_types/timeline_report.py`.
+The rows are those of `timeline_report.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from nexus_cli.core.clock import format_local_minute
-from nexus_cli.core.json_value import JsonOf, ReportOfSession
-from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.decisions import describe_verdict
 from nexus_cli.reports.spaces import MOST_NAMED
@@ -30,8 +28,11 @@ from nexus_cli.reports.text.lines import (
     short,
     when,
 )
-from nexus_cli.reports.timeline_rows import SessionRecord, TimelineRow, pick_newest
+from nexus_cli.reports.timeline_rows import SessionRecord, pick_newest
 from nexus_cli.text.cells import cells, one_line
+
+if TYPE_CHECKING:
+    from nexus_cli.reports.timeline_report import TimelineReport
 
 LAST = 200
 """Number of rows unless another one is asked for."""
@@ -60,35 +61,6 @@ LONGEST_NAME = 24
 """Most cells of a name before words."""
 TYPED = ("repl", "ask")
 """Types of triggers that only mean that the person typed."""
-
-
-class TimelineTotals(JsonOf[Usage]):
-    """Sums over a session, with its side lanes and workers."""
-
-    rows: int
-    entries: int
-    requests: int
-    tokens: int
-    known_usd: float
-    """The sum of the known costs."""
-    saved_usd: float
-    """Dollars that the cache saved, as far as it is known."""
-    drops: int
-
-
-class TimelineReport(ReportOfSession):
-    """`nexus timeline --json`."""
-
-    name: str
-    model: str
-    folder: str
-    cursor: int
-    """The last entry that was sent to the model."""
-    earlier: int
-    """Number of rows before the first one."""
-    rows: list[TimelineRow]
-    """Oldest first."""
-    totals: TimelineTotals
 
 
 def session_timeline(ledger: Ledger, session: str, subjects: Mapping[str, str], last: int = LAST) -> TimelineReport:

@@ -56,7 +56,7 @@ class CommandPart:
     command: tuple[str, ...]
     decision: Decision
     rule: str | None
-    """The rule as it is written, or None."""
+    """The rule as it is written; null if none decided."""
     source: str
     """`built in`, `level ask`, or file and line of the rule."""
     why: str = ""

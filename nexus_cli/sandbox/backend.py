@@ -30,4 +30,4 @@ class BackendProbe:
     program: Path | None = None
     """Path of bubblewrap."""
     walls: tuple[str, ...] = ()
-    """Restrictions that were tested and are enforced (`probe.WALLS`)."""
+    """Restrictions that were tested and are enforced."""

@@ -40,15 +40,13 @@ from nexus_cli.reports.plugins import PluginsReport
 from nexus_cli.reports.replay import ReplayReport
 from nexus_cli.reports.request_diff import DifferenceReport
 from nexus_cli.reports.rules import RulesReport, RulesTestReport
-from nexus_cli.reports.run_timeline import RunTimelineReport
 from nexus_cli.reports.running import RunningReport
 from nexus_cli.reports.runs import RunReport, RunsReport
 from nexus_cli.reports.sessions import SearchReport, SessionReport, SessionsReport
 from nexus_cli.reports.settings import ConfigReport
 from nexus_cli.reports.skills import SkillsReport
-from nexus_cli.reports.space_timeline import SpaceTimelineReport
 from nexus_cli.reports.status import StatusReport
-from nexus_cli.reports.timeline import TimelineReport
+from nexus_cli.reports.timeline_report import RunTimelineReport, SpaceTimelineReport, TimelineReport
 from nexus_cli.reports.trust import RevokedTrust, TrustReport
 from nexus_cli.reports.usage import UsageReport
 from nexus_cli.reports.worktrees import WorktreesReport
