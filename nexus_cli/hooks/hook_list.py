@@ -52,7 +52,7 @@ class Hook:
     """
     table: HookTable
     source: str
-    """The file that names it, relative to the project; `config.toml` for a personal one, `plugin NAME` for a plugin's."""
+    """The file that names it, relative to the project; `config.toml` for a personal one, `plugin NAME`."""
     folder: Path | None = None
     """Real path of the project's folder, or of the plugin's; None for the person's own."""
     state: str = ACTIVE
