@@ -26,13 +26,9 @@ import aiohttp
 from nexus_cli.config.server_token import UNIX
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import AskResult
-    from nexus_cli.core.json_types.context_report import ContextReport
-    from nexus_cli.core.json_types.report_types import SessionsReport
-    from nexus_cli.core.json_types.server_results import (
+    from nexus_cli.core.server_results import (
         AgentLimits,
         AgentList,
-        AppliedWorktree,
         CommandList,
         CommandResult,
         CompactResult,
@@ -44,10 +40,14 @@ if TYPE_CHECKING:
         ServerEvent,
         TokenUsage,
         UnqueuedTexts,
-        WorkerList,
         WorktreeDiff,
     )
-    from nexus_cli.core.json_types.setup_reports import WorktreesReport
+    from nexus_cli.reports.context import ContextReport
+    from nexus_cli.reports.sessions import SessionsReport
+    from nexus_cli.reports.workers import WorkerList
+    from nexus_cli.reports.worktrees import WorktreesReport
+    from nexus_cli.session.event_json import AskResult
+    from nexus_cli.worktrees.apply_worktree import AppliedWorktree
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 CONNECT_SECONDS = 10.0

@@ -1,4 +1,4 @@
-"""The page `json` of `nexus docs`, generated from events, the types of `core/json_types`, and their docstrings."""
+"""The page `json` of `nexus docs`, generated from events, the types of reports and results, and their docstrings."""
 
 from __future__ import annotations
 
@@ -6,29 +6,48 @@ import ast
 import inspect
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import chain, pairwise
 from types import UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin
 
 from nexus_cli.cli.app import find_noun, list_help_lines
-from nexus_cli.core.event import LineEvent
-from nexus_cli.core.json_schema import NAMES, declarations, is_object, json_keys
-from nexus_cli.core.json_types import (
-    ask_result,
-    cache_report,
-    context_report,
-    instructions_report,
-    report_types,
-    setup_reports,
-    stream_lines,
-    timeline_report,
-)
+from nexus_cli.cli.run import rehearse_turn
+from nexus_cli.cli.run.map_journal import MapLine
+from nexus_cli.cli.serve import run_server, serve_once
+from nexus_cli.cli.sessions import consolidate
+from nexus_cli.core.event import LineEvent, StreamLine
+from nexus_cli.core.json_schema import NAMES, declared_keys, is_object, json_keys
+from nexus_cli.engine.requests import drop_list
+from nexus_cli.reports.forms import MODULES, import_report
 from nexus_cli.rpc import methods
+from nexus_cli.runs import plan_service
+from nexus_cli.session import session_servers
+from nexus_cli.session.event_json import AskResult, ResultLine
+from nexus_cli.spaces import agent_goals, space_reports
+from nexus_cli.undo import undo_turn
 
-_MODULES = (context_report, report_types, timeline_report, cache_report, setup_reports, instructions_report)
-REPORTS = [kind for module in _MODULES for kind in vars(module).values() if (kind.__doc__ or "").startswith("`nexus ")]
+_OTHER_ROOMS = (
+    drop_list,
+    rehearse_turn,
+    serve_once,
+    consolidate,
+    run_server,
+    session_servers,
+    agent_goals,
+    space_reports,
+    plan_service,
+    undo_turn,
+)
+"""Modules that make the values of reports whose text alone is in `reports/`."""
+REPORTS = [
+    kind
+    for module in (*map(import_report, MODULES), *_OTHER_ROOMS)
+    for kind in vars(module).values()
+    if (kind.__doc__ or "").startswith("`nexus ") and kind.__module__ == module.__name__
+]
 """The objects of `--json`: the types whose docstring begins with their command. Those of verbs need not."""
-LINES = (*get_args(LineEvent), stream_lines.ResultLine)
+LINES = (*get_args(LineEvent), ResultLine)
 EVENTS = tuple(methods.EVENTS.values())
 _INTRO = """# JSON
 
@@ -45,11 +64,11 @@ _PLAIN = {**NAMES, Any: "any"}
 
 def json_page() -> str:
     """Return the page as Markdown."""
-    shown: set[Any] = {stream_lines.StreamLine}
-    page = [_INTRO, "## nexus ask --json", "", *_describe([ask_result.AskResult], shown)]
-    page += ["## nexus ask --stream-json", "", _STREAM, *_table(stream_lines.StreamLine)]
+    shown: set[Any] = {StreamLine}
+    page = [_INTRO, "## nexus ask --json", "", *_describe([AskResult], shown)]
+    page += ["## nexus ask --stream-json", "", _STREAM, *_table(StreamLine)]
     page += _describe(LINES, shown)
-    page += ["## nexus map", "", *_describe([ask_result.MapLine], shown)]
+    page += ["## nexus map", "", *_describe([MapLine], shown)]
     page += ["## The server", "", _SERVER, "| method | result |", "|---|---|"]
     page += [f"| `{method.name}` | {method.result.__name__} |" for method in methods.METHODS.values()]
     page += ["", *_describe([method.result for method in methods.METHODS.values()], shown)]
@@ -72,8 +91,8 @@ def _list_types_of_verbs() -> dict[Any, list[str]]:
 
 def event_tables() -> str:
     """Return a section with the keys of each event of the server, and of the objects in them."""
-    shown: set[Any] = {stream_lines.StreamLine}
-    return "\n".join([*_table(stream_lines.StreamLine), *_describe(EVENTS, shown)])
+    shown: set[Any] = {StreamLine}
+    return "\n".join([*_table(StreamLine), *_describe(EVENTS, shown)])
 
 
 def _describe(kinds: Iterable[Any], shown: set[Any]) -> Iterator[str]:
@@ -101,10 +120,10 @@ def _parts(kind: Any) -> Iterator[Any]:
 
 def _table(kind: Any) -> list[str]:
     """Return the table of a type's keys; that of a line omits the keys that every line has."""
-    texts = {key: text for one in declarations(kind) for key, text in _texts_of_keys(one).items()}
+    texts = {key: _texts_of_keys(owner).get(name, "") for key, (owner, name) in declared_keys(kind).items()}
     keys = json_keys(kind)
     if kind in EVENTS:
-        keys = {key: hint for key, hint in keys.items() if key not in stream_lines.StreamLine.__annotations__}
+        keys = {key: hint for key, hint in keys.items() if key not in StreamLine.__annotations__}
     rows = [
         f"| `{key}`{'?' if get_origin(hint) is NotRequired else ''} | {_name(hint)} | {texts.get(key, '')} |"
         for key, hint in keys.items()
@@ -112,8 +131,9 @@ def _table(kind: Any) -> list[str]:
     return ["| key | type | |", "|---|---|---|", *rows, ""]
 
 
+@cache
 def _texts_of_keys(kind: Any) -> dict[str, str]:
-    """Return the docstrings of the keys that a class declares, from its source."""
+    """Return the docstrings of the fields and properties of a class, from its source."""
     texts: dict[str, str] = {}
     module = ast.parse(inspect.getsource(sys.modules[kind.__module__]))
     found = (one for one in module.body if isinstance(one, ast.ClassDef) and one.name == kind.__name__)
@@ -121,6 +141,7 @@ def _texts_of_keys(kind: Any) -> dict[str, str]:
     for key, text in pairwise(body):
         if isinstance(key, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
             texts[ast.unparse(key.target)] = " ".join(str(text.value.value).split())
+    texts |= {one.name: ast.get_docstring(one) or "" for one in body if isinstance(one, ast.FunctionDef)}
     return texts
 
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
-from nexus_cli.core.json_types.cache_report import CacheReport, MissReport
 from nexus_cli.core.limits import MAX_INT
-from nexus_cli.reports.cache import cache_report, miss_report
+from nexus_cli.reports.cache import CacheReport, MissReport, cache_report, miss_report
 
 OFFERED = 20
 """Most requests that completion offers."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from nexus_cli.commands.verb import Authority, Verb
 from nexus_cli.core.elide import clip_text
@@ -131,6 +131,7 @@ class CommandContext(Protocol):
 class Command:
     """One slash command."""
 
+    shown: ClassVar = "name usage summary help aliases idle"
     name: str
     group: str
     """One of `GROUPS`."""

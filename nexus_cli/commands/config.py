@@ -16,7 +16,7 @@ from nexus_cli.config.setting_tables import SETTINGS, TABLES
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_types.setup_reports import ConfigReport
+from nexus_cli.reports.settings import ConfigReport
 
 Key = Annotated[str, Option("KEY", "A dotted key such as limits.max_steps.", is_argument=True)]
 Name = Annotated[str, Option("[NAME]", "Show only settings whose key contains this text.", is_argument=True)]

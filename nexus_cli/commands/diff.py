@@ -8,7 +8,7 @@ from nexus_cli.commands.arguments import read_source, show_report
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.undo import Paths, Turn, open_undo
 from nexus_cli.commands.verb import Noun, Report, Source, Verb
-from nexus_cli.core.json_types.report_types import DiffReport
+from nexus_cli.core.json_value import DiffReport
 from nexus_cli.reports.diff import folder_diff
 
 

@@ -11,6 +11,7 @@ from nexus_cli.commands.arguments import apply_settings, has_sent_request
 from nexus_cli.commands.command import GROUPS, Command, CommandContext, usage_error
 from nexus_cli.commands.model import describe_cache_miss
 from nexus_cli.commands.verb import Authority, Noun, Option, Verb
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.reports.help import KEYS
 
 
@@ -45,14 +46,7 @@ def _group(commands: Iterable[Command]) -> Iterable[tuple[str, Iterable[Command]
 
 
 def _value(command: Command) -> dict[str, Any]:
-    return {
-        "name": command.name,
-        "usage": command.usage,
-        "summary": command.summary,
-        "help": command.help,
-        "aliases": list(command.aliases),
-        "idle": command.idle,
-    }
+    return dict(to_json_value(command))
 
 
 def _explain(command: Command, verb: str) -> dict[str, Any]:

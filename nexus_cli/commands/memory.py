@@ -9,9 +9,9 @@ from typing import Annotated
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, nearest_name
-from nexus_cli.core.json_types.setup_reports import FactsReport
 from nexus_cli.core.memory import Fact, MemorySlot
 from nexus_cli.reports import memory as reports
+from nexus_cli.reports.memory import FactsReport
 from nexus_cli.session import session_facts
 
 IDS = re.compile(r"[\s,;]+")

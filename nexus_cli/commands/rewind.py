@@ -14,13 +14,14 @@ from nexus_cli.commands.sessions import one_line_title, reopen_fork
 from nexus_cli.commands.verb import Noun, Option, Verb
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
-from nexus_cli.core.json_types.report_types import MovedHead, UndoReport
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.sessions import short_id
 
 if TYPE_CHECKING:
     from nexus_cli.reports.turn_changes import TurnCount
+    from nexus_cli.undo.plan_references import MovedHead
+    from nexus_cli.undo.undo_turn import UndoReport
 
 BOTH, CONVERSATION, FILES = "both", "conversation", "files"
 _SOFT = "git reset --soft "
@@ -153,7 +154,8 @@ async def _undo_turns(context: CommandContext, first: int, stop: threading.Event
     being undone, and sets `stop`."""
     from nexus_cli.session.undo_files import rewind_files, undo_request  # noqa: PLC0415
 
-    record, done = require_record(context), list[UndoReport]()
+    record = require_record(context)
+    done: list[UndoReport] = []
     request = undo_request(record, context.session.folder)
 
     async def work() -> None:

@@ -11,6 +11,7 @@ from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import LEVELS, PLAN, level_fields, require_level
 from nexus_cli.permission.approvals import remove_allowance
 
@@ -42,7 +43,7 @@ def list_rules(source: Source) -> Report[Any]:
     rules, error = _read(source)
     if error is not None:
         source.say(error.line.removeprefix("nexus: "))
-    value = {"version": 1, "rules": [rule.to_json() for rule in rules.listed()], "problems": list(rules.problems)}
+    value = {"version": 1, "rules": to_json_value(rules.listed()), "problems": list(rules.problems)}
     return Report("rules", value, whole=True, status=error.exit_status if error else 0)
 
 
@@ -74,7 +75,7 @@ def test_command(
         outside=outside,
     )
     fields = level_fields(level)
-    value = {**decision.to_json(), **fields}
+    value = {**to_json_value(decision), **fields}
     for part in value["parts"]:  # scripts know the origin by the former name of the level
         part |= {"origin": part["from"], "from": part["from"].replace(f"level {level}", f"level {fields['allow']}")}
     return Report("rule_test", value, whole=True, status=EXIT_STATUS[decision.decision])

@@ -17,11 +17,11 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.elide import clip_text, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_types.setup_reports import SessionReport
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.reports import sessions as reports
 from nexus_cli.reports.conversation import Replay
+from nexus_cli.reports.sessions import SessionReport
 from nexus_cli.reports.text.lines import known_dollars
 from nexus_cli.reports.transcript import transcript_of
 

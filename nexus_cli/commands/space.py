@@ -13,6 +13,7 @@ from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import require_level
 from nexus_cli.core.run import AGENT, PRIORITY, check_name
 from nexus_cli.core.services import Spaces
@@ -52,7 +53,6 @@ def create(
     from nexus_cli.provider.available_models import resolve_alias  # noqa: PLC0415
     from nexus_cli.session.recipes import recipe_for  # noqa: PLC0415
     from nexus_cli.spaces.people import is_agent_name, make_member, own_entity  # noqa: PLC0415
-    from nexus_cli.spaces.space_reports import space_json  # noqa: PLC0415
 
     ledger, settings = source.ledger, read_settings(source)
     folder = working_folder(directory) if directory else source.folder()
@@ -72,7 +72,7 @@ def create(
     people += [make_member(ledger, settings, one, folder, {}) for one in member or () if one not in agents]
     people += [make_member(ledger, settings, one, folder, given, agent=True) for one in agents]
     made = ledger.spaces.create(name, format_utc(local_now()), project=ledger.project_of(folder), members=people)
-    return Report("", {"version": 1, "space": space_json(made)}, line=made.id)
+    return Report("", {"version": 1, "space": to_json_value(made)}, line=made.id)
 
 
 def join(

@@ -12,6 +12,7 @@ from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import level_fields
 from nexus_cli.core.memory import FactMerger
 from nexus_cli.core.services import SkillGuides, Spaces
@@ -40,7 +41,7 @@ def build_status(
     permission, level = find_permission(source), live.status().allow if live else settings.allow
     probe = permission.probe_backend()
     if probe is not None:
-        value |= {"sandbox": probe.to_json(), **level_fields(level)}
+        value |= {"sandbox": to_json_value(probe), **level_fields(level)}
     if permission.added:
         value["added"] = list(map(str, permission.added))
     if live:

@@ -16,7 +16,7 @@ from inspect import Parameter, getdoc, iscoroutinefunction, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from nexus_cli.core.json_types import ActReport, TextReport
+from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.core.limits import MAX_INT
 
 if TYPE_CHECKING:
@@ -33,6 +33,23 @@ LISTS = (list[str], list[str] | None)
 """Types of a parameter that takes several texts."""
 TEXTS = (str, str | None, *LISTS)
 """Types of a parameter that takes a text, or several."""
+
+
+class ActReport(VersionedReport):
+    """The object of a command that changes something."""
+
+    ids: list[str]
+    """The ids, names or paths of what it changed; empty if it changed nothing."""
+    message: str
+    """What it did, as a sentence for people; may be empty."""
+
+
+class TextReport(VersionedReport):
+    """The object of a command that prints a text."""
+
+    name: str
+    """What has the text: an id, a name or a path."""
+    text: str
 
 
 class Authority(StrEnum):

@@ -13,8 +13,7 @@ from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source
 from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.elide import plural
-from nexus_cli.core.json_types.report_types import DiffReport
-from nexus_cli.core.json_types.server_results import AppliedWorktree
+from nexus_cli.core.json_value import DiffReport
 
 if TYPE_CHECKING:
     from nexus_cli.worktrees.apply_worktree import ApplyResult
@@ -69,7 +68,7 @@ def diff_value(data: bytes, most: int = MOST) -> DiffReport:
     }
 
 
-def apply_changes(source: Source, name: Name) -> Report[AppliedWorktree]:
+def apply_changes(source: Source, name: Name) -> Report[Any]:
     """Apply the changes of a worktree to the project, with a three-way merge of each file.
 
     Conflicts are marked in the file; a file that cannot be merged keeps the project's version. Exit status 1 if

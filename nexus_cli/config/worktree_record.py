@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from nexus_cli.config.paths import Places, places, project_root
 from nexus_cli.config.private_file import replace_private_file
@@ -31,6 +32,7 @@ _NESTED = 8
 class WorktreeRecord:
     """One worktree: its origin, and the state applied to its source project."""
 
+    shown: ClassVar = "name project:source folder branch created"
     name: str
     folder: Path
     """The real path of the work tree."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from nexus_cli.core.price import MILLION, price_usage, request_cost
 from nexus_cli.core.request import ModelInfo
@@ -25,6 +26,7 @@ MOST_STEPS = 50
 class RewritePrice:
     """The price and the benefit of one rewrite."""
 
+    shown: ClassVar = "cold saved steps cost gain pays why"
     cold: int
     """Tokens that the next request sends uncached because of it."""
     saved: int
@@ -32,9 +34,9 @@ class RewritePrice:
     steps: int
     """Number of further steps expected."""
     cost: float | None
-    """Extra dollars for sending them uncached; None if a price is unknown."""
+    """Extra dollars for sending them uncached; null if a price is unknown."""
     gain: float | None
-    """Dollars saved in the expected steps; None if a price is unknown."""
+    """Dollars saved in the expected steps; null if a price is unknown."""
     pays: bool
     why: str
     """The calculation in one line."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from nexus_cli.core.message import UNSHOWN, ToolCall
+from nexus_cli.core.message import ToolCall
 
 SAY_INSTEAD = "Say what to do instead"
 """Hint of a turn that ended because the person declined a call without a reason (`Deny.stops`)."""
@@ -16,6 +16,7 @@ SAY_INSTEAD = "Say what to do instead"
 class Question:
     """A call that needs permission."""
 
+    shown: ClassVar = "call what why detail always kind stores profile parts more_parts doubts rule agent"
     call: ToolCall
     what: str
     """The call on one line."""
@@ -42,7 +43,7 @@ class Question:
     """The rule that asks, with its origin; empty if the level does."""
     agent: str = ""
     """The worker that asks; empty for the session itself."""
-    run: str = field(default="", metadata=UNSHOWN)
+    run: str = ""
     """The unattended run that makes the call, for a person: "Ana (run-3)"; empty for other calls."""
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.context_report import BudgetObject, PressureLevel, UsedObject
     from nexus_cli.core.request import ModelInfo
 
+PressureLevel = Literal["normal", "high", "critical"]
 HIGH_PRESSURE = 0.6
 CRITICAL_PRESSURE = 0.8
 MAX_RESERVE = 8000
@@ -25,6 +25,7 @@ REQUEST_FLOOR = 0.25
 class UsedTokens:
     """Tokens by layer, and the tool schemas."""
 
+    shown: ClassVar = "system tools history event total"
     system: int = 0
     tools: int = 0
     history: int = 0
@@ -34,20 +35,12 @@ class UsedTokens:
     def total(self) -> int:
         return self.system + self.tools + self.history + self.event
 
-    def to_json(self) -> UsedObject:
-        return {
-            "system": self.system,
-            "tools": self.tools,
-            "history": self.history,
-            "event": self.event,
-            "total": self.total,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
     """`available` is the window minus both reserves; percentages in the laws refer to it."""
 
+    shown: ClassVar = "window reserve_reply reserve_tools available used remaining pressure"
     window: int
     reserve_reply: int
     reserve_tools: int
@@ -61,7 +54,7 @@ class TokenBudget:
 
     @property
     def available(self) -> int:
-        """Return the most tokens of a request."""
+        """The most tokens of a request: the window minus the two reserves."""
         return self.window - self.reserve_reply - self.reserve_tools
 
     @property
@@ -76,25 +69,13 @@ class TokenBudget:
 
     @property
     def remaining(self) -> int:
-        """Return the free tokens, negative if the budget is exceeded."""
+        """The free tokens, negative if the budget is exceeded."""
         return self.available - self.used.total
 
     @property
     def pressure(self) -> PressureLevel:
-        """Return `normal`, `high` from 60 %, or `critical` from 80 %."""
+        """`normal`, `high` from 60 %, or `critical` from 80 %."""
         return self.pressure_beyond(0)
-
-    def to_json(self) -> BudgetObject:
-        """Return the JSON form (`nexus docs json`)."""
-        return {
-            "window": self.window,
-            "reserve_reply": self.reserve_reply,
-            "reserve_tools": self.reserve_tools,
-            "available": self.available,
-            "used": self.used.to_json(),
-            "remaining": self.remaining,
-            "pressure": self.pressure,
-        }
 
     def pressure_beyond(self, found: int) -> PressureLevel:
         """Return the pressure without the first `found` tokens: of the other used ones, in the room that is left."""

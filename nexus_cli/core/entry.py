@@ -9,16 +9,41 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, ClassVar, Literal, Protocol, TypedDict
 
 from nexus_cli.core.message import Message
 from nexus_cli.core.wire import canonical
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import DropObject
-
 _MEMBER = re.compile(r"(?:^|; )([^()]+) \((human|agent), (ent-\d+)\)(?=; |$)")
 """Matches `Entity.actor`; names have no parentheses."""
+
+
+class DropObject(TypedDict):
+    """Something left out of a request."""
+
+    id: str
+    what: str
+    tokens: int
+    cause: Literal[
+        "section_budget",
+        "truncation",
+        "compaction",
+        "output_cap",
+        "instruction_cap",
+        "input_cap",
+        "pruned",
+        "limit",
+        "server",
+        "refused",
+    ]
+    recall: str
+    """The id for `nexus drops show` and the tool `recall`."""
+    at: str
+    """ISO 8601, UTC."""
+    uncounted_bytes: int
+    """Bytes beyond the hard limit, which were not kept."""
+    recalls: int
+    """Number of recalls."""
 
 
 class Kind(StrEnum):
@@ -39,6 +64,10 @@ class Kind(StrEnum):
 class Entry:
     """An event of a session, with its time and actor. Never changes once it was sent."""
 
+    shown: ClassVar = """
+        id at actor kind text:message.content calls:message.tool_calls call:message.tool_call_id
+        images:message.image_names preamble tokens
+    """
     id: int
     at: str
     """ISO 8601, UTC."""

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import ErrorObject
+from typing import Final, TypedDict
 
 EXIT_STATUS: Final = {
     "network": 1,
@@ -38,6 +35,16 @@ NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 
 REDACTED: Final = "[redacted]"
 """Replacement for a secret."""
+
+
+class ErrorObject(TypedDict):
+    """The error of a command that ended with a status other than 0."""
+
+    kind: str
+    """See `nexus docs exit-status`."""
+    message: str
+    hint: str
+    """Advice; may be empty."""
 
 
 class NexusError(Exception):

@@ -9,17 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, TypedDict, cast
 
 from nexus_cli.core.approval import SAY_INSTEAD, Answer, PersonQuestion, Question
-from nexus_cli.core.entry import Drop, drop_value
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.entry import Drop, DropObject, drop_value
+from nexus_cli.core.errors import ErrorObject, NexusError
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import DeniedCall, DropObject, ErrorObject, UntilObject
-    from nexus_cli.core.json_types.stream_lines import PlanObject, QuestionKey, WorkerStateObject
+
+class StreamLine(TypedDict):
+    """The fields of every line. Ignore unknown types and keys."""
+
+    v: Literal[1]
+    seq: int
+    """From 0, without gaps."""
+    at: str
+    """ISO 8601, UTC."""
+    agent: NotRequired[str]
+    """The worker whose event it is, such as `w1`."""
+    lane: NotRequired[str]
+    """The session of that worker."""
+
+
+class QuestionKey(TypedDict):
+    """The further key of `approval.ask` and `approval.answer`."""
+
+    id: str
+    """For `approve`: the id of the call; for a worker's call with the worker before it, `w1:c3`."""
 
 
 def question_id(call_id: str, worker: str) -> str:
@@ -69,7 +86,7 @@ class ContextPlan:
     """The content of the request."""
 
     kind: ClassVar[str] = "context.plan"
-    plan: Annotated[Mapping[str, Any], PlanObject]
+    plan: Annotated[Mapping[str, Any], "engine.turn.PlanObject"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +316,7 @@ class WorkerState:
     """A worker is queued, has started or has ended. Always an event of that worker."""
 
     kind: ClassVar[str] = "agent.state"
-    worker: Annotated[Mapping[str, Any], WorkerStateObject]
+    worker: Annotated[Mapping[str, Any], "workers.worker.WorkerStateObject"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +329,44 @@ class AgentEvent:
     lane: str
     """The worker's session; "" before it has one."""
     event: Event
+
+
+class DeniedCall(TypedDict):
+    """A refused tool call."""
+
+    id: str
+    tool: str
+    subject: str
+    """Its main argument on one line."""
+    why: str
+    allow: str | None
+    """The lowest level that would allow it, by its former name; null if none would, or only `all` and `rule` is
+    narrower."""
+    level: str | None
+    """The same level: `ask`, `edit`, `auto` or `all`."""
+    rule: str | None
+    """An allow rule that would let it run, for `nexus rules add`."""
+    option: str | None
+    """An option that would let it run, such as `--add-dir DIR`."""
+    limit: str
+    """The limit that refused it, if one did."""
+    by: str
+    """`rules`, `person`, `signals`, or the layers of the limit."""
+    hint: str
+
+
+class UntilObject(TypedDict):
+    """The state of work for a command: `nexus ask --until`."""
+
+    command: str
+    passed: bool
+    """True if the command exited 0."""
+    rounds: int
+    """Runs of the command in this turn."""
+    status: int | None
+    """Exit status of the newest run; null before the first one."""
+    left: list[str]
+    """If the turn failed: the last lines of the newest run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,21 @@
 """Describe JSON by the types that declare it: a `TypedDict`, or a dataclass such as an event (`core/event.py`).
 
-For `nexus docs json`, `/openrpc.json` and the tests. The keys of a dataclass are its fields. `Annotated` names the type
-that a value has in JSON, as a string where its module cannot be imported.
+For `nexus docs json`, `/openrpc.json` and the tests. The keys of a dataclass are those of `core/json_value.py`.
+`Annotated` names the type that a value has in JSON, by its path in the package where a higher room declares it.
 """
 
+import pkgutil
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
+from datetime import datetime
+from enum import Enum
 from functools import cache
+from pathlib import PurePath
 from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
+    ClassVar,
     Literal,
     NotRequired,
     Required,
@@ -21,27 +26,26 @@ from typing import (
     is_typeddict,
 )
 
-from nexus_cli.core.event import LineEvent
-from nexus_cli.core.json_types import ask_result, stream_lines
-from nexus_cli.core.message import ToolCall
+from nexus_cli.core.event import LineEvent, StreamLine
+from nexus_cli.core.json_value import JsonOf, shown_paths
 
 NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
-_DECLARED = {**vars(ask_result), **vars(stream_lines), "LineEvent": LineEvent, "ToolCall": ToolCall}
-"""The types by name that are annotated without importing them."""
+_TAGS = (("type", "kind"), ("answer", "answer"))
+"""Keys that name the class of a value, each with the class variable that has it."""
 
 
 @cache
 def type_hints(kind: Any) -> dict[str, Any]:
     """Return the annotations of a class or function, with `Annotated` and `NotRequired`."""
-    return get_type_hints(kind, localns=_DECLARED, include_extras=True)
+    return get_type_hints(kind, include_extras=True)
 
 
 def json_type(kind: Any) -> Any:
     """Return the type of `kind` in JSON: a `TypedDict` or dataclass for an object, `list` for a tuple."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return json_type(_DECLARED[parts[1]] if isinstance(parts[1], str) else parts[1])
-    if origin in (NotRequired, Required):
+        return json_type(pkgutil.resolve_name(f"nexus_cli.{parts[1]}") if isinstance(parts[1], str) else parts[1])
+    if origin in (NotRequired, Required, JsonOf):
         return json_type(parts[0])
     if origin is Union or origin is UnionType:
         return Union[tuple(map(json_type, parts))]  # noqa: UP007  (of any number)
@@ -49,37 +53,54 @@ def json_type(kind: Any) -> Any:
         return list[json_type(parts[0])]  # type: ignore[misc]
     if origin in (dict, Mapping):
         return dict[str, json_type(parts[1])]  # type: ignore[misc]
-    if isinstance(kind, type) and hasattr(kind, "to_json"):
-        return type_hints(kind.to_json)["return"]
-    return str if isinstance(kind, type) and issubclass(kind, str) else kind
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return Literal[tuple(one.value for one in kind)]
+    return str if isinstance(kind, type) and issubclass(kind, str | PurePath | datetime) else kind
 
 
-def declarations(kind: Any) -> tuple[Any, ...]:
-    """Return the classes that declare the keys of an object; a later one replaces the keys of an earlier one."""
-    if is_typeddict(kind):
-        return (*filter(is_typeddict, getattr(kind, "__orig_bases__", ())), kind)
-    if kind not in get_args(LineEvent):
-        return (kind,)
-    more = (type_hints(kind.line_keys)["return"],) if hasattr(kind, "line_keys") else ()
-    return (stream_lines.StreamLine, *more, kind)
+def declared_keys(kind: Any) -> dict[str, tuple[Any, str]]:
+    """Return the keys of an object, each with the class that declares it and the name that it has there."""
+    if is_typeddict(kind) or _is_json_of(kind):
+        bases = [json_type(base) for base in vars(kind).get("__orig_bases__", kind.__bases__)]
+        own = {key: (kind, key) for key in kind.__annotations__}
+    else:
+        bases = [StreamLine] if kind in get_args(LineEvent) else []
+        own = {key: (kind, name) for key, name in _TAGS if get_origin(type_hints(kind).get(name)) is ClassVar}
+        own |= declared_keys(type_hints(kind.line_keys)["return"]) if hasattr(kind, "line_keys") else {}
+        for key, path in shown_paths(kind):
+            *above, name = path.split(".")
+            owner = kind
+            for step in above:
+                owner = _attribute_type(owner, step)
+            own |= declared_keys(_attribute_type(owner, name)) if key == "*" else {key: (owner, name)}
+    return {key: found for part in (*map(declared_keys, filter(is_object, bases)), own) for key, found in part.items()}
+
+
+def _attribute_type(kind: Any, name: str) -> Any:
+    """Return the annotation of a field, a property or a key; the value of a tag."""
+    found = getattr(kind, name, None)
+    hint = type_hints(found.fget)["return"] if isinstance(found, property) else type_hints(kind)[name]
+    return Literal[found] if get_origin(hint) is ClassVar else hint
 
 
 def json_keys(kind: Any) -> dict[str, Any]:
     """Return the keys of an object with their types; a key that may be absent is `NotRequired`."""
-    if is_typeddict(kind):
-        hints = {key: json_type(hint) for key, hint in type_hints(kind).items()}
-        return {key: hint if key in kind.__required_keys__ else NotRequired[hint] for key, hint in hints.items()}
-    tags = {"type": getattr(kind, "kind", None), "answer": getattr(kind, "answer", None)}
-    parts = [json_keys(base) for base in declarations(kind)[:-1]]
-    parts.insert(1, {key: Literal[tag] for key, tag in tags.items() if isinstance(tag, str)})
-    hints = type_hints(kind)
-    parts.append({one.name: json_type(hints[one.name]) for one in fields(kind) if "unshown" not in one.metadata})
-    return {key: hint for part in parts for key, hint in part.items()}
+    found = {}
+    for key, (owner, name) in declared_keys(kind).items():
+        hint = _attribute_type(owner, name)
+        optional = owner.__optional_keys__ if is_typeddict(owner) else vars(owner) if _is_json_of(owner) else ()
+        may_be_absent = name in optional or get_origin(hint) is NotRequired
+        found[key] = NotRequired[json_type(hint)] if may_be_absent else json_type(hint)
+    return found
 
 
 def is_object(kind: Any) -> bool:
     """Return True for a type whose JSON is an object with known keys."""
-    return is_typeddict(kind) or (isinstance(kind, type) and is_dataclass(kind))
+    return is_typeddict(kind) or _is_json_of(kind) or (isinstance(kind, type) and is_dataclass(kind))
+
+
+def _is_json_of(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, JsonOf) and kind is not JsonOf
 
 
 def json_schema(kind: Any) -> dict[str, Any]:

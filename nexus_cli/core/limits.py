@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, TypedDict
 
 from nexus_cli.core.errors import NexusError
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types import LevelFields
-    from nexus_cli.core.json_types.context_report import LimitObject
 
 ASK, EDIT, AUTO, ALL = LEVELS = ("ask", "edit", "auto", "all")
 """Permission levels, lowest first: calls that run without approval are reads, also edits, also sandboxed commands,
@@ -34,6 +30,19 @@ MAX_INT = 2**53
 """The largest integer of a setting or an option, which every JSON reader can represent."""
 CATEGORIES = ("none", "read", "edit", "run")
 """Effects of a tool, see `nexus_cli.core.tool.Effect`."""
+
+
+Decision = Literal["allow", "ask", "deny"]
+"""The decision on a call."""
+
+
+class LevelFields(TypedDict):
+    """A permission level."""
+
+    allow: str
+    """The level by its former name: `read`, `edit`, `run` or `all`."""
+    level: str
+    """The level: `ask`, `edit`, `auto`, `all` or `plan`."""
 
 
 def parse_level(word: str) -> str:
@@ -134,18 +143,14 @@ def _meet(name: str, a: Any, b: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One limit in force and the layer that set it."""
+    """A limit in force, and the layers that set it."""
 
     name: str
     value: Any
     bound_by: str
+    """The layers that set this value."""
     said: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """The value of each layer that sets it, by the name of the layer."""
-
-    def to_json(self) -> LimitObject:
-        """Return the JSON form (`nexus docs json`)."""
-        said = {layer: json_value(value) for layer, value in self.said.items()}
-        return {"name": self.name, "value": json_value(self.value), "bound_by": self.bound_by, "said": said}
 
 
 def compose_limits(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[Bound, ...]]:

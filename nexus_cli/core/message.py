@@ -11,14 +11,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from nexus_cli.core.attachment import Part as Part
 from nexus_cli.core.surrogates import replace_surrogates as replace_surrogates
 
-UNSHOWN: Mapping[str, bool] = {"unshown": True}
-"""Metadata of a field that the JSON of events omits: the ledger or requests to the model need it, and its text may be
-64 MiB long."""
 USE_TOOL = "use_tool"
 """The tool through which a model calls those whose schemas it was not sent; see `unwrap_call`."""
 
@@ -74,13 +71,14 @@ def _arguments(value: object, name: str) -> dict[str, Any]:
 class ToolCall:
     """A tool call of the model."""
 
+    shown: ClassVar = "id name arguments raw"
     id: str
     """Unique in the session; not the id of the provider."""
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     raw: str = ""
     """The original arguments if they were not a JSON object; `arguments` is then empty."""
-    is_wrapped: bool = field(default=False, metadata=UNSHOWN)
+    is_wrapped: bool = False
     """True if the model called the tool through `use_tool`, and every request has to show the call in this form."""
 
     def __post_init__(self) -> None:
@@ -163,12 +161,17 @@ class FileEdit:
 class ToolResult:
     """The result of a tool call. An error is text for the model, never an exception."""
 
+    shown: ClassVar = """
+        output error changed uncounted denied cites status ran stopped diff counts more pipe first_line file facts job
+        warning waits
+    """
+    """The others are for the ledger or requests to the model, and may be 64 MiB long."""
     output: str = ""
     error: str = ""
     """The error if the call failed."""
     changed: tuple[str, ...] = ()
     """Files that the call created, changed or deleted, relative to the project if inside it."""
-    full: str | None = field(default=None, metadata=UNSHOWN)
+    full: str | None = None
     """The whole output if `output` is a part of it; stored in the ledger, read by `recall`."""
     uncounted: int = 0
     """Bytes beyond the hard limit, counted but not stored."""
@@ -195,11 +198,11 @@ class ToolResult:
     """Line number in the file of the first line of `output` (0: one line precedes the text); null if it is no file."""
     file: str = ""
     """Absolute path of the file whose text is in `output`, else ""."""
-    parts: tuple[FilePart, ...] = field(default=(), metadata=UNSHOWN)
+    parts: tuple[FilePart, ...] = ()
     """The files that `output` shows if they are several, or one in several parts."""
-    edits: tuple[FileEdit, ...] = field(default=(), metadata=UNSHOWN)
+    edits: tuple[FileEdit, ...] = ()
     """The changed lines of files, from a tool that knows them."""
-    outline: str = field(default="", metadata=UNSHOWN)
+    outline: str = ""
     """Text for the model that precedes `output` if that is cut: where its definitions begin."""
     facts: tuple[str, ...] = ()
     """Ids of the remembered facts that the text names or states."""
@@ -210,9 +213,9 @@ class ToolResult:
     waits: Mapping[str, Any] | None = None
     """The memo `WAIT` of the wait that begins with this result, as far as the tool knows it: the turn ends when every
     call of the step has its result."""
-    memos: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, metadata=UNSHOWN)
+    memos: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Memos to record with the result, by kind."""
-    images: tuple[tuple[str, bytes], ...] = field(default=(), metadata=UNSHOWN)
+    images: tuple[tuple[str, bytes], ...] = ()
     """Media type and data of each image for the model, which follows the result in a message of its own."""
 
     def __post_init__(self) -> None:
@@ -305,6 +308,11 @@ class Message:
     tool_call_id: str | None = None
     parts: tuple[Part, ...] = ()
     opaque: Opaque | None = None
+
+    @property
+    def image_names(self) -> list[str]:
+        """The names of its images; of one without a name the media type."""
+        return [part.name or part.media_type for part in self.parts]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", Role(self.role))

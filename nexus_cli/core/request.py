@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from nexus_cli.core.usage import Usage
 
@@ -133,6 +133,10 @@ class PriceTier:
 class ModelInfo:
     """Data about a model. Prices are US dollars per million tokens; None means unknown, never free."""
 
+    shown: ClassVar = """
+        name window max_output input_price output_price cache_read_price cache_write_price cache images tools known
+        covered list_price window_told:window_refused
+    """
     name: str
     provider: str
     window: int

@@ -9,14 +9,11 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, TypedDict
 
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import AgentGoal, EntityObject
 
 HUMAN, AGENT = "human", "agent"
 QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED = (
@@ -52,6 +49,21 @@ LONGEST_NAME = 64
 LONGEST_MESSAGE = 1 << 20
 """Most characters of a message."""
 _UNFIT = re.compile(r"[\"()\[\]@:\\]")
+
+
+class AgentGoal(TypedDict):
+    """A goal that an agent has beyond one run."""
+
+    id: str
+    text: str
+    priority: int
+    """1 is the highest."""
+    long_term: bool
+    by: str
+    """`person`, or `agent` if it proposed the goal itself."""
+    at: str
+    done: str | None
+    """Time of completion; None while the goal is open."""
 
 
 def resume_lines(came: Sequence[str]) -> list[str]:
@@ -98,6 +110,7 @@ def find_mentions(text: str, names: Iterable[str]) -> list[str]:
 class Entity:
     """A member of spaces: a person or an agent."""
 
+    shown: ClassVar = "id name type:kind"
     key: int
     name: str
     kind: str
@@ -121,10 +134,6 @@ class Entity:
         stored = enumerate(self.options.get(GOALS, ()), 1)
         found = [make_goal(number, one) if isinstance(one, str) else one for number, one in stored]
         return sorted(found, key=lambda one: (one["done"] is not None, one["priority"]))
-
-    def to_json(self) -> EntityObject:
-        """Return its form in reports."""
-        return {"id": self.id, "name": self.name, "type": self.kind}
 
 
 def name_goal(goal: Mapping[str, Any]) -> str:
@@ -151,6 +160,7 @@ def make_goal(
 class Space:
     """A named conversation of several members."""
 
+    shown: ClassVar = "id name project at members"
     key: int
     name: str
     project: str
@@ -171,6 +181,7 @@ MUTED_END = " is muted"
 class SpaceMessage:
     """One message of a space. Never changes."""
 
+    shown: ClassVar = "id at sender text"
     key: int
     space: int
     sender: Entity
@@ -243,12 +254,9 @@ class Wait:
         """The event for people: of a provider with its last error."""
         return f"the provider: {self.value['error']}" if self.kind == PROVIDER else self.why
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON form for the ledger."""
-        return {"kind": self.kind, "why": self.why, "value": dict(self.value), "until": self.until}
-
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Wait:
+        """Restore a wait from the JSON form in the ledger."""
         return cls(value["kind"], value["why"], value["value"], value["until"])
 
 
@@ -256,6 +264,7 @@ class Wait:
 class Signal:
     """An event that a run waits for, or may wait for later."""
 
+    shown: ClassVar = "at kind value"
     key: int
     run: int
     at: str

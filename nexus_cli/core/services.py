@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypedDict, runtime_checkable
 
 from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
@@ -18,7 +18,43 @@ from nexus_cli.core.usage import Usage
 
 if TYPE_CHECKING:
     from nexus_cli.core.attachment import Trigger
-    from nexus_cli.core.json_types.report_types import ServerRow
+
+
+class JobObject(TypedDict):
+    """A background command of a session."""
+
+    id: str
+    name: str
+    """The command on one line, shortened."""
+    command: str
+    state: str
+    """`running`, `ended`, `stopped`, or `closed` with the session."""
+    status: int | None
+    """Its exit status."""
+    seconds: float
+    how: str
+    """Its state in words."""
+
+
+class ServerRow(TypedDict):
+    """An MCP server in a list."""
+
+    name: str
+    source: Literal["personal", "plugin", "project", "editor"]
+    file: str
+    """The file that contains the entry."""
+    transport: Literal["stdio", "http"]
+    target: str
+    """The command line or the address as its file names it, with `${NAME}` in place of the values of variables."""
+    state: Literal["listed", "not listed", "failed"]
+    tools: int | None
+    """null until the server was asked."""
+    tokens: int | None
+    """Tokens of the schemas of its tools."""
+    listed: str | None
+    """Time of the server's answer, ISO 8601, UTC."""
+    why: str
+    """Why it is not available."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from operator import add, sub
-from typing import TYPE_CHECKING, Any, Self, cast
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import UsageObject
+from typing import Any, ClassVar, Self
 
 DECIMALS = 8
 """Of an amount of dollars wherever it is kept, streamed or shown."""
@@ -47,6 +44,7 @@ class Amounts:
 class Cost(Amounts):
     """Dollars by component, which `total` adds up."""
 
+    shown: ClassVar = "input cached written output"
     input: float = 0.0
     """For input that was neither read from the cache nor written to it."""
     cached: float = 0.0
@@ -63,15 +61,12 @@ class Cost(Amounts):
         """The dollars of all components."""
         return self.input + self.cached + self.written + self.output
 
-    def to_json(self) -> dict[str, float]:
-        """Return the components in JSON form."""
-        return {name: amount for name, amount in asdict(self).items() if name != "saved"}
-
 
 @dataclass(frozen=True, slots=True)
 class Usage(Amounts):
     """Tokens and cost."""
 
+    shown: ClassVar = "input output cache_read cache_write reasoning cost_usd cost:known_cost"
     input: int = 0
     """Prompt tokens, including `cache_read` and `cache_write`."""
     output: int = 0
@@ -80,6 +75,7 @@ class Usage(Amounts):
     cache_write: int = 0
     reasoning: int = 0
     cost_usd: float | None = 0.0
+    """null if a price is unknown, never 0."""
     cost: Cost = Cost()
     """The known components of `cost_usd`. A request recorded before schema 9 of the ledger has none."""
 
@@ -88,16 +84,20 @@ class Usage(Amounts):
         """Tokens of input and output."""
         return self.input + self.output
 
-    def to_json(self) -> UsageObject:
-        """Return the JSON form; `cost` is None if `cost_usd` is, or is more than its known components."""
+    @property
+    def known_cost(self) -> Cost | None:
+        """The components of `cost_usd`; null if a price is unknown or an older nexus recorded the sum alone."""
         is_split = self.cost_usd is not None and round_dollars(self.cost_usd - self.cost.total) == 0
-        return cast("UsageObject", asdict(self) | {"cost": self.cost.to_json() if is_split else None})
+        return self.cost if is_split else None
 
 
 @dataclass(frozen=True, slots=True)
 class UsageSum(Amounts):
     """The sum of several requests."""
 
+    shown: ClassVar = """
+        requests unpriced unfinished *:usage known_usd known_cost:known.cost saved_usd:known.cost.saved
+    """
     known: Usage = Usage()
     """Their tokens, and the dollars of those with a known price."""
     requests: int = 0
@@ -115,13 +115,11 @@ class UsageSum(Amounts):
         return cls(known, len(used), sum(one.cost_usd is None for one in used), unfinished)
 
     @property
+    def known_usd(self) -> float:
+        """The dollars of the requests with a known price."""
+        return self.known.cost_usd or 0.0
+
+    @property
     def usage(self) -> Usage:
         """The sum as a usage, whose cost is unknown if a price is."""
         return replace(self.known, cost_usd=None) if self.unpriced else self.known
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON form; `cost_usd` and `cost` are None if a price is unknown."""
-        known = {"known_usd": self.known.cost_usd, "known_cost": self.known.cost.to_json()}
-        counts = asdict(self)
-        del counts["known"]
-        return {**counts, **self.usage.to_json(), **known, "saved_usd": self.known.cost.saved}

@@ -8,13 +8,15 @@ therefore the same path as the next step. What may follow a complete reply besid
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, assert_never, cast
+from typing import Any, TypedDict, assert_never, cast
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
+from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.errors import LedgerAwayError, NexusError, ProviderError
+from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall
 from nexus_cli.engine.calls.dispatch import Dispatcher
@@ -31,13 +33,24 @@ from nexus_cli.engine.requests.refused_images import draft_without_images
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.user_input import deliver_steering
 from nexus_cli.permission.run_limits import END_AT, NOTICE_AT, SPARE, RunHistory, repeat_notice, repeated_calls
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.context_report import SectionObject
-    from nexus_cli.core.json_types.stream_lines import PlanObject
+from nexus_cli.sections.planner import SectionObject
 
 TRIES = 2
 """Most times that lost sections are attached again after a rewrite: making room for them may need another rewrite."""
+
+
+class PlanObject(TypedDict):
+    """A request before it is sent."""
+
+    step: int
+    epoch: int
+    basis: str
+    budget: JsonOf[TokenBudget]
+    sections: list[SectionObject]
+    entries: int
+    drops: list[str]
+    facts: list[dict[str, str]]
+    limits: dict[str, Any]
 
 
 async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
@@ -119,7 +132,7 @@ def describe_request(engine: Engine, request: RequestPlan, limits: Limits) -> Pl
         "step": engine.step + 1,
         "epoch": request.epoch.id,
         "basis": request.basis,
-        "budget": request.budget.to_json(),
+        "budget": to_json_value(request.budget),
         "sections": sections,
         "entries": len(request.items),
         "drops": [drop for one in sections if (drop := one.get("drop"))],

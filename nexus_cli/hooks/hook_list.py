@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from nexus_cli.config.foreign_items import ABOVE, HOOKS, PLUGIN_ROOT
 from nexus_cli.config.hook_tables import EVENTS, LONGEST_MATCHER, HookTable, parse_hook
@@ -27,7 +27,6 @@ from nexus_cli.config.trust_beside import UNREAD, read_scripts
 from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.config.trust_items import SETTINGS, TrustItem
 from nexus_cli.core.elide import cut_at_word, one_line
-from nexus_cli.core.json_types.setup_reports import HookState
 from nexus_cli.core.version_memo import read_version
 from nexus_cli.plugins.installed_plugins import PLUGIN_RECORD, InstalledPlugin, installed_plugins
 
@@ -47,12 +46,17 @@ _KNOWN = {"type", "command", "args", "timeout", "on_timeout", "async", "statusMe
 class Hook:
     """One hook, its source, and whether it runs."""
 
+    shown: ClassVar = """
+        event:table.event matcher:table.matcher command:table.command timeout:table.timeout
+        on_timeout:table.on_timeout source state why
+    """
     table: HookTable
     source: str
-    """The file that names it, relative to the project; `PERSONAL` for the person's own, `plugin NAME` of a plugin."""
+    """The file that names it, relative to the project; `config.toml` for a personal one, `plugin NAME`."""
     folder: Path | None = None
     """Real path of the project's folder, or of the plugin's; None for the person's own."""
     state: str = ACTIVE
+    """`active`, `changed`, `not trusted` or `not supported`."""
     why: str = ""
     """Why it does not run; "" for an active one."""
     scripts: Mapping[str, bytes] = field(default_factory=dict)
@@ -131,20 +135,6 @@ class Hook:
             with suppress(OSError):
                 found[path] = (folder / path).read_bytes()
         return found
-
-    def to_json(self) -> HookState:
-        """Return the row of `nexus hooks` and `nexus status --json`."""
-        table = self.table
-        return {
-            "event": table.event,
-            "matcher": table.matcher,
-            "command": table.command,
-            "timeout": table.timeout,
-            "on_timeout": table.on_timeout,
-            "source": self.source,
-            "state": self.state,
-            "why": self.why,
-        }
 
 
 def read_stamp(cwd: Path) -> list[tuple[int, ...]]:

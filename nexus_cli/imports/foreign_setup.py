@@ -19,12 +19,13 @@ import yaml
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.config.trust_files import MOST_BYTES
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.limits import Decision
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.redact_secrets import NAMED_SECRET, redact
 from nexus_cli.core.tool import Tool
 from nexus_cli.mcp.server_entries import parse_entry
 from nexus_cli.provider.endpoint import KEY_VARIABLES
-from nexus_cli.rules.rule_set import Decision, parse_rule
+from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.tools.registry import rule_tools
 
 FROM_ENVIRONMENT = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)(?::-[^{}]*)?\}")

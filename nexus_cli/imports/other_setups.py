@@ -17,12 +17,11 @@ import yaml
 
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.core.effort import EFFORTS
-from nexus_cli.core.limits import AUTO
+from nexus_cli.core.limits import AUTO, Decision
 from nexus_cli.core.wire import as_table
 from nexus_cli.imports.claude_setup import read_claude
 from nexus_cli.imports.foreign_setup import ForeignSetup, as_texts, is_key, server_entry
 from nexus_cli.provider.model_names import provider_prefixes
-from nexus_cli.rules.rule_set import Decision
 
 CODEX_DECISIONS: Mapping[str, Decision] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
 _JSONC = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)

@@ -24,8 +24,9 @@ from nexus_cli.config.settings_file import (
     set_value,
 )
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import Decision
 from nexus_cli.imports.foreign_setup import ForeignSetup
-from nexus_cli.rules.rule_set import DECISIONS, Decision
+from nexus_cli.rules.rule_set import DECISIONS
 
 MINE, THEIRS, BOTH = "mine", "theirs", "both"
 Choose = Callable[[str, Sequence[str]], str]

@@ -17,6 +17,7 @@ from typing import Any
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import AGENT_NAME, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import WAIT
 from nexus_cli.core.run import (
     AGENT,
@@ -361,7 +362,7 @@ class RunTable:
         side runs, workers apart. An unknown price is None."""
         own = "l.session = (SELECT key FROM sessions WHERE id = ?) AND (r.input > 0 OR r.finish IS NULL)"
         total = sum_requests(self._db, own, session)
-        return {"steps": total.requests, "usage": total.usage.to_json()}
+        return {"steps": total.requests, "usage": to_json_value(total.usage)}
 
     def note(self, run: Run, facts: Mapping[str, Any]) -> Run:
         """Add `facts` to the options of a claimed run, and return it."""
@@ -416,7 +417,7 @@ class RunTable:
     def signal_wait(self, run: Run, kind: str, value: Mapping[str, Any], at: str) -> bool:
         """Record that the wait of `run` is over, or its time has passed; False if it no longer waits for that, or has a
         signal already."""
-        waits = _json(run.waits.to_json()) if run.waits else ""
+        waits = _json(to_json_value(run.waits)) if run.waits else ""
         with self._db.write():
             row = self._db.one(f"SELECT state, waits FROM runs WHERE key = ?{self._db.skip_locked}", run.key)
             if row is None or (row[0], row[1]) != (WAITING, waits):
@@ -618,7 +619,7 @@ def _set_waiting(db: Database, key: int, wait: Wait, at: str) -> None:
     db.run(
         f"UPDATE runs SET state = '{WAITING}', waits = ?, wake_at = ?, owner = '', lease = NULL, updated = ?"
         " WHERE key = ?",
-        _json(wait.to_json()),
+        _json(to_json_value(wait)),
         wait.until,
         at,
         key,

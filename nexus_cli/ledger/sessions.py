@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Entry, Kind
@@ -50,6 +50,10 @@ LAST_USED = "used DESC, updated DESC, key DESC"
 class SessionInfo:
     """Facts about a session that need no entry."""
 
+    shown: ClassVar = """
+        id name folder project model recipe created updated turns parent first_text cost_usd front known_usd spawner
+        worktree saved_usd entry_count:entries
+    """
     id: str
     """A ULID: sorts by its creation time."""
     name: str
@@ -58,6 +62,7 @@ class SessionInfo:
     model: str
     recipe: str
     created: str
+    """ISO 8601, UTC."""
     updated: str
     entries: int
     """Number of entries in the main lane, including those that a fork shares."""
@@ -68,7 +73,7 @@ class SessionInfo:
     first_text: str
     """The beginning of the person's first message, at most 200 characters."""
     cost_usd: float | None
-    """Dollars of its requests in all lanes and of its workers; None if a price is unknown."""
+    """Dollars of its requests in all lanes and of its workers; null if a price is unknown."""
     front: str
     """Its front end: `ask` for a run of `nexus ask`, `chat` once the REPL created or opened it."""
     main_lane: int

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core.approval import Allow, Answer, Deny
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import level_fields
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Tool, describe_subject
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import CommandPartObject
-    from nexus_cli.rules.decide import CommandDecision
-    from nexus_cli.rules.rule_set import Decision
+    from nexus_cli.core.json_value import JsonOf
+    from nexus_cli.core.limits import Decision
+    from nexus_cli.rules.decide import CommandDecision, CommandPart
 
 SAID_NO = "person"
 """`CallDecision.limit`: the person declined the call."""
@@ -135,11 +136,11 @@ class CallDecision:
         """Return the rule that decided, followed by its origin in parentheses; "" if none did."""
         return f"{self.rule} ({self.origin})" if self.rule else ""
 
-    def shown_parts(self) -> tuple[list[CommandPartObject], int]:
+    def shown_parts(self) -> tuple[list[JsonOf[CommandPart]], int]:
         """Return at most `MOST_PARTS` parts of a command line in order, allowed ones last, and the number left out."""
         parts = self.command.parts if self.command else ()
         places = sorted(range(len(parts)), key=lambda place: parts[place].decision == "allow")[:MOST_PARTS]
-        return [parts[place].to_json() for place in sorted(places)], len(parts) - len(places)
+        return [to_json_value(parts[place]) for place in sorted(places)], len(parts) - len(places)
 
     def to_json(self) -> dict[str, Any]:
         """Return the decision as it is recorded and reported (`reports/decisions.py`)."""

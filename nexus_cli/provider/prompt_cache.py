@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from nexus_cli.core.request import Request
 
@@ -90,6 +90,7 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 class CacheLife:
     """The lifetime and minimum of one provider's cache."""
 
+    shown: ClassVar = "kept_seconds minimum:min_tokens step automatic documented"
     min_seconds: float
     """Seconds since its last use for which a prefix is certainly kept, according to the provider."""
     max_seconds: float
@@ -102,6 +103,11 @@ class CacheLife:
     """False: only marked prefixes are cached (`cache_marks`)."""
     documented: bool = True
     """False: the values are an assumption."""
+
+    @property
+    def kept_seconds(self) -> tuple[float, float]:
+        """Guaranteed and maximal lifetime."""
+        return self.min_seconds, self.max_seconds
 
 
 ANTHROPIC = CacheLife(5 * MINUTE, 5 * MINUTE, 1024, automatic=False)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, TypedDict, cast
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.cache_diagnosis import CAUSES, CacheFacts, Diagnosis, diagnose, expected_cached
+from nexus_cli.conversation.fingerprints import Difference
 from nexus_cli.conversation.rewrite_cost import miss_cost
 from nexus_cli.conversation.sent_requests import source_of
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonOf, ReportOfSession, to_json_value
 from nexus_cli.core.usage import round_dollars
 from nexus_cli.engine.requests.request_history import (
     ConversationRequests,
@@ -24,13 +26,10 @@ from nexus_cli.engine.requests.request_history import (
 )
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
-from nexus_cli.reports.rewrites import list_rewrites, rewrite_lines
+from nexus_cli.reports.rewrites import RewriteRow, list_rewrites, rewrite_lines
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import PURPOSES, Value, aligns, block, dollars, filled, number, plural, share, when
 from nexus_cli.reports.usage import count_requests
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.cache_report import CacheLifeObject, CacheReport, CacheRow, CacheTotal, MissReport
 
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
 """Kinds of verdicts that count as misses."""
@@ -38,6 +37,77 @@ ELSEWHERE = "the first here; another session had sent the same beginning"
 HEADING = ("request", "input", "expected", "cached", "written", "missed", "cost", "why")
 LEAVES = ("written", "expected", "input")
 """Columns to leave out, in this order, if the width is too small."""
+
+
+class CacheRow(TypedDict):
+    """The cache figures of a request."""
+
+    lane: str
+    """The agent of a side lane."""
+    step: int
+    at: str
+    model: str
+    epoch: int
+    input: int | None
+    reported: bool
+    expected: int
+    read: int | None
+    written: int | None
+    missed: int
+    hit: float | None
+    """Share of the input that was read from the cache."""
+    cost_usd: float | None
+    """The extra cost of the miss."""
+    cause: str
+    ours: bool | None
+    """True if nexus caused the miss; null if unknown."""
+    why: str
+
+
+class CacheTotal(TypedDict):
+    """Sums over a session."""
+
+    requests: int
+    unanswered: int
+    input: int
+    read: int
+    written: int
+    hit: float | None
+    missed: int
+    cost_usd: float | None
+    misses: int
+    ours: int
+    not_ours: int
+    unknown: int
+
+
+class CacheReport(ReportOfSession):
+    """`nexus cache --json`."""
+
+    requests: list[CacheRow]
+    total: CacheTotal
+    rewrites: list[RewriteRow]
+    """Rewrites of the window, with their price."""
+
+
+class CacheDifference(JsonOf[Difference]):
+    """The first difference to the previous request."""
+
+    source: str
+    by: str
+
+
+class MissReport(CacheRow, ReportOfSession):
+    """`nexus cache why --json`."""
+
+    previous: int | None
+    previous_session: str | None
+    previous_input: int | None
+    shared: int
+    difference: CacheDifference | None
+    age_seconds: float | None
+    cache: JsonOf[CacheLife] | None
+    rewrites: list[RewriteRow]
 
 
 def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheReport:
@@ -119,38 +189,15 @@ def _details(requests: ConversationRequests, asked: RequestPair, facts: CacheFac
     cause = epochs[0].cause if before and epochs[0] is not epochs[1] else ""
     if found and found.kind in ("model", "effort"):
         cause = "model"  # a compaction or cut right after a switch begins one more epoch; the switch changed the model
-    different = (
-        {
-            "kind": found.kind,
-            "what": found.what,
-            "before": found.before,
-            "after": found.after,
-            "source": source_of(found, *epochs),
-            "by": CAUSES.get(cause, cause),
-        }
-        if found
-        else None
-    )
+    about = {"source": source_of(found, *epochs), "by": CAUSES.get(cause, cause)} if found else {}
     return {
         "previous": before.manifest.step if before else None,
         "previous_session": before.session or None if before else None,
         "previous_input": facts.before or None,
         "shared": facts.shared,
-        "difference": different,
+        "difference": to_json_value(found) | about if found else None,
         "age_seconds": None if facts.age is None else round(facts.age, 3),
-        "cache": _life_value(facts.life),
-    }
-
-
-def _life_value(life: CacheLife | None) -> CacheLifeObject | None:
-    if life is None:
-        return None
-    return {
-        "kept_seconds": [life.min_seconds, life.max_seconds],
-        "minimum": life.min_tokens,
-        "step": life.step,
-        "automatic": life.automatic,
-        "documented": life.documented,
+        "cache": to_json_value(facts.life),
     }
 
 

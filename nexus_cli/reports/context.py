@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.settings import Settings
@@ -15,15 +15,20 @@ from nexus_cli.conversation.render import prefix_sha256
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.section_rows import scale_sections
 from nexus_cli.conversation.tokens.estimate import apportion
+from nexus_cli.core.budget import TokenBudget, UsedTokens
 from nexus_cli.core.entry import ItemForm
+from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.limits import Bound
 from nexus_cli.core.memo_kinds import ATTACHMENTS
 from nexus_cli.core.wire import canonical
-from nexus_cli.engine.requests.drop_list import UNIT, window_drops
+from nexus_cli.engine.requests.drop_list import UNIT, ListedDrop, window_drops
 from nexus_cli.engine.requests.tool_selection import describe_left_out
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.drops import asked_again, describe_drop
 from nexus_cli.reports.request_view import (
+    LargestPart,
     RequestView,
+    ToolTokens,
     change_notice,
     first_view,
     instruction_notices,
@@ -48,21 +53,12 @@ from nexus_cli.reports.text.lines import (
     plural,
     share,
 )
-from nexus_cli.sections.planner import JOINT, section_budget
+from nexus_cli.sections.planner import JOINT, SectionObject, section_budget
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.text.cells import cells
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.context_report import (
-        ContextReport,
-        HistoryObject,
-        LimitObject,
-        SectionBudgetObject,
-        SectionObject,
-        ServerTokens,
-        ToolTokens,
-    )
     from nexus_cli.session.session_state import SessionState
 
 LAYERS = (("system", "S"), ("tools", "T"), ("history", "H"), ("event", "E"))
@@ -76,6 +72,82 @@ BAR = 10
 ROOM = 90
 """Least columns for bars."""
 LETTERS = {"system": "S", "history": "H", "event": "E"}
+
+
+class SectionBudgetObject(TypedDict):
+    """The budget of the system layer's sections."""
+
+    tokens: int
+    used: int
+    raised: bool
+    unit: str
+
+
+class HistoryObject(TypedDict):
+    entries: int
+    groups: int
+    tokens: int
+    hidden_entries: int
+    by_kind: dict[str, int]
+
+
+class ServerTokens(TypedDict):
+    """The share of an MCP server in the request."""
+
+    name: str
+    schemas: int
+    """Tokens of the schemas of tools that are sent individually."""
+    results: int
+    """Tokens of the results of its calls in the window."""
+
+
+class WaitingTexts(TypedDict):
+    """Texts that wait for your next message."""
+
+    texts: int
+    tokens: int
+    counted: int
+
+
+class ContextReport(VersionedReport):
+    """`nexus context --json`."""
+
+    session: str | None
+    """null for the first request of a new session."""
+    model: str
+    recipe: str
+    epoch: int
+    cursor: int
+    """The last entry that was sent."""
+    basis: str
+    budget: JsonOf[TokenBudget]
+    counted: JsonOf[UsedTokens]
+    """Tokens by nexus's own count."""
+    scale: float
+    """Factor from `counted` to `budget.used`."""
+    section_budget: SectionBudgetObject
+    sections: list[SectionObject]
+    joins: dict[str, int]
+    """Tokens between the sections."""
+    told: list[SectionObject]
+    """Event sections that the newest request sent."""
+    history: HistoryObject
+    attachments: list[dict[str, Any]]
+    tools: list[ToolTokens]
+    servers: list[ServerTokens]
+    largest: list[LargestPart]
+    waiting: WaitingTexts
+    cached: dict[str, int]
+    """`tokens`: common beginning with earlier requests; `expected`: of those of the next one, the ones still cached."""
+    drops: list[ListedDrop]
+    left_out: int
+    recalled: int
+    limits: list[JsonOf[Bound]]
+    notices: list[str]
+    pending: bool
+    """False for a request that was sent."""
+    prefix_sha256: str
+    request_sha256: str | None
 
 
 def context_report(
@@ -131,7 +203,7 @@ def _live_view(state: SessionState, request: RequestPlan) -> RequestView:
         conversation.cursor,
         conversation.last,
         drops,
-        [bound.to_json() for bound in bounds],
+        to_json_value(bounds),
         engine.context.count,
         None,
         last_told(conversation.memos, conversation.cursor),
@@ -156,8 +228,8 @@ def request_value(view: RequestView) -> ContextReport:
         "epoch": request.epoch.id,
         "cursor": view.cursor,
         "basis": request.basis,
-        "budget": request.budget.to_json(),
-        "counted": counted.to_json(),
+        "budget": to_json_value(request.budget),
+        "counted": to_json_value(counted),
         "scale": round(request.scale, 4),
         "section_budget": _section_budget(view, sections),
         "sections": sections,
@@ -173,7 +245,7 @@ def request_value(view: RequestView) -> ContextReport:
         "drops": listed["drops"],
         "left_out": listed["left_out"],
         "recalled": listed["recalled"],
-        "limits": cast("list[LimitObject]", [dict(bound) for bound in view.bounds]),
+        "limits": to_json_value(view.bounds),
         "notices": [*_note_window(request), *view.notices],
         "pending": view.row is None,
         "prefix_sha256": prefix_sha256(request.epoch, request.arranged),

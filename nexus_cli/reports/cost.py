@@ -9,6 +9,7 @@ from typing import Any
 
 from nexus_cli.core.elide import first_words
 from nexus_cli.core.entry import Entry, Kind, read_backwards
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.engine.requests.request_history import was_answered
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
@@ -72,7 +73,7 @@ def _by(named: Iterable[tuple[str, RequestRow]]) -> list[dict[str, Any]]:
 
 
 def _sum(rows: Sequence[RequestRow]) -> dict[str, Any]:
-    return UsageSum.of([row.counted for row in rows], sum(row.is_unfinished for row in rows)).to_json()
+    return dict(to_json_value(UsageSum.of([row.counted for row in rows], sum(row.is_unfinished for row in rows))))
 
 
 def _series(rows: Sequence[RequestRow]) -> list[dict[str, Any]]:

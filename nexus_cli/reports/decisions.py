@@ -6,20 +6,18 @@ Reads the memos `DECISION` of the ledger. A call without one was allowed by the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Annotated, Any, NotRequired, TypedDict, cast
 
 from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import ASK, LEVEL_LAYER
+from nexus_cli.core.json_value import ReportOfSession
+from nexus_cli.core.limits import ASK, LEVEL_LAYER, Decision
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE, RESULT
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.text.lines import CONFINED, Value, cut_line, filled, table, when
 from nexus_cli.text.cells import one_line
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import DecisionObject, DecisionReport, DecisionsReport
 
 NEWEST = 20
 """Number of decisions that are listed if no id is given."""
@@ -32,6 +30,47 @@ ANSWERS = {
     "none": "no answer came",
 }
 NO_DECISIONS = "No decisions yet: calls that the level allows are not listed."
+
+
+DecisionObject = TypedDict(
+    "DecisionObject",
+    {
+        "id": str,
+        "tool": str,
+        "subject": str,
+        "ran": bool,
+        "decision": Decision | None,
+        "level": str,
+        "profile": str | None,
+        "rule": str | None,
+        "from": str | None,
+        "parts": list[Annotated[dict[str, Any], "rules.decide.CommandPart"]],
+        "answer": str | None,
+        "why": str,
+        "at": str,
+        "bound_by": NotRequired[str],
+        "kind": NotRequired[str],
+        "said": NotRequired[str],
+        "more_parts": NotRequired[int],
+    },
+)
+
+
+class DecisionsReport(ReportOfSession):
+    """`nexus why --json`.
+
+    For a decision, `decision` is null if the call could not run; `from` is file and line of the rule, `built in`,
+    `level X`, `limit X` or `allowed for this session`; `bound_by` is the layer of that level or limit; `answer` is
+    `yes`, `session`, `always`, `no` or `none`, null if nobody was asked; `said` are the words of a no.
+    """
+
+    decisions: list[DecisionObject]
+    """Newest last."""
+    more: int
+
+
+class DecisionReport(DecisionObject, ReportOfSession):
+    """`nexus why ID --json`."""
 
 
 def decisions_report(log: LaneLog) -> DecisionsReport:

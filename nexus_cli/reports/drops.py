@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NotRequired
 
-from nexus_cli.core.json_types import VersionedReport
+from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import SHORT_ID, Value, filled, folded, name_cause, number, table
 

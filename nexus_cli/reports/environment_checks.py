@@ -14,11 +14,11 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from nexus_cli import __version__
@@ -42,6 +42,7 @@ from nexus_cli.core.certificates import (
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.install_hint import install_hint
+from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.proxy import ProxyError, open_connection
 from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.ledger import Ledger
@@ -57,14 +58,13 @@ from nexus_cli.provider.model_table import model_info
 from nexus_cli.reports.foreign_gaps import list_gaps
 from nexus_cli.reports.instructions import instructions_report
 from nexus_cli.rules.rule_set import DECISIONS, read_rules
-from nexus_cli.sandbox.inspect_sandbox import inspect_sandbox
+from nexus_cli.sandbox.inspect_sandbox import SandboxReport, inspect_sandbox
 from nexus_cli.sections.instruction_files import instruction_layers
 from nexus_cli.tools.registry import rule_tools
 from nexus_cli.undo.retention import count_used
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.instructions_report import InstructionsReport
-    from nexus_cli.core.json_types.report_types import CheckObject, DoctorReport
+    from nexus_cli.reports.instructions import InstructionsReport
 
 NETWORK_VARIABLES = (
     *(name for proxy in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY") for name in (proxy, proxy.lower())),
@@ -78,6 +78,15 @@ LOOKS, SLOW_MS = 5, 25.0
 """Queries that measure the ledger's server; milliseconds above which it counts as slow."""
 ROOM = 128 * 1024
 """Bytes that a session of a few turns needs. Random bytes are written, because some disks compress zeros."""
+
+
+class DoctorReport(VersionedReport):
+    """`nexus doctor --json`."""
+
+    ok: bool
+    model: str | None
+    sandbox: SandboxReport
+    checks: list[JsonOf[Check]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,5 +451,5 @@ def check_environment() -> DoctorReport:
         "ok": all(check.status != "broken" for check in checks),
         "model": next((check.detail for check in checks if check.name == "model" and check.status == "ok"), None),
         "sandbox": walls,
-        "checks": cast("list[CheckObject]", [asdict(check) for check in checks]),
+        "checks": to_json_value(checks),
     }

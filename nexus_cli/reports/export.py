@@ -20,11 +20,10 @@ from typing import Any, TextIO
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Entry, drop_value
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_types import ReportOfSession
+from nexus_cli.core.json_value import ReportOfSession, to_json_value
 from nexus_cli.core.wire import json_text
 from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
 from nexus_cli.ledger import LaneLog, SessionInfo
-from nexus_cli.reports.sessions import entry_value, session_value
 
 
 class ExportReport(ReportOfSession):
@@ -144,14 +143,13 @@ def _lines(record: LaneLog, info: SessionInfo, escaped: bool) -> Iterator[str]:
     def line(kind: str, value: Mapping[str, Any]) -> str:
         return json_text({"type": kind, **value}, escaped=escaped, dense=True) + "\n"
 
-    yield line("session", {"version": 1, **session_value(info)})
+    yield line("session", {"version": 1, **to_json_value(info)})
     for entry in _entries(record):
-        value = entry_value(entry)
         images = [
             {"name": part.name, "media_type": part.media_type, "data": base64.b64encode(part.data).decode()}
             for part in entry.message.parts
         ]
-        yield line("entry", {**value, "images": images})
+        yield line("entry", {**to_json_value(entry), "images": images})
     for drop in record.drops():
         text = record.original(drop.id) if drop.entries is None else None
         yield line("drop", {**drop_value(drop), "entries": list(drop.entries) if drop.entries else None, "text": text})

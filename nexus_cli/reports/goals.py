@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from nexus_cli.conversation.goals import list_goals, open_until
 from nexus_cli.core.entry import MemoSource
-from nexus_cli.core.json_types import ReportOfSession
+from nexus_cli.core.json_value import ReportOfSession
 from nexus_cli.reports.text.lines import Value, filled
 
 

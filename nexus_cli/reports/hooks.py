@@ -6,21 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nexus_cli.config.hook_tables import HookTable
-from nexus_cli.core.json_types import VersionedReport
-from nexus_cli.core.json_types.setup_reports import HookState
-from nexus_cli.hooks.hook_list import ACTIVE, UNTRUSTED, list_hooks
+from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.hooks.hook_list import ACTIVE, UNTRUSTED, Hook, list_hooks
 from nexus_cli.reports.text.lines import Value, filled
 
 
 class HooksReport(VersionedReport):
     """The hooks of a folder."""
 
-    hooks: list[HookState]
+    hooks: list[JsonOf[Hook]]
 
 
-def hooks_report(folder: Path, personal: Sequence[HookTable]) -> list[HookState]:
+def hooks_report(folder: Path, personal: Sequence[HookTable]) -> list[JsonOf[Hook]]:
     """Return the hooks that count in `folder`. Blocks."""
-    return [hook.to_json() for hook in list_hooks(folder, personal)]
+    return list(to_json_value(list_hooks(folder, personal)))
 
 
 def hooks_text(value: Value, width: int) -> str:

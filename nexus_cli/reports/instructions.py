@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, TypedDict
 
 from nexus_cli.config.paths import defaults_dir, project_root, with_tilde
 from nexus_cli.config.programs import find_program
@@ -21,6 +21,7 @@ from nexus_cli.context.text_file import read_text
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.core.price import price_usage
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage, round_dollars
@@ -28,13 +29,6 @@ from nexus_cli.core.wire import as_table
 from nexus_cli.reports.text.lines import Value, filled, number
 from nexus_cli.sections.contributor import View
 from nexus_cli.sections.instruction_files import list_instructions
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.instructions_report import (
-        InstructionFileObject,
-        InstructionFinding,
-        InstructionsReport,
-    )
 
 LONG = 2000
 """Tokens above which a file is called long."""
@@ -53,6 +47,43 @@ _BULLET = re.compile(r"^[\s>]*(?:[-*+]|\d+[.)])?\s+")
 _SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _SHELL = re.compile(r"^[ \t]*```[ \t]*(?:sh|bash|shell|zsh|console)?[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 _SCRIPT = re.compile(r"\b(npm|pnpm|yarn|bun)(?: run)? ([\w:.-]+)|\b(make) ([\w.-]+)")
+
+
+class InstructionFileObject(TypedDict):
+    """One instruction file, with its price in every request that has it."""
+
+    path: str
+    kind: Literal["instructions", "import", "rule"]
+    paths: list[str]
+    """The globs of a rule, or the folder of a file, that is sent with the first file there."""
+    tokens: int
+    cost_usd: float | None
+    """For as many requests as the report says, read from the cache; null if the price is unknown."""
+
+
+class InstructionFinding(TypedDict):
+    """One line, or a whole file, that could be shorter or is wrong."""
+
+    kind: Literal["duplicate", "contradiction", "stated", "long", "problem"]
+    path: str
+    line: int
+    """0 for the whole file."""
+    text: str
+    other: str
+    """The location of the text that this one repeats or contradicts."""
+
+
+class InstructionsReport(VersionedReport):
+    """`nexus doctor --instructions --json`."""
+
+    model: str | None
+    requests: int
+    tokens: int
+    """Of the files that go with every request."""
+    cap: int
+    cost_usd: float | None
+    files: list[InstructionFileObject]
+    findings: list[InstructionFinding]
 
 
 @dataclass(frozen=True, slots=True)

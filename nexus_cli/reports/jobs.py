@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nexus_cli.core.json_types import ReportOfSession
-from nexus_cli.core.json_types.setup_reports import JobObject
+from nexus_cli.core.json_value import ReportOfSession
+from nexus_cli.core.services import JobObject
 from nexus_cli.reports.text.lines import Value, filled, table
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import Limits
 from nexus_cli.reports.text.lines import Value, filled, limit, plural
 from nexus_cli.session.session_state import SessionState
@@ -16,7 +17,7 @@ def limits_report(state: SessionState, name: str = "") -> dict[str, Any]:
     """Return the limit `name`, or all: `name`, `value`, `bound_by`, `said`. `signals` may bind in a run."""
     engine, dispatcher = state.engine, state.dispatcher
     _, bounds = dispatcher.in_force(engine)
-    wanted = [bound.to_json() for bound in bounds if name in ("", bound.name)]
+    wanted = [to_json_value(bound) for bound in bounds if name in ("", bound.name)]
     return {
         "version": 1,
         "recipe": dispatcher.recipe.name,

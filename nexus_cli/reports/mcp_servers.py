@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nexus_cli.core.json_types import VersionedReport
-from nexus_cli.core.json_types.report_types import ServerRow
+from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.core.services import ServerRow
 from nexus_cli.reports.text.lines import Value, cut_line, filled, plural, table
 
 

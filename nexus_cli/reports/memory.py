@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, NotRequired, cast
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import ABSENT, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
@@ -15,14 +15,53 @@ from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, filled, plural, table, when
 from nexus_cli.session.session_facts import AcceptedFacts
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import FactsReport
-
 HITS = 20
 NAME = 24
 """Most characters of a session's name."""
 HERE = "  # this session: after you have left it"
 """Comment after the command that deletes the session in which it is shown: the line can still be pasted."""
+
+
+class ConsolidationReport(VersionedReport):
+    """`nexus memory consolidate --json`."""
+
+    session: str
+    """The session in which the model did it."""
+    looked_at: int
+    """Facts that the model reviewed."""
+    left: int
+    """Older facts that it did not review."""
+    remembered: list[JsonOf[Fact]]
+    """Facts that it wrote; proposals wait for the person."""
+    forgotten: list[JsonOf[Fact]]
+    answer: str
+    """The model's comment."""
+
+
+class FactObject(JsonOf[Fact]):
+    """A fact, and where it comes from."""
+
+    statement: str
+    """The text that requests contain: the fact, or the quote of an unaccepted paraphrase."""
+    waits: bool
+    """True if the person can accept it."""
+    source: str
+    place: str
+    told_in: list[Any] = ABSENT
+    """For a forgotten fact: sessions that still contain it."""
+
+
+class FactsReport(VersionedReport):
+    """`nexus memory list --json`, and `search`, `add`, `accept`, `forget`."""
+
+    facts: list[FactObject]
+    project: NotRequired[str | None]
+    more: NotRequired[bool]
+    text: NotRequired[str]
+    whole: NotRequired[bool]
+    done: NotRequired[str]
+    here: NotRequired[str]
+    forgotten: NotRequired[list[FactObject]]
 
 
 def list_facts(ledger: Ledger, project: str | None, slots: Collection[MemorySlot] = (), here: str = "") -> FactsReport:
@@ -58,7 +97,7 @@ def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: 
             source = place = fact.source
         told = {"told_in": find_sessions_with(ledger.db, fact)} if forgotten else {}
         said = {"statement": fact.statement, "waits": fact.waits}
-        rows.append(asdict(fact) | said | {"source": source, "place": place or source} | told)
+        rows.append(to_json_value(fact) | said | {"source": source, "place": place or source} | told)
     return cast("FactsReport", {"version": 1, **more, **({"here": here} if forgotten else {}), "facts": rows})
 
 

@@ -6,10 +6,12 @@ Front ends choose from them. Only servers on loopback are queried.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Literal
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import stored_names
+from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.request import ModelInfo
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.available_models import keys_present, resolve_alias, unnamed_model
@@ -21,22 +23,6 @@ from nexus_cli.provider.served_models import list_served
 from nexus_cli.reports.text.lines import Value, filled, number, table
 from nexus_cli.session.open_session import readonly_ledger
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import ModelObject, ModelReport, ModelsReport
-
-FIGURES = (
-    "window",
-    "max_output",
-    "input_price",
-    "output_price",
-    "cache_read_price",
-    "cache_write_price",
-    "cache",
-    "images",
-    "tools",
-    "known",
-    "covered",
-)
 NO_MODEL = "No model is usable yet: there is no key and no local server. `nexus login PROVIDER` stores a key."
 COVERED = "covered by the subscription"
 PRICES = (
@@ -45,6 +31,29 @@ PRICES = (
     ("cache_read_price", "read from cache"),
     ("cache_write_price", "write to cache"),
 )
+
+
+class ModelObject(JsonOf[ModelInfo]):
+    """A model; prices are US dollars per million tokens."""
+
+    because: list[str]
+    """Reasons that make the model usable."""
+
+
+class ModelsReport(VersionedReport):
+    """`nexus model list --json`."""
+
+    chosen: str | None
+    models: list[ModelObject]
+
+
+class ModelReport(ModelObject):
+    """`nexus model show NAME --json`."""
+
+    version: Literal[1]
+    provider: str
+    effort: bool
+    chosen: bool
 
 
 def list_models(
@@ -70,13 +79,8 @@ def show_model(name: str, settings: Settings, environ: Mapping[str, str]) -> Mod
         row = _figures(ledger, model, settings)
     servers = [server for server in local_servers() if model.startswith(server.prefix)]
     row["because"] = [why for usable, why in _usable(settings, environ, chosen, servers) if usable == model]
-    return {
-        "version": 1,
-        **row,
-        "provider": provider_of(model),
-        "effort": takes_effort(model),
-        "chosen": model == chosen,
-    }
+    told = {"provider": provider_of(model), "effort": takes_effort(model), "chosen": model == chosen}
+    return ModelReport({"version": 1, **row, **told})
 
 
 def quick_names(settings: Settings, environ: Mapping[str, str]) -> list[str]:
@@ -87,9 +91,7 @@ def quick_names(settings: Settings, environ: Mapping[str, str]) -> list[str]:
 def _figures(ledger: Ledger, name: str, settings: Settings) -> ModelObject:
     """Return the figures of one model: tokens, and US dollars per million tokens."""
     info = load_model_info(ledger, name, settings, waits=True)
-    figures = {key: getattr(info, key) for key in FIGURES}
-    more = {"list_price": info.list_price, "window_told": info.window_refused}
-    return cast("ModelObject", {"name": name, "because": [], **figures, **more})
+    return ModelObject({"name": name, "because": [], **to_json_value(info)})
 
 
 def _usable(

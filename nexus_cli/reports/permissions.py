@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, PLAN
 from nexus_cli.permission.approvals import scope_name
 from nexus_cli.reports.status import sandbox_line
@@ -42,8 +43,8 @@ def permissions_report(state: SessionState) -> dict[str, Any]:
         "level": state.dispatcher.level,
         "bound_by": next((bound.bound_by for bound in state.dispatcher.bounds if bound.name == "allow"), "defaults"),
         "levels": [{"name": level, "runs": describe_level(state, level)} for level in (PLAN, *LEVELS)],
-        "sandbox": probe.to_json() if probe is not None else None,
-        "rules": [rule.to_json() for rule in rules.listed()],
+        "sandbox": to_json_value(probe),
+        "rules": to_json_value(rules.listed()),
         "problems": list(rules.problems),
         "allowed": [scope_name(scope, state.dispatcher.project_root) for scope in sorted(state.dispatcher.always)],
     }

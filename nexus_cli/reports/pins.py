@@ -9,7 +9,7 @@ from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import first_words
 from nexus_cli.core.entry import PERSON, Kind, read_backwards
-from nexus_cli.core.json_types import ReportOfSession
+from nexus_cli.core.json_value import ReportOfSession
 from nexus_cli.engine.compaction.compact import compactor
 from nexus_cli.reports.text.lines import Value, block, filled, number, plural
 from nexus_cli.session.session_state import SessionState

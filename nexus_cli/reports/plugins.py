@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Literal, NotRequired, TypedDict
 
 from nexus_cli.config.foreign_items import ABOVE
 from nexus_cli.config.trust import part_text
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState
 from nexus_cli.plugins.plugin_folder import PluginFolder, describe_item
 from nexus_cli.plugins.python_plugins import PythonPlugin
 from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.reports.trust import diff_parts
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import PluginItem, PluginObject, PythonPluginObject
 
 NONE = "No plugins. Add one: nexus plugin add PATH, or nexus plugin add REPOSITORY@COMMIT"
 STATES: Mapping[str, str] = {
@@ -25,6 +23,54 @@ STATES: Mapping[str, str] = {
     "new": "new",
     "removed": "removed",
 }
+
+
+class PluginItem(TypedDict):
+    """A skill, command, agent, hook or server of a plugin."""
+
+    kind: Literal["skill", "command", "agent", "hook", "server"]
+    name: str
+    what: str
+    """The commands that a guide runs, or the entry of a server; the name of a hook has its command."""
+    state: Literal["active", "off", "changed", "new", "removed"]
+    """`off`: not accepted. `changed`, `new`, `removed`: different from what was accepted; not in effect."""
+
+
+class PluginObject(TypedDict):
+    """A plugin folder."""
+
+    name: str
+    version: str
+    description: str
+    source: str
+    """PATH, or REPOSITORY@COMMIT[:FOLDER]."""
+    path: str
+    """The folder of the installed copy."""
+    problem: str
+    """The reason why the plugin is inactive, or the items that are off because they changed; else ""."""
+    items: list[PluginItem]
+    left_out: list[str]
+    """Content that nexus does not support or cannot read."""
+
+
+class PythonPluginObject(TypedDict):
+    name: str
+    package: str
+    """Name and version of its package."""
+    adds: list[str]
+    """Kind and name of each addition."""
+    problems: list[str]
+    """The ignored parts, with the reason."""
+
+
+class PluginsReport(VersionedReport):
+    """`nexus plugin list --json`, and `add` and `update`."""
+
+    plugins: list[PluginObject]
+    python: NotRequired[list[PythonPluginObject]]
+    """Of `list`: the packages with an entry point `nexus.plugins`."""
+    diff: NotRequired[str]
+    """Of `update`: the changes of files since the installed copy."""
 
 
 def installed_object(plugin: InstalledPlugin) -> PluginObject:

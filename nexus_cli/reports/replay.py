@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from nexus_cli.core.json_value import ReportOfSession
 from nexus_cli.reports.text.lines import Value, filled, plural
 
 ONE_LINE = 1 << 20
+
+
+class ReplayReport(ReportOfSession):
+    """`nexus replay --json`."""
+
+    ok: bool
+    requests: int
+    first_difference: str | None
 
 
 def replay_text(value: Value, width: int = ONE_LINE) -> str:

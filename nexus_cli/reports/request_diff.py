@@ -3,26 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypedDict
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import ReportOfSession
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.reports.request_view import RequestView, describe_items, sent_view
 from nexus_cli.reports.text.lines import Value, block, filled, number, paragraphs
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.context_report import (
-        DifferenceReport,
-        EntryDifference,
-        SectionDifference,
-        SeenSection,
-        ToolDifferences,
-    )
-
 _SIGNS = (("+", "added"), ("-", "removed"), ("~", "changed"))
+
+
+class SeenSection(TypedDict):
+    """A section in one of the requests."""
+
+    form: str
+    tokens: int
+    sha256: str | None
+
+
+class ToldSection(SeenSection):
+    """An event section that was sent with a request."""
+
+    id: str
+
+
+class SectionDifference(ToldSection):
+    """A section that only one of the requests had."""
+
+    counted: int
+
+
+class ChangedSection(TypedDict):
+    """A section that differs."""
+
+    id: str
+    before: SeenSection
+    after: SeenSection
+
+
+class SectionDifferences(TypedDict):
+    """Sections of the system layer that differ."""
+
+    added: list[SectionDifference]
+    removed: list[SectionDifference]
+    changed: list[ChangedSection]
+
+
+class EntryDifference(TypedDict):
+    """An entry that only one of the requests had."""
+
+    entry: int
+    form: str
+    what: str
+    tokens: int
+
+
+class EntryDifferences(TypedDict):
+    """Entries that differ."""
+
+    added: list[EntryDifference]
+    removed: list[EntryDifference]
+
+
+class ToolDifferences(TypedDict):
+    """Tool schemas that differ."""
+
+    added: list[str]
+    removed: list[str]
+    changed: list[str]
+
+
+class DifferenceReport(ReportOfSession):
+    """`nexus context --diff --json`."""
+
+    step: int
+    before: int | None
+    """The previous request."""
+    model: dict[str, str | None]
+    """`before`, `after`."""
+    epoch: dict[str, Any]
+    """`before`, `after`, and the `cause` of a new one."""
+    tokens: dict[str, int]
+    sections: SectionDifferences
+    told: list[ToldSection]
+    """Event sections that were sent with the message."""
+    tools: ToolDifferences
+    entries: EntryDifferences
 
 
 def request_difference(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> DifferenceReport:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
@@ -24,6 +24,7 @@ from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.elide import first_words, plural
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PLAN
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.request import ModelInfo
@@ -41,13 +42,29 @@ from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.context_report import LargestPart, SectionObject, ToolTokens
+    from nexus_cli.sections.planner import SectionObject
 
 UNNOTED = "the limits that this request was sent under were not recorded at that time"
 Memos = Callable[[str], Sequence[Memo]]
 MOST = 10
 WORDS = 60
 """Characters of a message that identify it for a person."""
+
+
+class ToolTokens(TypedDict):
+    """A tool schema."""
+
+    name: str
+    tokens: int
+    counted: int
+
+
+class LargestPart(TypedDict):
+    """One of the largest parts of the request."""
+
+    what: str
+    tokens: int
+    entry: int | None
 
 
 @dataclass(frozen=True)
@@ -162,7 +179,7 @@ def recorded_view(
         log.cursor(),
         log.last_id(),
         drops,
-        holds.at(request.budget).to_json(),
+        to_json_value(holds.at(request.budget).bounds),
         StoredCounter(TiktokenCounter(info.encoding), log).count,
         None,
         last_told(log.memos, row.manifest.last) if row else (),
@@ -242,7 +259,7 @@ def first_view(state: SessionState) -> RequestView:
         0,
         0,
         first.next.drops,
-        NextLimits(dispatcher.recipe, dispatcher.limits, dispatcher.bounds).at(request.budget).to_json(),
+        to_json_value(NextLimits(dispatcher.recipe, dispatcher.limits, dispatcher.bounds).at(request.budget).bounds),
         count,
         notices=(*notices, *first.next.notices),
     )

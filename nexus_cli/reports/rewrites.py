@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.rewrite_cost import break_even, saving_per_request
+from nexus_cli.conversation.rewrite_cost import RewritePrice, break_even, saving_per_request
 from nexus_cli.core.entry import Cause, Memo
+from nexus_cli.core.json_value import JsonOf
 from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.engine.requests.model_info import load_model_info
@@ -15,13 +15,30 @@ from nexus_cli.engine.requests.request_history import reported_tokens, was_answe
 from nexus_cli.ledger import Ledger, RequestRow
 from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.cache_report import RewriteRow
-
 SUMMARY = "compact"
 """Agent of the conversations that request summaries."""
 LISTED = 5
 """Most rewrites that the text lists."""
+
+
+class RewriteRow(JsonOf[RewritePrice]):
+    """A rewrite of the window: compaction, truncation, removal of stale results, a new system text."""
+
+    at: str
+    cause: str
+    epoch: int
+    summary_usd: float | None
+    """Dollars for the requests of its summary, 0 without one."""
+    saved_usd_each: float | None
+    """Dollars saved in each later request."""
+    break_even: int | None
+    """Requests after which it has paid for itself; null: never."""
+    requests: int
+    """Requests that followed, up to the next compaction, truncation or new system text."""
+    uncached: int | None
+    """Tokens of the first request after it that were not read from the cache."""
+    net_usd: float | None
+    """The balance so far: dollars saved in these requests minus the cost."""
 
 
 def list_rewrites(ledger: Ledger, session: str, settings: Settings) -> list[RewriteRow]:
@@ -59,17 +76,16 @@ def _row(
     summary = sum((row.usage for row in paid if row.usage), Usage()).cost_usd
     each = saving_per_request(info, saved)
     spent = None if value["cost"] is None or summary is None else value["cost"] + summary
-    made: dict[str, Any] = {
-        "at": memo.at,
+    return RewriteRow(
+        at=memo.at,
         **value,
-        "summary_usd": summary,
-        "saved_usd_each": each,
-        "break_even": break_even(info, cold=cold, saved=saved, spent=spent),
-        "requests": len(since),
-        "uncached": first.input - first.cache_read if first else None,
-        "net_usd": None if each is None or spent is None else round_dollars(each * len(since) - spent),
-    }
-    return made  # type: ignore[return-value]  # a memo has the fields of `RewritePrice`
+        summary_usd=summary,
+        saved_usd_each=each,
+        break_even=break_even(info, cold=cold, saved=saved, spent=spent),
+        requests=len(since),
+        uncached=first.input - first.cache_read if first else None,
+        net_usd=None if each is None or spent is None else round_dollars(each * len(since) - spent),
+    )
 
 
 def rewrite_lines(rows: Sequence[Value], width: int) -> list[str]:

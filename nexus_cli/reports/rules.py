@@ -3,9 +3,37 @@
 from __future__ import annotations
 
 from nexus_cli.config.paths import places, with_tilde
+from nexus_cli.core.json_value import JsonOf, VersionedReport
+from nexus_cli.core.limits import Decision, LevelFields
 from nexus_cli.reports.decisions import part_lines
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import CONFINED, Value, aligns, filled, table
+from nexus_cli.rules.decide import CommandPart, Profile
+from nexus_cli.rules.rule_set import PermissionRule
+
+
+class TestedPartObject(JsonOf[CommandPart]):
+    """A command of a line; `from` names a level by its former name."""
+
+    origin: str
+    """`built in`, `level ask`, or file and line of the rule."""
+
+
+class RulesTestReport(LevelFields):
+    """`nexus rules test --json`."""
+
+    decision: Decision
+    profile: Profile
+    parts: list[TestedPartObject]
+    why: str
+
+
+class RulesReport(VersionedReport):
+    """`nexus rules list --json`."""
+
+    rules: list[JsonOf[PermissionRule]]
+    """Strictest first."""
+    problems: list[str]
 
 
 def rules_text(value: Value, width: int) -> str:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.run import QUEUED, RUNNING, WAITING, Run, Signal
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
@@ -22,10 +23,10 @@ from nexus_cli.reports.timeline import LAST
 from nexus_cli.reports.timeline_rows import NEXUS, Event, Row, SessionRecord, make_row, pick_newest
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.timeline_report import RunTimelineReport
+    from nexus_cli.reports.timeline_report import RunTimelineReport
 
 _NO_SESSION = {"session": "", "name": "", "model": "", "folder": "", "cursor": 0}
-_NO_USAGE = {**dict.fromkeys(("entries", "requests", "tokens", "drops"), 0), **Usage().to_json(), "saved_usd": 0.0}
+_NO_USAGE = {**dict.fromkeys(("entries", "requests", "tokens", "drops"), 0), **to_json_value(Usage()), "saved_usd": 0.0}
 
 
 def run_timeline(ledger: Ledger, run_id: str, subjects: Mapping[str, str], last: int = LAST) -> RunTimelineReport:

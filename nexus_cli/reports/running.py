@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, TypedDict, cast
 
 from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import Dispatch, next_step
 from nexus_cli.core.entry import Kind, read_backwards
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.core.run import QUEUED, RUNNING, WAITING
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.ledger.lock_owners import LockOwner
@@ -21,13 +22,39 @@ from nexus_cli.reports.sessions import title_of
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, cut_line, filled, table, when
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.timeline_report import RunningObject, RunningReport
-
 SERVERS = ("serve", "acp", "schedule", "runs")
 """Commands whose process has several sessions: ending one would end all."""
 NONE = "Nothing runs, waits or asks now."
 TITLE = 200
+
+
+class RunningObject(TypedDict):
+    """A session that a process has open, a worker, or an unattended run."""
+
+    id: str
+    short: str
+    kind: Literal["session", "worker", "run"]
+    state: Literal["asks", "runs", "waits", "queued", "broken off", "idle"]
+    """`idle`: open, and no turn runs in it."""
+    title: str
+    what: str | None
+    """The call that runs or asks, or what a run waits for."""
+    folder: str
+    updated: str
+    parent: str | None
+    """For a worker: the session that started it."""
+    run: str | None
+    """The unattended run that works in the session."""
+    command: str | None
+    """The subcommand of nexus; null for the REPL."""
+    pid: int | None
+    terminal: str | None
+
+
+class RunningReport(VersionedReport):
+    """`nexus sessions list --running --json`."""
+
+    running: list[RunningObject]
 
 
 def running_report(ledger: Ledger) -> RunningReport:

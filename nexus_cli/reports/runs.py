@@ -10,13 +10,15 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Literal, NotRequired, TypedDict, cast
 
 from nexus_cli.core.clock import format_local_minute, format_utc, local_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import ASK, level_fields
+from nexus_cli.core.event import UntilObject
+from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.limits import ASK, LevelFields, level_fields
 from nexus_cli.core.run import (
     APPROVAL,
     CANCELLED,
@@ -32,14 +34,13 @@ from nexus_cli.core.run import (
     RUNNING,
     WAITING,
     Run,
+    Signal,
     name_facts,
 )
+from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import RunObject, RunReport, RunsReport
 
 MOST = 50
 """Most runs in a list."""
@@ -57,6 +58,101 @@ _EVENT_WORDS = (
     ("name", "title", "context", "build_name", "body", "note", "ref"),
 )
 """Fields of payloads with the outcome and with the subject of an event, the most telling first."""
+
+
+RunState = Literal["queued", "running", "waiting_reply", "done", "failed", "cancelled"]
+
+
+class FailedCommand(TypedDict):
+    """A command of a run whose last run failed."""
+
+    command: str
+    status: int | None
+    """None if it did not end by itself."""
+
+
+class RunObject(LevelFields):
+    id: str
+    state: RunState
+    paused: bool
+    """A person paused it."""
+    broken_off: bool
+    """It is `running`, but its process has ended: it can be resumed."""
+    type: str
+    title: str
+    agent: str | None
+    """Name of the agent that does it."""
+    space: str | None
+    key: str | None
+    """For a run of a service: the key of its events, such as the commit."""
+    events: int | None
+    """The number of these events; None for a run without `key`."""
+    plan: str | None
+    """Id of the plan that started it."""
+    folder: str
+    model: str | None
+    session: str | None
+    waits_for: str | None
+    """`provider`: the provider is away, see `error`."""
+    waits_since: str | None
+    came: str | None
+    """The end of its wait: an answer or an event that no process has taken up yet."""
+    wake_at: str | None
+    resumes: int
+    created: str
+    updated: str
+    cost_usd: float | None
+    error: str | None
+    last_words: str
+    """The text of its last reply."""
+    refused: list[str]
+    """A line for each call that was refused."""
+    steps: int | None
+    """Requests of the run, including its final reflection. This and the following keys are known once the run has
+    ended."""
+    seconds: float | None
+    """From its beginning to its end, waits included."""
+    usage: JsonOf[Usage] | None
+    files_changed: list[str]
+    failed_commands: list[FailedCommand]
+    """Commands whose last run did not exit with 0."""
+    branch: str | None
+    commits: list[str]
+    """Its commits, newest first, each as `ID SUBJECT`; without those that others made while it waited."""
+    uncommitted: list[str]
+    """Uncommitted files, without files that were uncommitted before the run and that it did not change."""
+    no_longer_uncommitted: list[str]
+    """Files that were uncommitted when it began, and were committed, put back or removed since."""
+    until: UntilObject | None
+    """The state of its work for the command of `nexus schedule add --until`."""
+    worktree: str | None
+    """Name of its worktree (`nexus schedule add --worktree`), which is removed if nothing is left in it."""
+
+
+class RunsReport(VersionedReport):
+    """`nexus runs list --json`, and `cancel`, `pause`, `resume` of several runs."""
+
+    done: NotRequired[str]
+    """The action of a command on them."""
+    runs: list[RunObject]
+    """Newest first."""
+
+
+class SignalObject(JsonOf[Signal]):
+    """An event that a run waited for."""
+
+    taken: bool
+
+
+class RunReport(RunObject, VersionedReport):
+    """`nexus runs show ID --json`, and `cancel`, `pause`, `resume`."""
+
+    trigger: dict[str, Any]
+    signals: list[SignalObject]
+    report: str
+    questions: list[dict[str, Any]]
+    done: NotRequired[str]
+    """The result of `cancel` or `resume`."""
 
 
 def describe_runs(ledger: Ledger, runs: Iterable[Run]) -> list[RunObject]:
@@ -190,7 +286,7 @@ def run_report(ledger: Ledger, run: Run, done: str = "") -> RunReport:
     """Return one run with `trigger`, `signals` (`at`, `kind`, `value`, `taken`), `report`, and `done`: what a command
     did with it, "" for nothing."""
     signals = [
-        {"at": one.at, "kind": one.kind, "value": dict(one.value), "taken": taken}
+        to_json_value(one) | {"taken": taken}
         for taken in (True, False)
         for one in ledger.runs.signals(run.key, taken=taken)
     ]

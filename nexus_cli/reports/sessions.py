@@ -6,30 +6,23 @@ Reads the ledger, so that a compacted window hides nothing. Sends nothing and wr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Literal, TypedDict
 
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import SteeringMessage, Text, ToolCallEvent, ToolResultEvent, TurnStart
+from nexus_cli.core.json_value import ABSENT, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.engine.requests.model_call import ends_unfinished
-from nexus_cli.ledger import Ledger, SessionInfo
-from nexus_cli.ledger.sessions import makers_of
+from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.search import SearchResult
+from nexus_cli.ledger.sessions import SessionInfo, makers_of
 from nexus_cli.reports.conversation import replay_of
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, cut_line, filled, number, plural, table, when
 from nexus_cli.reports.workers import recorded_workers
+from nexus_cli.session.running_workers import WorkerObject
 from nexus_cli.session.session import Session
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import ListedSession, SessionObject, SessionsReport
-    from nexus_cli.core.json_types.setup_reports import (
-        EntryObject,
-        SearchHit,
-        SearchReport,
-        SessionReport,
-    )
 
 PERSON = "person"
 NOTHING: Mapping[str, Any] = {
@@ -51,6 +44,45 @@ WIDE = 1000
 """Wider than any terminal: from here on ids are whole, for scripts."""
 
 
+ImportOrigin = TypedDict("ImportOrigin", {"from": str, "id": str, "file": str})
+"""The program, its id of the session, and the file that an imported session comes from."""
+
+
+class ListedSession(JsonOf[SessionInfo]):
+    """A session with the short id that people see."""
+
+    short: str
+    person: str = ABSENT
+    """On a server: the role whose session it is."""
+
+
+class SessionsReport(VersionedReport):
+    """`nexus sessions list --json`."""
+
+    sessions: list[ListedSession]
+    """Newest first."""
+    total: int
+    runs: int
+    """Runs of `nexus ask` in this folder that are not listed."""
+
+
+class SessionReport(JsonOf[SessionInfo]):
+    """`nexus sessions show ID --json`, `nexus agents show ID --json`."""
+
+    version: Literal[1]
+    workers: list[WorkerObject]
+    entries: list[JsonOf[Entry]]
+    imported: ImportOrigin = ABSENT
+
+
+class SearchReport(JsonOf[SearchResult]):
+    """`nexus sessions search TEXT --json`."""
+
+    version: Literal[1]
+    text: str
+    folder: str | None
+
+
 def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50, *, runs: bool = False) -> SessionsReport:
     """Return the newest sessions of a folder, how many there are in total, and how many runs of `nexus ask` are left
     out of them, unless `runs` are wanted; without a folder those of all folders, with the runs."""
@@ -70,7 +102,7 @@ def list_in_worktree(ledger: Ledger, project: str | None, worktree: str, limit: 
 def _list_value(ledger: Ledger, found: Sequence[SessionInfo], total: int, runs: int) -> SessionsReport:
     short = ledger.short_ids([info.id for info in found])
     shown = zip(found, short, strict=True)
-    values = [cast("ListedSession", {**session_value(info), "short": end}) for info, end in shown]
+    values = [ListedSession(to_json_value(info), short=end) for info, end in shown]
     if ledger.db.is_shared:
         makers = makers_of(ledger.db, [info.id for info in found])
         for value in values:
@@ -89,55 +121,18 @@ def short_id(ledger: Ledger | None, session: str) -> str:
 def show_session(ledger: Ledger, session: str) -> SessionReport:
     """Return one session with its workers and every entry of its main conversation."""
     log = ledger.log(session)
-    value: dict[str, Any] = {**session_value(ledger.session(session)), "version": 1}
+    value: dict[str, Any] = {**to_json_value(ledger.session(session)), "version": 1}
     value["workers"] = recorded_workers(ledger, session)
     for memo in log.memos(IMPORTED_SESSION):
         value["imported"] = {name: memo.value[name] for name in ("from", "id", "file")}
-    value["entries"] = [entry_value(one) for one in log.read(1, log.last_id())]
-    return cast("SessionReport", value)
+    return SessionReport(value, entries=to_json_value(log.read(1, log.last_id())))
 
 
 def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> SearchReport:
     """Return the newest entries that contain `text`; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():
         raise NexusError("usage", "nothing to search for", "the text is empty", "Give words to search for")
-    found = ledger.search(text, folder, limit)
-    hits = cast("list[SearchHit]", [asdict(hit) for hit in found.hits])
-    return {
-        "version": 1,
-        "text": text,
-        "folder": folder,
-        "hits": hits,
-        "more": found.more,
-        "damaged": found.damaged,
-    }
-
-
-def session_value(info: SessionInfo) -> SessionObject:
-    value = asdict(info)
-    value["entry_count"] = value.pop("entries")
-    del value["main_lane"]
-    return cast("SessionObject", value)
-
-
-def entry_value(entry: Entry) -> EntryObject:
-    """Return an entry as JSON; images by name."""
-    message = entry.message
-    return {
-        "id": entry.id,
-        "at": entry.at,
-        "actor": entry.actor,
-        "kind": str(entry.kind),
-        "text": message.content,
-        "calls": [
-            {"id": call.id, "name": call.name, "arguments": dict(call.arguments), "raw": call.raw}
-            for call in message.tool_calls
-        ],
-        "call": message.tool_call_id,
-        "images": [part.name or part.media_type for part in message.parts],
-        "preamble": entry.preamble,
-        "tokens": entry.tokens,
-    }
+    return SearchReport(version=1, text=text, folder=folder, **to_json_value(ledger.search(text, folder, limit)))
 
 
 def is_cut_short(session: Session) -> bool:

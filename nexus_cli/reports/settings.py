@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any, TypedDict
+
 from nexus_cli.config.settings_text import toml_literal
+from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.reports.text.lines import Value, filled
 from nexus_cli.text.cells import cells
 from nexus_cli.text.terminal_sanitizer import sanitize
+
+
+class SettingObject(TypedDict):
+    value: Any
+    origin: str
+
+
+class ConfigReport(VersionedReport):
+    """`nexus config show --json`, `nexus config get KEY --json`."""
+
+    settings: dict[str, SettingObject]
 
 
 def settings_text(value: Value, width: int) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Literal
 
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
 from nexus_cli.reports.text.lines import Value, filled, plural, table
 from nexus_cli.sections.contributors.skills import catalogue_place
 from nexus_cli.sections.skills import (
@@ -19,10 +20,30 @@ from nexus_cli.sections.skills import (
 )
 from nexus_cli.session.recipes import find_all_agents
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import CommandObject, ListedSkill, SkillObject, SkillsReport
-
 NO_SKILLS = "There are no skills. A skill is a folder with a SKILL.md, in the skills folder beside config.toml."
+
+
+class ListedSkill(JsonOf[Skill]):
+    catalogue: Literal["described", "named", "counted", ""]
+    """Its form in the system text of a session; "" if it is not there."""
+
+
+class CommandObject(JsonOf[Skill]):
+    """A command of the person or the project."""
+
+    built_in: bool
+    """True if a built-in command has its name, so that only `$NAME` calls it."""
+
+
+class SkillsReport(VersionedReport):
+    """`nexus skill list --json`."""
+
+    skills: list[ListedSkill]
+    commands: list[CommandObject]
+    agents: list[JsonOf[Skill]]
+    """Roles of workers."""
+    untrusted: int
+    """Skills, commands and agents of a project that are not in effect."""
 
 
 def list_skills(cwd: Path, built_in: Collection[str] = ()) -> SkillsReport:
@@ -31,34 +52,26 @@ def list_skills(cwd: Path, built_in: Collection[str] = ()) -> SkillsReport:
     skills, untrusted = find_guides(cwd, SKILL)
     offered = [skill for skill in skills if skill.is_offered]
     places = {id(skill): catalogue_place(number) for number, skill in enumerate(offered)}
-    listed = [_to_json(skill) | {"catalogue": places.get(id(skill), "")} for skill in skills]
     commands, untrusted_commands = find_guides(cwd, COMMAND)
     agents, untrusted_agents = list_agents(cwd)
     return {
         "version": 1,
-        "skills": cast("list[ListedSkill]", listed),
-        "commands": cast(
-            "list[CommandObject]", [_to_json(one) | {"built_in": one.name in built_in} for one in commands]
-        ),
+        "skills": [ListedSkill(to_json_value(one), catalogue=places.get(id(one), "")) for one in skills],
+        "commands": [CommandObject(to_json_value(one), built_in=one.name in built_in) for one in commands],
         "agents": agents,
         "untrusted": untrusted + untrusted_commands + untrusted_agents,
     }
 
 
-def list_agents(cwd: Path) -> tuple[list[SkillObject], int]:
+def list_agents(cwd: Path) -> tuple[list[JsonOf[Skill]], int]:
     """Return every agent with its description and path, and how many are not trusted."""
     agents, untrusted = find_all_agents(cwd)
-    return cast("list[SkillObject]", [_to_json(one) for one in agents]), untrusted
+    return to_json_value(agents), untrusted
 
 
 def agent_rows(value: Value) -> list[tuple[str, str, str]]:
     """Return name, origin and description of each agent, for people."""
     return [(f"@{one['name']}", _name_origin(one), _describe(one)) for one in value.get("agents", ())]
-
-
-def _to_json(skill: Skill) -> dict[str, Any]:
-    keys = ("name", "description", "path", "origin", "plugin", "shadowed", "problem")
-    return {key: getattr(skill, key) for key in keys}
 
 
 def skill_guide(name: str, cwd: Path) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.run import HUMAN, Entity, Run, Space, SpaceMessage, fold_name
 from nexus_cli.core.usage import round_dollars
 from nexus_cli.ledger import Ledger
@@ -21,7 +22,7 @@ from nexus_cli.reports.timeline import LAST
 from nexus_cli.reports.timeline_rows import Row, make_row
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.timeline_report import SpaceTimelineReport
+    from nexus_cli.reports.timeline_report import SpaceTimelineReport
 
 
 def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: int = LAST) -> SpaceTimelineReport:
@@ -37,7 +38,7 @@ def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: in
     count, dollars = ledger.runs.count_of_space(space.key)
     return {
         "version": 1,
-        "space": {"id": space.id, "name": space.name, "members": [one.to_json() for one in space.members]},
+        "space": {"id": space.id, "name": space.name, "members": to_json_value(space.members)},
         "reader": reader.name if reader is not None and is_member else None,
         "earlier": total - len(messages),
         "rows": [_message_row(one, seen, runs.get(one.key, ()), agents) for one in messages],
@@ -89,7 +90,7 @@ def _message_row(message: SpaceMessage, seen: int | None, runs: Sequence[Run], a
     return make_row(
         message.at,
         "message",
-        message.sender.to_json(),
+        to_json_value(message.sender),
         message.text,
         why=". ".join(filter(None, (_describe_origin(message.origin), message.notice))),
         seen=None if seen is None else message.key <= seen,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal, TypedDict
 
 from nexus_cli.config.unsupported import Unsupported, describe_unsupported
-from nexus_cli.core.limits import ALL
+from nexus_cli.core.json_value import JsonOf, VersionedReport
+from nexus_cli.core.limits import ALL, LevelFields
+from nexus_cli.hooks.hook_list import Hook
 from nexus_cli.reports.hooks import count_hooks
 from nexus_cli.reports.text.lines import Value, filled, folded, join_names, plural
+from nexus_cli.sandbox.backend import BackendProbe
 from nexus_cli.sections.contributors.capabilities import capability_forms
 from nexus_cli.session.recipes import FRONTS
 
@@ -19,6 +23,67 @@ TRUST = {
     "untrusted": "not trusted: its configuration is not in effect (`nexus trust`)",
     "nothing": "has no configuration of its own",
 }
+
+
+class CapabilityItem(TypedDict):
+    """A tool, skill, server or credential."""
+
+    name: str
+    state: str
+    why: str
+
+
+class CapabilityObject(TypedDict):
+    """All items of one kind."""
+
+    category: str
+    counts: dict[str, int]
+    items: list[CapabilityItem]
+
+
+class SkillName(TypedDict):
+    name: str
+    description: str
+    origin: str
+
+
+class ServerState(TypedDict):
+    """A configured MCP server."""
+
+    name: str
+    state: Literal["listed", "not listed"]
+    """Whether its tools are known. No report starts a server."""
+
+
+class ProjectState(TypedDict):
+    folder: str
+    trust: str
+    skills_not_trusted: int
+    unsupported: list[JsonOf[Unsupported]]
+
+
+class StatusReport(VersionedReport, LevelFields):
+    """`nexus status --json`."""
+
+    model: str | None
+    tools: list[str]
+    skills: list[SkillName]
+    servers: list[ServerState]
+    plugins: list[str]
+    """Plugin folders and Python plugins, by name."""
+    hooks: list[JsonOf[Hook]]
+    credentials: list[str]
+    """Names, never values."""
+    environment: str
+    """The project's environments that sandboxed commands use: `python 3.12 from .venv`."""
+    capabilities: list[CapabilityObject]
+    host: str
+    model_why: str
+    recipes: list[str]
+    project: ProjectState
+    memory: dict[str, int] | None
+    notices: list[str]
+    sandbox: JsonOf[BackendProbe]
 
 
 def capabilities_text(value: Value, width: int) -> str:

@@ -1,7 +1,7 @@
 """Report the events of a session, oldest first: time, actor, reason, the part that the model has seen, and the cost.
 
 Reads the ledger, without epochs and messages before the listed ones. Sends nothing and writes nothing.
-The rows are those of `core/json_types/timeline_report.py`.
+The rows are those of `timeline_report.py`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from nexus_cli.reports.timeline_rows import SessionRecord, pick_newest
 from nexus_cli.text.cells import cells, one_line
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.timeline_report import TimelineReport
+    from nexus_cli.reports.timeline_report import TimelineReport
 
 LAST = 200
 """Number of rows unless another one is asked for."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import (
     ATTACHMENTS,
     CLAIMED_RUN,
@@ -37,7 +38,7 @@ from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.workers import recorded_workers
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.timeline_report import TimelineCall, TimelineRow
+    from nexus_cli.reports.timeline_report import TimelineCall, TimelineRow
 
 LONGEST = 400
 """Most characters of a text in a row."""
@@ -111,7 +112,7 @@ class SessionRecord:
             "entries": self._newest,
             "requests": sum(map(len, self._requests.values())),
             "tokens": usage.tokens,
-            **usage.to_json(),
+            **to_json_value(usage),
             "known_usd": self._info.known_usd,
             "saved_usd": self._info.saved_usd,
             "drops": len(self._drops),

@@ -11,11 +11,11 @@ from typing import Any
 
 from nexus_cli.core import event as e
 from nexus_cli.core.entry import members_of
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.message import ToolCall
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports.conversation import CONTINUED, PastEvent, Replay, replay_of
 from nexus_cli.reports.event_texts import describe_event
-from nexus_cli.reports.sessions import session_value
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, folded, plural, when, wrapped
 from nexus_cli.reports.workers import worker_lines
 from nexus_cli.session.event_json import event_value
@@ -34,7 +34,7 @@ def session_transcript(session: Session) -> dict[str, Any]:
 
 def transcript_of(replay: Replay, info: SessionInfo) -> dict[str, Any]:
     """Return a session with every event of its main conversation."""
-    return {"version": 1, **session_value(info), "events": list(map(_line, replay.events()))}
+    return {"version": 1, **to_json_value(info), "events": list(map(_line, replay.events()))}
 
 
 def _line(past: PastEvent) -> dict[str, Any]:

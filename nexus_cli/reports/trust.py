@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, TypedDict
 
 from nexus_cli.config.foreign_items import COMMAND_TEXT, HOOKS
 from nexus_cli.config.load_settings import LoadedSettings
@@ -14,6 +14,7 @@ from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.context.text_file import decode
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.reports.foreign_gaps import list_gaps
 from nexus_cli.reports.text.lines import Value, filled, join_names, number
 from nexus_cli.sections import recipe_file
@@ -23,9 +24,6 @@ from nexus_cli.session.recipes import INSIDE, folders
 from nexus_cli.text.cells import expand_tabs, fold
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.edit_preview import unified_diff
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import TrustItemObject, TrustItemState, TrustReport, TrustSetting
 
 ACTIVE = {
     "settings": "settings",
@@ -57,6 +55,57 @@ SINCE = {
     "new": "New since this was trusted",
     "removed": "Removed since it was trusted",
 }
+
+
+class TrustSetting(TypedDict):
+    key: str
+    value: Any
+    effect: str
+
+
+class TrustFile(TypedDict):
+    """A file of the project's configuration."""
+
+    name: str
+    bytes: int
+
+
+TrustItemState = Literal["trusted", "changed", "new", "removed"]
+
+
+class TrustItemObject(TypedDict):
+    """A separately trusted item."""
+
+    kind: str
+    name: str
+    what: str
+    """For a server its entry on one line, for a command or skill its shell commands, shortened; else ""."""
+    state: TrustItemState
+    diff: str
+
+
+class TrustReport(VersionedReport):
+    """`nexus trust --json`."""
+
+    project: str
+    state: str
+    settings: list[TrustSetting]
+    refused: list[str]
+    """Keys that a project cannot set."""
+    files: list[TrustFile]
+    items: list[TrustItemObject]
+    active: list[str]
+    unsupported: list[str]
+    """Project configuration for other programs that nexus does not apply, each as `FILE: WHAT`."""
+    problems: list[str]
+
+
+class RevokedTrust(VersionedReport):
+    """`nexus trust --revoke --json`."""
+
+    project: str
+    revoked: bool
+    state: str
 
 
 def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) -> TrustReport:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict
 
 from nexus_cli.core.elide import name_first, plural
-from nexus_cli.core.json_types.report_types import DiffReport
+from nexus_cli.core.json_value import DiffReport
 from nexus_cli.core.real_files import open_folder, open_parent
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, filled, folded

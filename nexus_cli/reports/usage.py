@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, assert_never, cast
+from typing import Any, Literal, NotRequired, TypedDict, assert_never, cast
 
 from nexus_cli.core.clock import format_utc
+from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.usage import UsageSum, round_dollars
 from nexus_cli.ledger import Ledger
@@ -18,9 +19,6 @@ from nexus_cli.provider.model_names import split_key_name, split_model_name
 from nexus_cli.provider.model_table import is_covered, price_command
 from nexus_cli.reports.text.lines import Value, aligns, block, dollars, filled, list_components, number, plural, share
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import ImportedUsage, UsageReport
-
 UsageBy = Literal["project", "model", "key", "day", "recipe", "person", "agent", "plan"]
 FIGURES = ("requests", "input", "cached", "output", "cost")
 BAR, WITH_BARS, WIDE = 20, 80, 1000
@@ -28,6 +26,53 @@ BAR, WITH_BARS, WIDE = 20, 80, 1000
 DAYS, PROJECTS = 30, 20
 """Most days and projects that are listed."""
 IMPORTED_TOKENS = ("input", "output", "cache_read", "cache_write")
+
+
+class UsageSumObject(JsonOf[UsageSum]):
+    """The usage of several requests."""
+
+    sessions: int
+
+
+class UsageByDay(UsageSumObject):
+    day: str
+
+
+class UsageByModel(UsageSumObject):
+    model: str
+
+
+class UsageByProject(UsageSumObject):
+    project: str
+
+
+class UsageByName(UsageSumObject):
+    """The usage grouped by `--by`."""
+
+    name: str
+    """"" for the sessions of no agent or plan."""
+
+
+ImportedUsage = TypedDict(
+    "ImportedUsage", {"from": str, "sessions": int, "input": int, "output": int, "cache_read": int, "cache_write": int}
+)
+"""What sessions of another program had used before they were imported; in no sum."""
+
+
+class UsageReport(VersionedReport):
+    """`nexus usage --json`."""
+
+    zone: Literal["local", "UTC"]
+    since: str | None
+    total: UsageSumObject
+    days: list[UsageByDay]
+    models: list[UsageByModel]
+    projects: list[UsageByProject]
+    by: NotRequired[Literal["project", "model", "key", "day", "recipe", "person", "agent", "plan"]]
+    """With `--by`: whose usage `named` has."""
+    named: NotRequired[list[UsageByName]]
+    imported: NotRequired[list[ImportedUsage]]
+    """The programs that sessions were imported from; without `--since`."""
 
 
 def usage_report(
@@ -100,7 +145,7 @@ def _sum_by(
 
 def _sum(totals: Sequence[UsageTotal]) -> dict[str, Any]:
     total = sum((one.total for one in totals), UsageSum())
-    return {"sessions": len({one.session for one in totals}), **total.to_json()}
+    return {"sessions": len({one.session for one in totals}), **to_json_value(total)}
 
 
 def usage_text(value: Value, width: int) -> str:

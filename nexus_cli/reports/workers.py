@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TypedDict, cast
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_types import ReportOfSession
-from nexus_cli.core.json_types.setup_reports import SkillObject, WorkerObject
+from nexus_cli.core.json_value import JsonOf, ReportOfSession
 from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.skills import agent_rows, describe_untrusted
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural, short, table, worker_title
-from nexus_cli.session.running_workers import AT_WORK, UNKNOWN
+from nexus_cli.sections.skills import Skill
+from nexus_cli.session.running_workers import AT_WORK, UNKNOWN, WorkerObject
+
+
+class WorkerList(TypedDict):
+    """`list_workers`."""
+
+    workers: list[WorkerObject]
+    """Each followed by its own workers."""
 
 
 class WorkersReport(ReportOfSession):
@@ -20,7 +27,7 @@ class WorkersReport(ReportOfSession):
 
     workers: list[WorkerObject]
     """Each is followed by its own workers."""
-    agents: list[SkillObject]
+    agents: list[JsonOf[Skill]]
     """The roles that a worker can have."""
     untrusted: int
     """Agents of the project that are not in effect."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import find_source, find_worktree
 from nexus_cli.core.clock import format_age, local_now
+from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.reports.text.lines import Value, filled, folded, plural, table
 from nexus_cli.worktrees.apply_worktree import clean_killed_apply
-from nexus_cli.worktrees.worktrees import describe_worktree, list_worktrees
+from nexus_cli.worktrees.worktrees import WorktreeObject, describe_worktree, list_worktrees
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import WorktreesReport
+
+class WorktreesReport(VersionedReport):
+    """`nexus worktree list --json`."""
+
+    project: str | None
+    worktrees: list[WorktreeObject]
 
 
 def find_project(folder: Path) -> Path:

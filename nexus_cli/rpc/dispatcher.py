@@ -20,7 +20,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.attachment import AttachedFile, Part, Trigger, image_type
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Entry
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import ErrorObject, NexusError
 from nexus_cli.core.event import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -32,9 +32,9 @@ from nexus_cli.core.event import (
     TurnEnd,
 )
 from nexus_cli.core.image_check import describe_bad_image
-from nexus_cli.core.json_types.ask_result import AskResult, ErrorObject
-from nexus_cli.core.json_types.context_report import ContextReport
-from nexus_cli.core.json_types.server_results import (
+from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.run import Run
+from nexus_cli.core.server_results import (
     Acknowledged,
     AgentActivity,
     CommandList,
@@ -45,17 +45,15 @@ from nexus_cli.core.json_types.server_results import (
     MessageObject,
     TokenUsage,
     UnqueuedTexts,
-    WorkerList,
 )
-from nexus_cli.core.run import Run
 from nexus_cli.core.wire import canonical
 from nexus_cli.engine.calls.waiting import WAITING
 from nexus_cli.engine.requests.spending import BUDGET_ENDED, describe_budget
-from nexus_cli.reports.context import estimate_next_tokens, live_report
+from nexus_cli.reports.context import ContextReport, estimate_next_tokens, live_report
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import is_cut_short, last_exchange
 from nexus_cli.reports.turn_changes import count_newest_turn
-from nexus_cli.reports.workers import recorded_workers
+from nexus_cli.reports.workers import WorkerList, recorded_workers
 from nexus_cli.rpc.client_approver import ANSWERS, ClientApprover
 from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener
 from nexus_cli.rpc.jsonrpc import BUSY, INVALID_PARAMS, REFUSED, TURN_FAILED, RpcError
@@ -64,7 +62,7 @@ from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.runs.away_report import waiting_runs
 from nexus_cli.runs.live_wait import resume_run, wait_until_over, waiting_run
 from nexus_cli.session.crash_report import report_bug
-from nexus_cli.session.event_json import EventNumbers, event_value, to_json_value
+from nexus_cli.session.event_json import AskResult, EventNumbers, event_value
 from nexus_cli.session.git_branch import read_branch
 from nexus_cli.session.leave_session import end_hooks
 from nexus_cli.session.options import Options

@@ -20,12 +20,11 @@ from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import LineEvent
 from nexus_cli.core.json_schema import json_keys, json_schema
-from nexus_cli.core.json_types.report_types import SessionsReport
-from nexus_cli.core.json_types.server_results import (
+from nexus_cli.core.limits import EDIT, FORMER_NAMES, LEVELS, MAX_INT, Limits, level_fields
+from nexus_cli.core.server_results import (
     Acknowledged,
     AgentLimits,
     AgentList,
-    AppliedWorktree,
     CreatedAgent,
     CutLine,
     DestroyedAgent,
@@ -33,12 +32,9 @@ from nexus_cli.core.json_types.server_results import (
     RemovedWorktree,
     WorktreeDiff,
 )
-from nexus_cli.core.json_types.setup_reports import WorktreesReport
-from nexus_cli.core.json_types.stream_lines import ResultLine
-from nexus_cli.core.limits import EDIT, FORMER_NAMES, LEVELS, MAX_INT, Limits, level_fields
 from nexus_cli.core.surrogates import replace_surrogates
-from nexus_cli.reports.sessions import list_sessions
-from nexus_cli.reports.worktrees import find_project, worktrees_report
+from nexus_cli.reports.sessions import SessionsReport, list_sessions
+from nexus_cli.reports.worktrees import WorktreesReport, find_project, worktrees_report
 from nexus_cli.rpc.dispatcher import MOST_MESSAGES, STOPPING, AgentDispatcher
 from nexus_cli.rpc.jsonrpc import (
     BUSY,
@@ -52,8 +48,9 @@ from nexus_cli.rpc.jsonrpc import (
 )
 from nexus_cli.rpc.method import Method, number, one_of, read_methods, rpc_method
 from nexus_cli.rpc.pool import Agent, AgentConfig, AgentPool
+from nexus_cli.session.event_json import ResultLine
 from nexus_cli.undo.follow_changes import follow_apply
-from nexus_cli.worktrees.apply_worktree import apply_worktree, refuse_to_lose
+from nexus_cli.worktrees.apply_worktree import AppliedWorktree, apply_worktree, refuse_to_lose
 from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of, remove_worktree
 
 _LIMITS = {

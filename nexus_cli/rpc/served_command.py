@@ -14,14 +14,14 @@ from nexus_cli.commands.verb import Authority
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.reports.sessions import describe_opened
-from nexus_cli.session.event_json import to_json_value
 from nexus_cli.session.leave_session import is_copy
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.server_results import TerminalCall
+    from nexus_cli.core.server_results import TerminalCall
 
 ELSEWHERE = "not available over --connect"
 CHOICE_SECONDS = 600.0

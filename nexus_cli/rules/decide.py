@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import ClassVar, Literal
 
-from nexus_cli.core.limits import ALL, AUTO
+from nexus_cli.core.limits import ALL, AUTO, Decision
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.bash_syntax import read_command_line
 from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, shorten
@@ -24,14 +24,11 @@ from nexus_cli.rules.foreign_code import sets_program
 from nexus_cli.rules.passed_commands import find_passed
 from nexus_cli.rules.reader_options import can_write_nothing, is_reader, reaches_unnamed
 from nexus_cli.rules.readers import check_input, check_read_only, keeps_form
-from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, find_by_path, readings
+from nexus_cli.rules.rule_set import PermissionRule, RuleSet, find_by_path, readings
 from nexus_cli.rules.stored_prefix import find_prefix
 from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
 from nexus_cli.rules.written_files import find_written
 from nexus_cli.text.hidden_signs import find_hidden_sign
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import CommandPartObject
 
 Profile = Literal["read", "write", "net", "none"]
 
@@ -55,23 +52,21 @@ _SHELL_STATE = frozenset(
 class CommandPart:
     """One simple command of a line, and what decided on it."""
 
+    shown: ClassVar = "command decision rule from:source"
     command: tuple[str, ...]
     decision: Decision
     rule: str | None
-    """The rule as it is written, or None."""
+    """The rule as it is written; null if none decided."""
     source: str
     """`built in`, `level ask`, or file and line of the rule."""
     why: str = ""
-
-    def to_json(self) -> CommandPartObject:
-        """Return the JSON form (`nexus docs rules`)."""
-        return {"command": list(self.command), "decision": self.decision, "rule": self.rule, "from": self.source}
 
 
 @dataclass(frozen=True, slots=True)
 class CommandDecision:
     """The decision on a whole line."""
 
+    shown: ClassVar = "decision profile parts why"
     decision: Decision
     profile: Profile
     """The sandbox profile it would run in."""
@@ -82,15 +77,6 @@ class CommandDecision:
     """Allow rules that "always" would store, one for each part that asks; () where that must not be offered."""
     doubts: tuple[str, ...] = ()
     """Reasons to ask that are not in a part of the line: "a loop that may not end"."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON form (`nexus docs rules`)."""
-        return {
-            "decision": self.decision,
-            "profile": self.profile,
-            "parts": [part.to_json() for part in self.parts],
-            "why": self.why,
-        }
 
 
 def decide_command(

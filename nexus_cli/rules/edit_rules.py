@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings_file import change_list
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import Decision
 from nexus_cli.core.tool import Tool
-from nexus_cli.rules.rule_set import DECISIONS, Decision, RuleSet, parse_rule, rules_key
+from nexus_cli.rules.rule_set import DECISIONS, RuleSet, parse_rule, rules_key
 
 LISTED = "`nexus rules list` and /permissions list the active rules"
 

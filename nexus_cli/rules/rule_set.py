@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import ClassVar, Literal
 
 from nexus_cli.config import trust
 from nexus_cli.config.load_settings import find_line, join_key, read_values, split_key
@@ -25,6 +25,7 @@ from nexus_cli.config.setting_rules import SettingValue
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import Decision
 from nexus_cli.core.path_globs import compile_parts, read_parts
 from nexus_cli.core.tool import Effect, Reads, Tool
 from nexus_cli.rules.address_rules import address_matches, refuse_bad_pattern
@@ -35,10 +36,6 @@ from nexus_cli.rules.readers import keeps_form
 from nexus_cli.rules.wrappers import GIT_FLAGS, GIT_VALUED, program_name, system_name
 from nexus_cli.text.hidden_signs import find_hidden_sign
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import RuleObject
-
-Decision = Literal["allow", "ask", "deny"]
 DECISIONS: tuple[Decision, ...] = ("deny", "ask", "allow")
 """From the strictest."""
 Match = Literal["yes", "no", "maybe"]
@@ -59,6 +56,7 @@ _FORM = re.compile(r"(mcp__[\w.-]+\*?|[A-Za-z_][\w.-]*)(?:\((.*)\))?", re.DOTALL
 class PermissionRule:
     """One rule."""
 
+    shown: ClassVar = "decision rule:text file line from:origin folder:only_in"
     decision: Decision
     text: str
     """As it is written: `TOOL` or `TOOL(PATTERN)`."""
@@ -82,7 +80,7 @@ class PermissionRule:
 
     @property
     def origin(self) -> str:
-        """Return file and line for a person."""
+        """File and line for a person."""
         where = f"{with_tilde(self.file)} line {self.line}" if self.line else with_tilde(self.file)
         return where or "this session"
 
@@ -99,16 +97,10 @@ class PermissionRule:
         wanted = self.tool.casefold() if fold else self.tool
         return name == wanted or (wanted.endswith("*") and name.startswith(wanted[:-1]))
 
-    def to_json(self) -> RuleObject:
-        """Return the rule as `nexus rules list --json` has it."""
-        return {
-            "decision": self.decision,
-            "rule": self.text,
-            "file": self.file,
-            "line": self.line,
-            "from": self.origin,
-            "folder": self.folder or None,
-        }
+    @property
+    def only_in(self) -> str | None:
+        """The folder for whose projects it counts; null if for all."""
+        return self.folder or None
 
     def match(self, words: Sequence[Word]) -> Match:
         """Match a simple command; "maybe" if a deciding word is not known."""

@@ -37,10 +37,6 @@ class AwayNote:
     report: str = ""
     """The beginning of its answer."""
 
-    def to_json(self) -> dict[str, str]:
-        """Return the note as `Sources.away` has it."""
-        return {"line": self.line, "run": self.run, "report": self.report}
-
 
 def take_away_notes(ledger: Ledger, folder: Path) -> list[AwayNote]:
     """Return a note for each plan, service and agent whose runs in this project ended since the last call, and for each

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, TypedDict
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import RunSettings
@@ -16,6 +16,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.core.limits import ASK, LEVELS, UNASKED, Limits, level_fields, require_level
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import UNATTENDED, WAITING, Plan, Run, check_name, parse_key
@@ -29,15 +30,6 @@ from nexus_cli.session.recipes import recipe_for
 from nexus_cli.session.session import Session
 from nexus_cli.worktrees.repository_state import look_at_repository
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import (
-        LastRun,
-        ScheduleObject,
-        ScheduleReport,
-        SchedulesReport,
-        ScheduleState,
-    )
-
 RECIPE = "tick_autonomous"
 """Recipe of a plan's runs unless it names one (work without being asked)."""
 MISSED = ("once", "skip")
@@ -49,6 +41,70 @@ LEAST_SECONDS = 300.0
 """Least seconds between two times of an agent's plan."""
 PERSON, AGENT = "person", "agent"
 """The maker of a plan."""
+
+
+ScheduleState = Literal["active", "paused", "done"]
+
+
+class LastRun(TypedDict):
+    """The newest run of a schedule."""
+
+    id: str
+    state: str
+    at: str
+    paused: bool
+    broken_off: bool
+    came: str | None
+    """These three as in `RunObject`."""
+
+
+ScheduleObject = TypedDict(
+    "ScheduleObject",
+    {
+        "id": str,
+        "name": str,
+        "prompt": str,
+        "state": ScheduleState,
+        "cron": str,
+        "zone": str,
+        "next_at": str | None,
+        "in": str | None,
+        "last_at": str | None,
+        "missed": str,
+        "folder": str,
+        "model": str,
+        "recipe": str,
+        "allow": str,
+        "level": str,
+        "max_cost": float | None,
+        "until": str,
+        "worktree": bool,
+        "max_cost_day": float | None,
+        "max_steps": int | None,
+        "ask": bool,
+        "rules": list[str],
+        "agent": str,
+        "by": str,
+        "session": str,
+        "created": str,
+        "last_run": LastRun | None,
+    },
+)
+
+
+class SchedulesReport(VersionedReport):
+    """`nexus schedule list --json`."""
+
+    plans: list[ScheduleObject]
+
+
+class ScheduleReport(SchedulesReport):
+    """`nexus schedule add --json`, and `remove`, `pause`, `resume`."""
+
+    done: str
+    run: str
+    offer: str
+    """With `add`: how to keep its runs away from the person's files; "" if nothing of theirs is in the way."""
 
 
 @dataclass(frozen=True, slots=True)

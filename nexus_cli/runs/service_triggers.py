@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypedDict
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import named_write_errors, replace_private_file
@@ -34,9 +34,6 @@ from nexus_cli.reports.runs import name_event
 from nexus_cli.runs.webhook_senders import ServiceEvent, find_cause
 from nexus_cli.session.session import Session
 from nexus_cli.text.untrusted_text import neutralize_message
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import ServiceObject
 
 RECIPE = "tick_event"
 """Recipe of a service's runs unless it names one (something happened and is dealt with)."""
@@ -59,6 +56,14 @@ MOST_TOLD = 50
 """Most events that one message names."""
 _END = re.compile(r"<\s*/\s*payload", re.IGNORECASE)
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}")
+
+
+class ServiceObject(TypedDict):
+    """A service of the server."""
+
+    name: str
+    url: str
+    token_file: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 
 class Backend(StrEnum):
@@ -21,6 +21,7 @@ class Backend(StrEnum):
 class BackendProbe:
     """The backend that was found, and what was tested."""
 
+    shown: ClassVar = "backend why walls"
     backend: Backend
     why: str = ""
     """Why there is no sandbox, or why a better backend was rejected."""
@@ -29,7 +30,4 @@ class BackendProbe:
     program: Path | None = None
     """Path of bubblewrap."""
     walls: tuple[str, ...] = ()
-    """Restrictions that were tested and are enforced (`probe.WALLS`)."""
-
-    def to_json(self) -> dict[str, Any]:
-        return {"backend": str(self.backend), "why": self.why, "walls": list(self.walls)}
+    """Restrictions that were tested and are enforced."""

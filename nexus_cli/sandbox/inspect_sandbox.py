@@ -8,21 +8,38 @@ import statistics
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypedDict
 
 from nexus_cli.config.paths import Places
 from nexus_cli.config.settings import SandboxSettings
+from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.sandbox.profile import PROFILES, SandboxProfile, TempFolder, make_profile
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import ProfileObject, SandboxReport
-
 STARTS = 7
 """Starts of `true` timed for each profile; the median is reported."""
 TEMP = "$TMPDIR"
+
+
+class ProfileObject(TypedDict):
+    """A sandbox profile, tested on this system."""
+
+    writes: list[str]
+    network: bool
+    hides: list[str]
+    notes: list[str]
+    start_ms: float | None
+    problem: str
+
+
+class SandboxReport(JsonOf[BackendProbe]):
+    """The sandbox, tested on this system."""
+
+    abi: int
+    """Landlock ABI version."""
+    profiles: dict[str, ProfileObject]
 
 
 def inspect_sandbox(settings: SandboxSettings, own: Places, project: Path, cwd: Path) -> SandboxReport:
@@ -50,13 +67,7 @@ def inspect_sandbox(settings: SandboxSettings, own: Places, project: Path, cwd: 
             profiles[name] = _profile_value(made, probe)
     finally:
         temp.close()
-    return {
-        "backend": str(probe.backend),
-        "why": probe.why,
-        "walls": list(probe.walls),
-        "abi": probe.abi,
-        "profiles": profiles,
-    }
+    return SandboxReport(**to_json_value(probe), abi=probe.abi, profiles=profiles)
 
 
 def _profile_value(profile: SandboxProfile, probe: BackendProbe) -> ProfileObject:

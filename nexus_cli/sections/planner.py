@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from nexus_cli.conversation.section_rows import Why, reason_text
+from nexus_cli.core.json_value import ABSENT, JsonOf, to_json_value
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, sha256
 
 MOST_TOKENS = 16_384
@@ -29,6 +30,31 @@ NAMED = 20
 """Most sections that the line for the model names."""
 
 Count = Callable[[str], int]
+
+
+class SectionObject(JsonOf[Section]):
+    """A section of a request."""
+
+    multiplier: float
+    """The multiplier of the recipe times the learned multiplier."""
+    learned: float = ABSENT
+    """The learned multiplier if it is not 1 (`sections.learn`)."""
+    score: float
+    tokens: int
+    full_tokens: int
+    form: Literal["full", "shortened", "outline", "pointer", "dropped"]
+    reason: str
+    """Form and cause on one line."""
+    why: list[str | int] | None = ABSENT
+    """The parts of the cause; only in `context.plan`."""
+    drop: str | None
+    off: bool
+    """Its multiplier is 0."""
+    sha256: str | None
+    cached: bool
+    counted: int = ABSENT
+    """Tokens by nexus's own count."""
+    full_counted: int = ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +128,21 @@ class SectionChoice:
     def to_json(self, *, cached: bool) -> dict[str, Any]:
         """Return one element of `sections` in `nexus docs json`, with the hash of the text that is sent."""
         learned = {} if self.learned == 1.0 else {"learned": self.learned}
-        return (
-            self.section.to_json()
-            | learned
-            | {
-                "multiplier": self.multiplier,
-                "score": self.section.score(self.multiplier),
-                "tokens": self.tokens,
-                "full_tokens": self.full_tokens,
-                "form": self.name,
-                "reason": self.reason,
-                "why": None if self.is_off else list(self._why()),
-                "drop": self.drop or None,
-                "off": self.is_off,
-                "sha256": sha256(self.text) if self.text else None,
-                "cached": cached and bool(self.text),
-            }
-        )
+        return {
+            **to_json_value(self.section),
+            **learned,
+            "multiplier": self.multiplier,
+            "score": self.section.score(self.multiplier),
+            "tokens": self.tokens,
+            "full_tokens": self.full_tokens,
+            "form": self.name,
+            "reason": self.reason,
+            "why": None if self.is_off else list(self._why()),
+            "drop": self.drop or None,
+            "off": self.is_off,
+            "sha256": sha256(self.text) if self.text else None,
+            "cached": cached and bool(self.text),
+        }
 
 
 def join_why(one: Why, other: Why) -> Why:

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import ClassVar
 
 DROP = "\0"
 """Placeholder in a form for the id of the drop of its missing part; `Section.with_drop_id` fills it in. No text that we
@@ -65,6 +65,7 @@ class Section:
     is outside the phases.
     """
 
+    shown: ClassVar = "id layer phase:phase.label order priority weight sticky source unread_bytes"
     id: str
     order: int
     """Phase plus slot: `Phase.CONSTRAINT + 10`."""
@@ -125,20 +126,6 @@ class Section:
     def with_drop_id(self, drop_id: str) -> Section:
         """Return this section with the id of its recorded drop in every shortened form."""
         return replace(self, forms=(self.full, *(form.replace(DROP, drop_id) for form in self.forms[1:])))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the keys of `nexus docs json` that do not depend on a request."""
-        return {
-            "id": self.id,
-            "layer": str(self.layer),
-            "phase": self.phase.label,
-            "order": self.order,
-            "priority": self.priority,
-            "weight": self.weight,
-            "sticky": self.sticky,
-            "source": self.source,
-            "unread_bytes": self.unread_bytes,
-        }
 
 
 def unread_note(beyond: int, name: str) -> str:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from nexus_cli.config.foreign_items import ABOVE
 from nexus_cli.config.paths import places
@@ -61,6 +61,7 @@ _unchanged: VersionMemo[Skill] = VersionMemo(4 * MOST, 32 * 1024 * 1024)
 class Skill:
     """One skill, command or agent, without its guide."""
 
+    shown: ClassVar = "name description path origin plugin shadowed problem"
     name: str
     """Its name: the front matter's `name`, else that of its folder or file. That of a command is its path:
     `frontend:button`."""

@@ -17,6 +17,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.trust import read_configuration, trust_state
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.plugins.installed_plugins import installed_plugins
@@ -135,7 +136,7 @@ def status(cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Seq
             "folder": str(root),
             "trust": trust_state(root, read_configuration(root, KINDS)),
             "skills_not_trusted": count_untrusted(cwd),
-            "unsupported": [{"path": one.path, "what": one.what} for one in find_unsupported(root)],
+            "unsupported": to_json_value(find_unsupported(root)),
         },
         "memory": memory,
         "notices": [*(servers.problems if servers else ()), *([trouble] if trouble else [])],

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.conversation.section_rows import scale_sections
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import PLAN
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import LaneLog
@@ -33,7 +34,7 @@ class ContextToolService:
         conversation, request = engine.conversation, engine.next_request()
         listed = window_drops("", drops, conversation.items, conversation.memos, conversation.epoch.sections)["drops"]
         return {
-            "budget": request.budget.to_json(),
+            "budget": to_json_value(request.budget),
             "sections": [*request.sections, *self._event_sections(request.messages_scale)],
             "drops": [one for one in listed if not one["back"]],
         }

@@ -3,40 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Literal, NotRequired, TypedDict, cast
 
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.entry import Drop, drop_value
-from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, ApprovalAnswer, ApprovalRequest, ContextDrop, Event, Outcome, ToolQueue
+from nexus_cli.core.entry import Drop, DropObject, drop_value
+from nexus_cli.core.errors import ErrorObject, NexusError
+from nexus_cli.core.event import (
+    AgentEvent,
+    ApprovalAnswer,
+    ApprovalRequest,
+    ContextDrop,
+    DeniedCall,
+    Event,
+    Outcome,
+    StreamLine,
+    ToolQueue,
+    UntilObject,
+)
+from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.core.usage import Usage
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import AskResult, ContextFigures
+
+class ContextFigures(TypedDict):
+    """The use of the window."""
+
+    window: int
+    budget: int
+    used: int
+    basis: str
+    """`reported` by the provider, `estimate`, or `reported+estimate`."""
+    epoch: int
 
 
-def to_json_value(value: Any) -> Any:
-    """Convert `value` to JSON values: dataclasses become objects, without the fields that are not shown."""
-    if isinstance(value, Usage):
-        return value.to_json()
-    if is_dataclass(value) and not isinstance(value, type):
-        shown = {name: to_json_value(getattr(value, name)) for name in _shown_fields(type(value))}
-        answer = getattr(type(value), "answer", None)
-        return {"answer": answer, **shown} if isinstance(answer, str) else shown
-    if isinstance(value, Mapping):
-        return {str(key): to_json_value(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [to_json_value(item) for item in value]
-    return str(value) if isinstance(value, PurePath | datetime) else value
+class AskResult(TypedDict):
+    """The result of one turn: `nexus ask --json`, and the last line of `--stream-json`."""
+
+    type: Literal["result"]
+    version: Literal[1]
+    ok: bool
+    exit: int
+    """The exit status."""
+    text: str
+    """The text of the last step; with `--schema` its JSON document alone."""
+    data: Any
+    """With `--schema`: the answer as JSON. null without it, or if the answer does not match."""
+    finish: str
+    """`stop`, or the kind of the error. `limit` also where an agent of a server is ok, and `text` is its report at the
+    end of its budget."""
+    session: str | None
+    """null if none was opened."""
+    model: str | None
+    steps: int
+    """Requests."""
+    seconds: float
+    usage: JsonOf[Usage]
+    context: ContextFigures | None
+    drops: list[DropObject]
+    """The drops of this turn."""
+    denied: list[DeniedCall]
+    files_changed: list[str]
+    error: ErrorObject | None
+    until: NotRequired[UntilObject]
+    """In a turn that works for a command."""
 
 
-@cache
-def _shown_fields(kind: Any) -> tuple[str, ...]:
-    return tuple(one.name for one in fields(kind) if "unshown" not in one.metadata)
+class ResultLine(StreamLine, AskResult):
+    """Always the last line."""
 
 
 def failure_result(error: NexusError) -> AskResult:
@@ -64,7 +98,7 @@ def result_of(
         "model": model,
         "steps": outcome.steps,
         "seconds": outcome.seconds,
-        "usage": outcome.usage.to_json(),
+        "usage": to_json_value(outcome.usage),
         "context": context,
         "drops": [drop_value(drop) for drop in drops],
         "denied": list(outcome.denied),

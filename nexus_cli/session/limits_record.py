@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.budget import TokenBudget
@@ -24,9 +24,6 @@ from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.session_state import SessionState
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.context_report import LimitObject
 
 CHANGED = "the limits have changed"
 """Beginning of the notice for the model."""
@@ -116,9 +113,6 @@ class NextLimits:
             return self
         limits, bounds = tighten_by_signals(self.bounds, Signals(budget.pressure, event_class="communication"))
         return replace(self, limits=limits, bounds=bounds)
-
-    def to_json(self) -> list[LimitObject]:
-        return [bound.to_json() for bound in self.bounds]
 
 
 def load_next_limits(log: LaneLog, found: SessionInfo, options: Options, settings: Settings) -> NextLimits:

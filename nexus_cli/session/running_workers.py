@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Workers
@@ -26,6 +26,32 @@ AT_WORK = (WAITING, RUNNING, ASKING)
 """States of a worker that has not ended."""
 ENDED, CLOSED = "ended", "closed"
 """States of a job, besides `running` and `stopped`. `closed`: it ended with its session, and the model was not told."""
+
+
+class WorkerObject(TypedDict):
+    """A worker of a session."""
+
+    id: str
+    """`w1`; `w1.1` for a worker of `w1`."""
+    session: str
+    """Empty before the run has a session."""
+    task: str
+    recipe: str
+    state: str
+    """`waiting`, `running`, `asking`, `finished`, `failed`, `stopped`; `unknown` if its process was killed."""
+    doing: str
+    """Its current activity."""
+    steps: int
+    seconds: float
+    tokens: int
+    cost_usd: float | None
+    changed: list[str]
+    worktree: str
+    left: str
+    """The changes in its worktree."""
+    to_review: bool
+    """True if its worktree has changes."""
+    error: str
 
 
 class RunningWorker(Protocol):

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from nexus_cli.core.duration import format_duration
@@ -21,9 +21,10 @@ from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import MemoSource
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Jobs
+from nexus_cli.core.services import JobObject, Jobs
 from nexus_cli.core.tool import CommandSandbox, ToolContext
 from nexus_cli.session.job_ports import JobPorts
 from nexus_cli.session.running_workers import CLOSED, ENDED, RUNNING, STOPPED
@@ -31,7 +32,6 @@ from nexus_cli.tools.background_process import AdoptedProcess, BackgroundProcess
 from nexus_cli.tools.listeners import is_own_address
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import JobObject
     from nexus_cli.engine.calls.call_changes import CallChanges
     from nexus_cli.engine.requests.engine import Engine
     from nexus_cli.session.session_state import SessionState
@@ -56,6 +56,7 @@ _NAME = 60
 class BackgroundJob:
     """A background command."""
 
+    shown: ClassVar = "id command state status seconds"
     id: str
     command: str
     unconfined: bool = False
@@ -96,13 +97,7 @@ class BackgroundJob:
     def to_json(self) -> dict[str, Any]:
         """Return its row, see `Jobs.rows`."""
         seconds = self.seconds if self.state != RUNNING else time.monotonic() - self.began
-        return {
-            "id": self.id,
-            "command": self.command,
-            "state": self.state,
-            "status": self.status,
-            "seconds": round(seconds, 1),
-        }
+        return {**to_json_value(self), "seconds": round(seconds, 1)}
 
 
 class SessionJobs(Jobs):

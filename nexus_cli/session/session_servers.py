@@ -11,15 +11,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.event import Notice
+from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.core.message import USE_TOOL, ToolResult
-from nexus_cli.core.services import PersonQuestions, ServerTools
+from nexus_cli.core.services import PersonQuestions, ServerRow, ServerTools
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.mcp.server_entries import ServerFiles, read_servers
 from nexus_cli.mcp.server_tools import MOST_TOKENS, Catalogue
@@ -28,7 +29,6 @@ from nexus_cli.mcp.tool_cache import make_list, store_list
 from nexus_cli.session.server_inputs import attach_named
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import ServerRow, ServersReport
     from nexus_cli.session.session import Session
 
 PATIENCE = 1.0
@@ -41,6 +41,16 @@ MOST_NAMED = 12
 
 _hosts: dict[int, tuple[asyncio.AbstractEventLoop, Any, weakref.WeakSet[Any]]] = {}
 """By id of the loop: the host of its sessions, and its users."""
+
+
+class ServersReport(VersionedReport):
+    """`nexus mcp list --json`."""
+
+    servers: list[ServerRow]
+    sent: Literal["each", "one"]
+    """`each`: every tool is sent by itself; `one`: the tool `mcp` in their place."""
+    problems: list[str]
+    """One line for each entry that is left out."""
 
 
 def open_host(user: object) -> Any:

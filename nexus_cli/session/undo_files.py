@@ -14,7 +14,6 @@ from nexus_cli.config.paths import places, project_root
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Memo
-from nexus_cli.core.json_types.report_types import UndoReport
 from nexus_cli.core.memo_kinds import UNDONE_FILES
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.tools.files import ToolError, read_real_file, sha256_hex
@@ -22,7 +21,7 @@ from nexus_cli.undo.follow_changes import settle_killed
 from nexus_cli.undo.journal import copy_steps, disk_errors, read_begun_undos
 from nexus_cli.undo.plan_restore import UNSURE
 from nexus_cli.undo.rewind_turns import changes_by_turn, find_turns
-from nexus_cli.undo.undo_turn import UndoRequest, redo_turn, undo_turn
+from nexus_cli.undo.undo_turn import UndoReport, UndoRequest, redo_turn, undo_turn
 
 NAMED = 20
 """Most paths that the model is told."""

@@ -16,7 +16,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nexus_cli.conversation.goals import finish_goal, open_until, set_until
 from nexus_cli.core import event
@@ -24,6 +23,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import UntilObject
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.real_files import stamp_content
@@ -36,9 +36,6 @@ from nexus_cli.session.continuation import Continuation
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import neutralize
 from nexus_cli.tools.builtin.bash import MOST_SECONDS
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.ask_result import UntilObject
 
 TOOL = "bash"
 MOST_TOKENS = 1500

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import NotRequired
 
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import GOALS, PERSON, PRIORITY, Entity, make_goal
+from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.run import GOALS, PERSON, PRIORITY, AgentGoal, Entity, make_goal
 from nexus_cli.ledger import Ledger
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import AgentGoal, GoalsReport
 
 MOST_GOALS = 20
 """Most open goals of an agent."""
@@ -24,6 +22,16 @@ MOST_DONE = 10
 """Most goals that are kept after they are done, the newest."""
 LONGEST_GOAL = 200
 """Most characters of a goal."""
+
+
+class GoalsReport(VersionedReport):
+    """`nexus space goal AGENT --json`, also with `add` and `done`."""
+
+    agent: JsonOf[Entity]
+    done: NotRequired[str]
+    """The action of the command: `added` or `finished`."""
+    goals: list[AgentGoal]
+    """The most important goals first, completed goals last."""
 
 
 def add_goal(
@@ -68,5 +76,5 @@ def finish_goals(ledger: Ledger, agent: Entity, ids: Collection[str]) -> Entity:
 
 def goals_report(agent: Entity, done: str = "") -> GoalsReport:
     """Return the goals of an agent, and what a command has `done`: `added`, `finished`, "" for nothing."""
-    report: GoalsReport = {"version": 1, "agent": agent.to_json(), "goals": agent.goals}
+    report: GoalsReport = {"version": 1, "agent": to_json_value(agent), "goals": agent.goals}
     return {**report, "done": done} if done else report

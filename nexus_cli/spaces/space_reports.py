@@ -2,24 +2,72 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TypedDict
 
+from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.run import Entity, Run, Space, SpaceMessage
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import Posted
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import (
-        ListedSpace,
-        PostReport,
-        SpaceMessageObject,
-        SpaceObject,
-        SpaceReport,
-        SpacesReport,
-    )
-
 COUNTED = 10_000
 """Most new messages that are counted."""
+
+
+class ListedSpace(JsonOf[Space]):
+    """A space with its new messages."""
+
+    member: bool
+    new: int | None
+    newest: str | None
+
+
+class SpacesReport(VersionedReport):
+    """`nexus space list --json`."""
+
+    spaces: list[ListedSpace]
+
+
+class SpaceMessageObject(JsonOf[SpaceMessage]):
+    """A message in a space."""
+
+    seen: bool
+    reply_to: str | None
+    quiet: str | None
+    """The reason why the message started no more agents."""
+    run: str | None
+    """With the last message that a run posted: the run."""
+    facts: list[str]
+    """The result of the run once it has ended, such as `1 commit`, `1 command failed`."""
+
+
+class SpaceReport(VersionedReport):
+    """`nexus space read --json`."""
+
+    space: JsonOf[Space]
+    reader: JsonOf[Entity]
+    unread_before: int
+    messages: list[SpaceMessageObject]
+
+
+class TriggeredRun(TypedDict):
+    """A run that a message started."""
+
+    name: str
+    run: str
+
+
+class PostReport(VersionedReport):
+    """`nexus space post --json`."""
+
+    message: SpaceMessageObject
+    triggered: list[TriggeredRun]
+    resumed: list[str]
+
+
+class NewSpaceReport(VersionedReport):
+    """`nexus space create NAME --json`."""
+
+    space: JsonOf[Space]
 
 
 def list_spaces(ledger: Ledger, reader: Entity | None) -> SpacesReport:
@@ -33,7 +81,7 @@ def _listed(ledger: Ledger, space: Space, reader: Entity | None) -> ListedSpace:
     if reader is not None and takes_part:
         new = ledger.spaces.count(space, after=ledger.spaces.seen(space, reader), most=COUNTED)
     newest = ledger.spaces.read(space, limit=1)
-    return {**space_json(space), "member": takes_part, "new": new, "newest": newest[0].at if newest else None}
+    return ListedSpace(**to_json_value(space), member=takes_part, new=new, newest=newest[0].at if newest else None)
 
 
 def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> SpaceReport:
@@ -47,8 +95,8 @@ def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> Space
         ledger.spaces.mark_seen(space.key, reader.key, messages[-1].key)
     return {
         "version": 1,
-        "space": space_json(space),
-        "reader": reader.to_json(),
+        "space": to_json_value(space),
+        "reader": to_json_value(reader),
         "unread_before": earlier,
         "messages": [message_json(one, is_seen=one.key <= seen, run=posts.get(one.key)) for one in messages],
     }
@@ -64,26 +112,13 @@ def posted_json(posted: Posted) -> PostReport:
     }
 
 
-def space_json(space: Space) -> SpaceObject:
-    return {
-        "id": space.id,
-        "name": space.name,
-        "project": space.project,
-        "at": space.at,
-        "members": [member.to_json() for member in space.members],
-    }
-
-
 def message_json(message: SpaceMessage, *, is_seen: bool, run: Run | None = None) -> SpaceMessageObject:
     """Return a message; `run`: the run whose last message it is, if a run posted it."""
-    return {
-        "id": message.id,
-        "at": message.at,
-        "sender": message.sender.to_json(),
-        "text": message.text,
-        "seen": is_seen,
-        "reply_to": f"msg-{message.reply_to}" if message.reply_to else None,
-        "quiet": message.notice or None,
-        "run": run.id if run else None,
-        "facts": run.facts if run else [],
-    }
+    return SpaceMessageObject(
+        **to_json_value(message),
+        seen=is_seen,
+        reply_to=f"msg-{message.reply_to}" if message.reply_to else None,
+        quiet=message.notice or None,
+        run=run.id if run else None,
+        facts=run.facts if run else [],
+    )

@@ -16,6 +16,7 @@ from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import AGENT_NAME, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import ACTIVE_SPACE
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import (
@@ -185,7 +186,7 @@ class SpaceService(Spaces):
         }
         until = self.ledger.runs.now() + LONGEST_WAIT
         waits = Wait("reply", f"a reply of {who} in {_named(space)}", value, until)
-        return ToolResult(" ".join(lines), waits={"wait": waits.to_json(), "entity": self.agent.key})
+        return ToolResult(" ".join(lines), waits={"wait": to_json_value(waits), "entity": self.agent.key})
 
     def _run(self) -> Run | None:
         """Return the open run of this session."""

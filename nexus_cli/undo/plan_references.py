@@ -9,8 +9,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypedDict
 
-from nexus_cli.core.json_types.report_types import MovedHead
 from nexus_cli.undo.plan_restore import KEEP, NOTHING, RESTORE
 from nexus_cli.undo.records import HEAD, ReferenceChange, Step
 
@@ -20,6 +20,15 @@ _SHARED = frozenset({"config", "hooks", "info", "logs", "packed-refs", "refs", "
 """Names of files in git's folder that all work trees share."""
 _QUIT = {"MERGE_HEAD": "merge", "CHERRY_PICK_HEAD": "cherry-pick", "REVERT_HEAD": "revert", "REBASE_HEAD": "rebase"}
 """By the file that says what is not ended: git's command that ends it and changes nothing."""
+
+
+class MovedHead(TypedDict):
+    """A HEAD that the turn moved, and an undo did not move back."""
+
+    before: str
+    after: str
+    command: str
+    """The command that restores the earlier value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,18 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import Literal, TypedDict
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_types.report_types import MovedHead, ReferenceObject, UndoReport
+from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo.coverage import WHOLE, find_uncovered
 from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import disk_errors, read_begun_undos, read_steps
 from nexus_cli.undo.plan_references import (
+    MovedHead,
     TurnReference,
     find_commands,
     find_moved_head,
@@ -53,6 +55,55 @@ from nexus_cli.undo.undone_steps import (
 
 _SECONDS = 10.0
 """Seconds to wait for another undo of the same session."""
+
+
+class KeptPathObject(TypedDict):
+    """A path that an undo left as it is."""
+
+    path: str
+    why: str
+    aside: str | None
+    """The path of its earlier state; null if it has none."""
+
+
+class ReferenceObject(TypedDict):
+    """A branch, tag, stash or HEAD that the turn changed, or a file in git's folder."""
+
+    repository: str
+    """Path of its work tree; "" for that of the project."""
+    name: str
+    before: str
+    """Its value before the turn: a commit, `ref: NAME`, the digest of a file; "" if it was not there."""
+    after: str
+    restored: bool
+    command: str | None
+    """The command that restores the earlier value; null if it is already restored, or if there is no such command."""
+
+
+class UncoveredPath(TypedDict):
+    """A path that no undo brings back; `.` is all of the project."""
+
+    path: str
+    why: str
+
+
+class UndoReport(VersionedReport):
+    """`nexus undo --json`, `nexus redo --json`. Paths inside the project are relative to it; that of a folder in
+    `restored` and `removed` ends with `/`."""
+
+    action: Literal["undo", "redo"]
+    turn: int | None
+    """null if there was nothing to undo."""
+    restored: list[str]
+    removed: list[str]
+    kept: list[KeptPathObject]
+    references: list[ReferenceObject]
+    head_moved: MovedHead | None
+    not_covered: list[UncoveredPath]
+    """Changes of the turn that an undo may not be able to restore."""
+    unfollowed: list[str]
+    """As text lines: exceptions that apply because the changes of a command are not known."""
+    dry_run: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,27 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nexus_cli.core import event
 from nexus_cli.core.approval import Answer, Approver, Question
 from nexus_cli.core.elide import clip_text, plural
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.usage import Usage
 from nexus_cli.permission.approvals import EDITS_HERE
-from nexus_cli.session.running_workers import ASKING, AT_WORK, FAILED, FINISHED, RUNNING, STOPPED, UNKNOWN, WAITING
+from nexus_cli.session.running_workers import (
+    ASKING,
+    AT_WORK,
+    FAILED,
+    FINISHED,
+    RUNNING,
+    STOPPED,
+    UNKNOWN,
+    WAITING,
+    WorkerObject,
+)
 from nexus_cli.session.session import Session
 
 if TYPE_CHECKING:
@@ -32,10 +43,26 @@ SIGPIPE = 141
 """Exit status of a program whose reader wanted no more, which is no failure."""
 
 
+class WorkerStateObject(WorkerObject):
+    """A worker as it is now."""
+
+    call: str
+    """The call that started it."""
+    model: str
+    """Empty if the worker uses the model of its parent."""
+    folder: str
+    scope: dict[str, Any]
+    """Its limits."""
+
+
 @dataclass
 class Worker:
     """A worker of a session."""
 
+    shown: ClassVar = """
+        id call session:session_id task recipe model state doing steps seconds tokens:usage.tokens
+        cost_usd:usage.cost_usd changed worktree left to_review folder error scope
+    """
     id: str
     """`w1`, `w2`, ... in the session; `w1.1` for a worker's own."""
     call: str
@@ -199,27 +226,8 @@ class Worker:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON for lists and for the record."""
-        return {
-            "id": self.id,
-            "call": self.call,
-            "session": self.session_id,
-            "task": self.task,
-            "recipe": self.recipe,
-            "model": self.model,
-            "state": self.state,
-            "doing": self.doing,
-            "steps": self.steps,
-            "seconds": round(self.seconds, 3),
-            "tokens": self.usage.tokens,
-            "cost_usd": self.usage.cost_usd,
-            "changed": list(self.changed),
-            "worktree": self.worktree,
-            "left": self.left,
-            "to_review": self.to_review,
-            "folder": str(self.folder or ""),
-            "error": self.error,
-            "scope": self.scope.to_json(),
-        }
+        seconds, folder = round(self.seconds, 3), str(self.folder or "")
+        return {**to_json_value(self), "seconds": seconds, "folder": folder, "scope": self.scope.to_json()}
 
     def to_record(self, spawner: str) -> dict[str, Any]:
         """Return it as JSON for the ledger, as a worker of the session `spawner`."""

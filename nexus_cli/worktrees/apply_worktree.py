@@ -15,14 +15,15 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, Literal
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.core.real_files import list_folder, open_folder, open_real
 from nexus_cli.sandbox.own_git import GitError, failure, merge_texts
 from nexus_cli.tree import file_state
@@ -59,9 +60,6 @@ from nexus_cli.worktrees.snapshot_store import (
 )
 from nexus_cli.worktrees.worktrees import compare_states, refuse_removal, require_folder
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.server_results import AppliedWorktree
-
 PLAIN = "100644"
 _MODES = {ABSENT: MISSING, PIPE: SPECIAL}
 """Modes of a path that holds no file; others are the kind of its state."""
@@ -97,8 +95,15 @@ class ApplyResult:
     """True if every change was applied before."""
 
     def to_json(self, record: WorktreeRecord) -> AppliedWorktree:
-        value = {"version": 1, "name": record.name, "folder": str(record.folder), **asdict(self)}
-        return cast("AppliedWorktree", value)
+        return AppliedWorktree(version=1, name=record.name, folder=str(record.folder), **to_json_value(self))
+
+
+class AppliedWorktree(JsonOf[ApplyResult]):
+    """`worktree_apply`, and `nexus worktree apply --json`."""
+
+    version: Literal[1]
+    name: str
+    folder: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import (
@@ -25,6 +25,7 @@ from nexus_cli.config.worktree_record import (
     worktrees_of,
 )
 from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.sandbox.own_git import GitError, failure
 from nexus_cli.tree.real_tree import RealTree
 from nexus_cli.worktrees.carry_ignored import read_carried
@@ -42,15 +43,30 @@ from nexus_cli.worktrees.own_repository import (
 )
 from nexus_cli.worktrees.snapshot_store import ChangeCounts, SnapshotStore
 
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import WorktreeCondition, WorktreeObject
-
 LONGEST = 60
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 STAY = "stay"
 """File of a record folder from the beginning of a stay to its end; a killed process leaves it."""
 WAIT = 600.0
 """Seconds to wait while others make or remove worktrees of the same project: copies of dependencies take their time."""
+
+
+WorktreeCondition = Literal["missing", "unreadable", "empty", "applied", "changed"]
+
+
+class WorktreeObject(JsonOf[WorktreeRecord]):
+    """A worktree, and what is in it."""
+
+    state: WorktreeCondition
+    in_use: bool
+    files: int
+    added: int
+    removed: int
+    commits: int
+    kept: list[str]
+    carried: list[str]
+    """Ignored paths that were copied from the project; they are not part of the changes."""
+    problem: str
 
 
 @dataclass
@@ -288,43 +304,29 @@ def read_changes(record: WorktreeRecord, *, since: str = "", path: str = "") -> 
 
 def describe_worktree(record: WorktreeRecord) -> WorktreeObject:
     """Return a worktree as JSON. Never raises: an error becomes its `problem`."""
-    value: WorktreeObject = {
-        "name": record.name,
-        "project": str(record.source),
-        "folder": str(record.folder),
-        "branch": record.branch,
-        "created": record.created,
-        "state": "missing",
-        "in_use": False,
-        "files": 0,
-        "added": 0,
-        "removed": 0,
-        "commits": 0,
-        "kept": [],
-        "carried": list(read_carried(record.home)),
-        "problem": "",
-    }
+    value = WorktreeObject(
+        **to_json_value(record),
+        state="missing",
+        in_use=False,
+        **to_json_value(ChangeCounts(0, 0, 0)),
+        commits=0,
+        kept=[],
+        carried=list(read_carried(record.home)),
+        problem="",
+    )
     if not record.folder.is_dir():
         return value
     try:
         require_folder(record)
         state = inspect_worktree(record)
     except (GitError, OSError, NexusError) as error:
-        return {**value, "state": "unreadable", "problem": str(error)}
+        return WorktreeObject(value, state="unreadable", problem=str(error))
     counts = state.counts
     name: WorktreeCondition = (
         "empty" if state.is_empty(record) else "applied" if state.is_applied(record) and counts.files else "changed"
     )
-    return {
-        **value,
-        "state": name,
-        "in_use": is_in_use(record),
-        "files": counts.files,
-        "added": counts.added,
-        "removed": counts.removed,
-        "commits": state.commits,
-        "kept": list(state.kept),
-    }
+    more = {"in_use": is_in_use(record), "commits": state.commits, "kept": list(state.kept)}
+    return WorktreeObject(value, state=name, **to_json_value(counts), **more)
 
 
 def remove_worktree(record: WorktreeRecord, *, force: bool = False) -> str:

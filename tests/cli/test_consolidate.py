@@ -12,10 +12,9 @@ from json_shape import problems
 from server.play import ScriptedServer
 
 from nexus_cli.config.paths import places
-from nexus_cli.core.json_types.setup_reports import ConsolidationReport
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.memory import changed_facts_text
+from nexus_cli.reports.memory import ConsolidationReport, changed_facts_text
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 AT = "2026-01-02T03:04:05.000Z"

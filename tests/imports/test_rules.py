@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from nexus_cli.core.limits import Decision
 from nexus_cli.imports.foreign_setup import ForeignSetup, is_key, is_secret_header, may_overlap
 from nexus_cli.rules.claude_rules import map_claude_rule
-from nexus_cli.rules.rule_set import Decision, parse_rule
+from nexus_cli.rules.rule_set import parse_rule
 
 MAPPED = {
     "Bash(npm test:*)": ["bash(npm test *)"],

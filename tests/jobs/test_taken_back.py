@@ -20,7 +20,7 @@ from programs import need
 from search import sample
 from undo.world import files, tree
 
-from nexus_cli.core.json_types.report_types import UndoReport
+from nexus_cli.undo.undo_turn import UndoReport
 
 WIPE = "rm -rf src && git clean -fdX"
 WIPE_PLAIN = "rm -rf src data.db .env .env.link && chmod 644 tool.sh"

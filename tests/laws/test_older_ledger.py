@@ -23,6 +23,7 @@ from search import sample
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Cause, Drop, Memo
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.engine.requests.drop_list import session_drops
 from nexus_cli.ledger import schema
 from nexus_cli.reports.context import context_report
@@ -83,9 +84,9 @@ def test_a_cost_without_parts_stays_so_and_one_with_parts_keeps_them(
         with the_ledger() as ledger:
             (session,) = ledger.sessions()
             used = [row.counted for log in ledger.logs(session.id) for row in log.requests()]
-            assert ledger.usage(session.id).to_json()["cost_usd"] == session.cost_usd == 0.03294
-            assert all(one.cost_usd and (one.to_json()["cost"] is not None) == has_parts for one in used)
-            assert (ledger.usage(session.id).to_json()["cost"] is not None) == has_parts
+            assert to_json_value(ledger.usage(session.id))["cost_usd"] == session.cost_usd == 0.03294
+            assert all(one.cost_usd and (one.known_cost is not None) == has_parts for one in used)
+            assert (to_json_value(ledger.usage(session.id))["cost"] is not None) == has_parts
             assert (session.saved_usd > 0) == has_parts and session.saved_usd == ledger.usage(session.id).cost.saved
 
 

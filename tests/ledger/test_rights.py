@@ -15,6 +15,7 @@ from ledger.postgres import Server, sharing
 
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import WAIT
 from nexus_cli.core.run import AGENT, APPROVAL, HUMAN, QUEUED, WAITING, Run, Wait
 from nexus_cli.ledger import Ledger, schema
@@ -230,7 +231,7 @@ def test_a_wait_in_the_session_of_a_colleagues_run_is_a_run_of_its_own(room: Roo
     session = room.ana.runs.make_session(claimed, folder=PROJECT, project=PROJECT, model="m", recipe="run", at=AT)
     hers, his = (Wait("time", f"until {when}", {}, when) for when in (1e10, 2e10))
     room.ana.runs.wait(claimed, hers, AT)
-    said = {"type": "repl", "title": "t", "trigger": {}, "options": OPTIONS, "wait": his.to_json()}
+    said = {"type": "repl", "title": "t", "trigger": {}, "options": OPTIONS, "wait": to_json_value(his)}
     room.ben.log(session).append(user(1), [Memo(WAIT, AT, 1, said)])
     waiting = room.ana.runs.waiting()
     assert [(run.principal, run.session, run.waits) for run in waiting] == [

@@ -10,6 +10,7 @@ import pytest
 from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.run import AGENT, FAILED, HUMAN, Entity, Run, Space, Wait, find_mentions
 from nexus_cli.core.usage import Usage
@@ -42,7 +43,7 @@ def append(ledger: Ledger, session: str, kind: Kind, *memos: tuple[str, dict[str
 
 
 def wait_memo(wait: Wait) -> tuple[str, dict[str, Any]]:
-    return "wait", {"wait": wait.to_json(), "type": "ask", "title": "t", "trigger": {"type": "ask"}, "options": {}}
+    return "wait", {"wait": to_json_value(wait), "type": "ask", "title": "t", "trigger": {"type": "ask"}, "options": {}}
 
 
 def test_a_run_is_claimed_once_and_again_when_its_lease_has_ended(ledger: Ledger) -> None:

@@ -25,6 +25,7 @@ from nexus_cli.config.worktree_record import WorktreeRecord, worktrees_of
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ApprovalRequest, Event, Notice, ToolResultEvent
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import PLAN
 from nexus_cli.core.memo_kinds import DECISION
 from nexus_cli.core.message import ToolResult
@@ -36,7 +37,6 @@ from nexus_cli.reports.decisions import decision_report, decision_text
 from nexus_cli.rules import rule_set
 from nexus_cli.sandbox import probe
 from nexus_cli.sections.contributors.permission import ONLY_READING
-from nexus_cli.session.event_json import to_json_value
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_ENDS
 from nexus_cli.session.options import Options

@@ -37,6 +37,7 @@ from typing import IO, Any, NoReturn
 ENGINES = (
     "run_turn",
     "rehearse_turn",
+    "json_page",
     "run_map",
     "run_repl",
     "run_server",

@@ -1,4 +1,4 @@
-"""`core/json_types`: what the program prints has the keys and types that are promised, no more and no fewer."""
+"""What the program prints has the keys and types that are promised, no more and no fewer."""
 
 from __future__ import annotations
 
@@ -18,26 +18,43 @@ from worktrees.repository import make_project
 
 from nexus_cli.cli import app
 from nexus_cli.cli.doc_pages import page_text
+from nexus_cli.cli.run.rehearse_turn import PriceReport
+from nexus_cli.cli.serve.serve_once import ServeOnceReport
+from nexus_cli.commands.verb import ActReport, TextReport
 from nexus_cli.core.approval import Deny
+from nexus_cli.core.errors import ErrorObject
 from nexus_cli.core.event import LineEvent, Notice
 from nexus_cli.core.json_schema import json_keys, json_schema
-from nexus_cli.core.json_types import (
-    ActReport,
-    TextReport,
-    ask_result,
-    cache_report,
-    context_report,
-    instructions_report,
-    report_types,
-    setup_reports,
-    stream_lines,
-    timeline_report,
-)
+from nexus_cli.core.json_value import DiffReport
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.engine.requests.drop_list import DropsReport
 from nexus_cli.reports import drops, export, goals, jobs, keys, pins, workers
-from nexus_cli.session.event_json import EventNumbers
+from nexus_cli.reports.cache import CacheReport, MissReport
+from nexus_cli.reports.context import ContextReport
+from nexus_cli.reports.decisions import DecisionReport, DecisionsReport
+from nexus_cli.reports.environment_checks import DoctorReport
+from nexus_cli.reports.instructions import InstructionsReport
+from nexus_cli.reports.memory import FactsReport
+from nexus_cli.reports.models import ModelReport, ModelsReport
+from nexus_cli.reports.plugins import PluginsReport
+from nexus_cli.reports.replay import ReplayReport
+from nexus_cli.reports.request_diff import DifferenceReport
+from nexus_cli.reports.rules import RulesReport, RulesTestReport
+from nexus_cli.reports.running import RunningReport
+from nexus_cli.reports.runs import RunReport, RunsReport
+from nexus_cli.reports.sessions import SearchReport, SessionReport, SessionsReport
+from nexus_cli.reports.settings import ConfigReport
+from nexus_cli.reports.skills import SkillsReport
+from nexus_cli.reports.status import StatusReport
+from nexus_cli.reports.timeline_report import RunTimelineReport, SpaceTimelineReport, TimelineReport
+from nexus_cli.reports.trust import RevokedTrust, TrustReport
+from nexus_cli.reports.usage import UsageReport
+from nexus_cli.reports.worktrees import WorktreesReport
+from nexus_cli.runs.plan_service import ScheduleReport, SchedulesReport
+from nexus_cli.session.event_json import AskResult, EventNumbers, ResultLine
+from nexus_cli.spaces.space_reports import NewSpaceReport, PostReport, SpaceReport, SpacesReport
 
-LINES = {get_args(json_keys(kind)["type"])[0]: kind for kind in (*get_args(LineEvent), stream_lines.ResultLine)}
+LINES = {get_args(json_keys(kind)["type"])[0]: kind for kind in (*get_args(LineEvent), ResultLine)}
 
 
 SCRIPT: list[Any] = [
@@ -168,7 +185,7 @@ def check(found: Iterable[tuple[Any, Any]]) -> None:
 
 def test_the_results_of_ask_have_their_type(seen: Seen) -> None:
     told = seen["conversation"]
-    check((told[name], ask_result.AskResult) for name in ("result", "failed"))
+    check((told[name], AskResult) for name in ("result", "failed"))
     assert told["lines"][-1]["drops"] and told["lines"][-1]["denied"] and told["failed"]["error"]
 
 
@@ -196,66 +213,66 @@ def test_every_line_of_a_stream_has_the_type_that_it_names(seen: Seen) -> None:
 
 
 REPORTS = {
-    "context": context_report.ContextReport,
-    "context --step": context_report.ContextReport,
-    "context --diff": context_report.DifferenceReport,
-    "drops": context_report.DropsReport,
-    "sessions list": report_types.SessionsReport,
-    "usage": report_types.UsageReport,
-    "why": report_types.DecisionsReport,
-    "rules test": report_types.RulesTestReport,
-    "model list": report_types.ModelsReport,
-    "model show": report_types.ModelReport,
-    "doctor": report_types.DoctorReport,
-    "doctor --instructions": instructions_report.InstructionsReport,
-    "timeline": timeline_report.TimelineReport,
-    "cache": cache_report.CacheReport,
-    "cache why": cache_report.MissReport,
-    "replay": cache_report.ReplayReport,
-    "sessions show": setup_reports.SessionReport,
-    "sessions search": setup_reports.SearchReport,
-    "memory add": setup_reports.FactsReport,
-    "memory list": setup_reports.FactsReport,
-    "memory search": setup_reports.FactsReport,
-    "memory forget": setup_reports.FactsReport,
-    "skill list": setup_reports.SkillsReport,
-    "plugin add": setup_reports.PluginsReport,
-    "plugin list": setup_reports.PluginsReport,
-    "rules list": setup_reports.RulesReport,
-    "config get": setup_reports.ConfigReport,
+    "context": ContextReport,
+    "context --step": ContextReport,
+    "context --diff": DifferenceReport,
+    "drops": DropsReport,
+    "sessions list": SessionsReport,
+    "usage": UsageReport,
+    "why": DecisionsReport,
+    "rules test": RulesTestReport,
+    "model list": ModelsReport,
+    "model show": ModelReport,
+    "doctor": DoctorReport,
+    "doctor --instructions": InstructionsReport,
+    "timeline": TimelineReport,
+    "cache": CacheReport,
+    "cache why": MissReport,
+    "replay": ReplayReport,
+    "sessions show": SessionReport,
+    "sessions search": SearchReport,
+    "memory add": FactsReport,
+    "memory list": FactsReport,
+    "memory search": FactsReport,
+    "memory forget": FactsReport,
+    "skill list": SkillsReport,
+    "plugin add": PluginsReport,
+    "plugin list": PluginsReport,
+    "rules list": RulesReport,
+    "config get": ConfigReport,
     "config set": ActReport,
     "agents": workers.WorkersReport,
-    "agents show": setup_reports.SessionReport,
+    "agents show": SessionReport,
     "jobs": jobs.JobsReport,
     "goal": goals.SessionGoals,
     "pin": pins.PinsReport,
     "key": keys.KeysReport,
-    "diff": report_types.DiffReport,
+    "diff": DiffReport,
     "drops show": drops.DropReport,
     "skill use": TextReport,
     "export --jsonl": export.ExportReport,
     "sessions rename": ActReport,
-    "config show": setup_reports.ConfigReport,
-    "status": setup_reports.StatusReport,
-    "ask --price": context_report.PriceReport,
+    "config show": ConfigReport,
+    "status": StatusReport,
+    "ask --price": PriceReport,
 }
 LATER = {
-    "sessions --running": timeline_report.RunningReport,
-    "runs list": report_types.RunsReport,
-    "runs show": report_types.RunReport,
-    "runs cancel": report_types.RunReport,
-    "timeline --run": timeline_report.RunTimelineReport,
-    "schedule add": report_types.ScheduleReport,
-    "schedule list": report_types.SchedulesReport,
-    "space list": report_types.SpacesReport,
-    "space post": report_types.PostReport,
-    "space read": report_types.SpaceReport,
-    "timeline --space": timeline_report.SpaceTimelineReport,
-    "worktree list": setup_reports.WorktreesReport,
-    "space create": report_types.NewSpaceReport,
-    "serve --once": report_types.ServeOnceReport,
-    "trust --revoke": setup_reports.RevokedTrust,
-    "trust .": setup_reports.TrustReport,
+    "sessions --running": RunningReport,
+    "runs list": RunsReport,
+    "runs show": RunReport,
+    "runs cancel": RunReport,
+    "timeline --run": RunTimelineReport,
+    "schedule add": ScheduleReport,
+    "schedule list": SchedulesReport,
+    "space list": SpacesReport,
+    "space post": PostReport,
+    "space read": SpaceReport,
+    "timeline --space": SpaceTimelineReport,
+    "worktree list": WorktreesReport,
+    "space create": NewSpaceReport,
+    "serve --once": ServeOnceReport,
+    "trust --revoke": RevokedTrust,
+    "trust .": TrustReport,
 }
 
 
@@ -268,7 +285,7 @@ def test_a_report_on_a_session_has_its_type(seen: Seen, name: str) -> None:
 def test_a_decision_by_its_id_and_the_context_of_a_new_session_have_their_types(seen: Seen) -> None:
     told = seen["conversation"]
     (decision,) = [value for name, value in told["reports"].items() if name.startswith("why ")]
-    check([(decision, report_types.DecisionReport), (told["new"]["context"], context_report.ContextReport)])
+    check([(decision, DecisionReport), (told["new"]["context"], ContextReport)])
     assert told["reports"]["drops"]["drops"] and told["reports"]["context"]["drops"]
     assert all(told["reports"][name] for name in ("cache", "sessions search"))
     assert seen["later"]["worktree list"]["worktrees"] and told["reports"]["skill list"]["skills"]
@@ -299,9 +316,9 @@ def test_a_field_that_only_the_ledger_needs_is_in_no_line() -> None:
 
 def test_what_is_not_promised_is_found() -> None:
     error = {"kind": "usage", "message": "x", "hint": ""}
-    assert not [*problems(error, ask_result.ErrorObject)]
+    assert not [*problems(error, ErrorObject)]
     wrong: list[Any] = [{**error, "more": 1}, {"kind": "usage"}, {**error, "hint": None}, [], None]
-    assert all([*problems(value, ask_result.ErrorObject)] for value in wrong)
+    assert all([*problems(value, ErrorObject)] for value in wrong)
     assert [*problems(True, int)] and [*problems("1", float | None)] and not [*problems(1, float)]
     assert [*problems([{"a": "x"}], list[dict[str, int]])] and [*problems({}, list[str])]
 
@@ -323,8 +340,8 @@ def commands_with_json(command: Any, path: str) -> Iterator[str]:
 
 
 def test_a_schema_has_the_keys_of_its_type() -> None:
-    schema = json_schema(ask_result.AskResult)
-    assert [*schema["required"], "until"] == list(get_type_hints(ask_result.AskResult))
+    schema = json_schema(AskResult)
+    assert [*schema["required"], "until"] == list(get_type_hints(AskResult))
     assert schema["properties"]["session"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
     assert schema["properties"]["drops"]["items"]["properties"]["cause"]["enum"][0] == "section_budget"
     assert "agent" not in json_schema(Notice)["required"]

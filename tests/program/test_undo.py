@@ -18,7 +18,7 @@ from search import sample
 from undo.test_whole_tree import set_up, whole
 from undo.world import World
 
-from nexus_cli.core.json_types.report_types import UndoReport
+from nexus_cli.undo.undo_turn import UndoReport
 from nexus_cli.undo.unsure_changes import SECONDS
 
 

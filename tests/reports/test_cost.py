@@ -8,6 +8,7 @@ from pathlib import Path
 from session.played import MODEL, Played, opened, say, the_ledger
 from workers.crew import Crew, crewed, doing, handing, run
 
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.reports.cost import cost_report, cost_text
@@ -67,7 +68,7 @@ def test_the_parts_of_what_workers_cost_count_where_their_session_counts(tmp_pat
     parts |= {"output": round(0.16 * many, 8)}
     with the_ledger() as ledger:
         value, info, usage = cost_report(ledger, session.id), ledger.session(session.id), usage_report(ledger)
-    assert many == 3 and ended.usage.to_json()["cost"] == value["total"]["cost"] == usage["total"]["cost"] == parts
+    assert many == 3 and to_json_value(ended.usage)["cost"] == value["total"]["cost"] == usage["total"]["cost"] == parts
     assert info.saved_usd == value["total"]["saved_usd"] == ended.usage.cost.saved == 0.33
     assert "By component: $0.1500 input, $0.1200 cached, $0.4800 output. The cache saved $0.3300." in cost_text(
         value, 200

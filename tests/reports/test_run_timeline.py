@@ -8,6 +8,7 @@ import pytest
 
 from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.run import AGENT, HUMAN, Entity, Space, Wait
 from nexus_cli.ledger import Ledger
@@ -66,7 +67,7 @@ def play(ledger: Ledger) -> tuple[int, Space]:
     )
     asked = ledger.spaces.post(space, agent, "@Ahmad which quarter?", at(3), waits=True).message
     wait = Wait("reply", "a reply of Ahmad", {"space": space.key, "message": asked.key, "from": [ahmad.key]}, 1.8e9)
-    append(ledger, session, 3, Kind.ASSISTANT, "agent", "I ask Ahmad", ("wait", {"wait": wait.to_json()}))
+    append(ledger, session, 3, Kind.ASSISTANT, "agent", "I ask Ahmad", ("wait", {"wait": to_json_value(wait)}))
     ledger.spaces.post(space, ahmad, "the fourth", at(5))
     (signal,) = ledger.runs.signals(key)
     assert ledger.runs.claim(key, "there:9", 60.0, at(6)) is not None

@@ -22,10 +22,10 @@ from nexus_cli.commands import discover
 from nexus_cli.commands.verb import Authority
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_types.server_results import EventLine
 from nexus_cli.core.limits import FORMER_NAMES
 from nexus_cli.core.read_event import read_event
 from nexus_cli.core.request import Request
+from nexus_cli.core.server_results import EventLine
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import draw_report
 from nexus_cli.rpc import dispatcher, served_command

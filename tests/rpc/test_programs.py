@@ -18,9 +18,10 @@ from worktrees.repository import make_project, make_worktree
 
 from nexus_cli.client import CallError, Client
 from nexus_cli.config.paths import places
-from nexus_cli.core.json_types import server_results
+from nexus_cli.core import server_results
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.workers import WorkerList
 from nexus_cli.rpc import event_feed
 from nexus_cli.rpc.jsonrpc import RpcError
 from nexus_cli.rpc.methods import EVENTS, openrpc_document
@@ -221,7 +222,7 @@ async def test_workers_are_listed(tmp_path: Path) -> None:
         await served.client.create_agent("a")
         await served.client.send("a", "go")
         result = await served.client.list_workers("a")
-        assert [*problems(result, server_results.WorkerList)] == []
+        assert [*problems(result, WorkerList)] == []
         (worker,) = result["workers"]
         assert (worker["id"], worker["state"], worker["task"], worker["steps"]) == ("w1", "finished", "task", 1)
 

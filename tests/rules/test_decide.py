@@ -10,6 +10,7 @@ import pytest
 from rules.rows import DENIED, TOOLS, decide
 from search import sample, some
 
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.rules.decide import decide_command
 from nexus_cli.rules.rule_set import RuleSet, parse_rule
 
@@ -106,7 +107,7 @@ def test_network_outside_and_a_missing_sandbox_ask_below_all(command: str, level
 
 
 def test_the_json_names_each_part_and_what_decided_on_it(tmp_path: Path) -> None:
-    found = decide("npm test && npm run x | tail -3; git push", tmp_path, "ask", RULES).to_json()
+    found = to_json_value(decide("npm test && npm run x | tail -3; git push", tmp_path, "ask", RULES))
     assert found["decision"] == "deny" and found["profile"] == "write" and "line 15" in found["why"]
     assert found["parts"] == [
         {"command": ["npm", "test"], "decision": "allow", "rule": "bash(npm test *)", "from": "config.toml line 12"},

@@ -9,9 +9,10 @@ import pytest
 from rules.rows import decide
 from search import sample
 
+from nexus_cli.core.limits import Decision
 from nexus_cli.rules import denied_files
 from nexus_cli.rules.denied_files import DeniedFiles, find_denied_files
-from nexus_cli.rules.rule_set import Decision, RuleSet, parse_rule
+from nexus_cli.rules.rule_set import RuleSet, parse_rule
 from nexus_cli.tools.registry import discover_tools
 
 TOOLS = discover_tools()

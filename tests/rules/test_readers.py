@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from rules.rows import TOOLS, decide, read_rows
 
+from nexus_cli.core.limits import Decision
 from nexus_cli.rules.decide import decide_command
-from nexus_cli.rules.rule_set import Decision, RuleSet, parse_rule
+from nexus_cli.rules.rule_set import RuleSet, parse_rule
 
 NONE = RuleSet()
 LEVELS: tuple[str, ...] = ("ask", "edit", "auto")

@@ -12,8 +12,9 @@ from nexus_cli.config import trust
 from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, worktrees_of
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import Decision
 from nexus_cli.rules.denied_files import find_denied_files
-from nexus_cli.rules.rule_set import Decision, RuleSet, parse_rule, read_rules
+from nexus_cli.rules.rule_set import RuleSet, parse_rule, read_rules
 
 LEVELS: tuple[str, ...] = ("ask", "edit", "auto")
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from rules.rows import decide
 
-from nexus_cli.rules.rule_set import Decision, RuleSet, parse_rule
+from nexus_cli.core.limits import Decision
+from nexus_cli.rules.rule_set import RuleSet, parse_rule
 from nexus_cli.tools.registry import discover_tools
 
 TOOLS = discover_tools()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.sections.section import DROP, Layer, Phase, Section
 
 
@@ -97,7 +98,7 @@ def test_the_id_of_a_drop_is_put_where_the_form_leaves_room_for_it() -> None:
 
 
 def test_a_section_describes_itself_with_the_keys_of_the_context_report() -> None:
-    assert section(id="instructions.project", sticky=True, source="NEXUS.md").to_json() == {
+    assert to_json_value(section(id="instructions.project", sticky=True, source="NEXUS.md")) == {
         "id": "instructions.project",
         "layer": "system",
         "phase": "constraint",

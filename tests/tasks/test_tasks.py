@@ -20,8 +20,8 @@ from tasks.styles import STYLES, Player, careful, choose_attacks
 from tasks.task import Task, load, names
 from undo.world import Tree, files, tree
 
-from nexus_cli.core.json_types.report_types import UndoReport
 from nexus_cli.tools.registry import discover_tools
+from nexus_cli.undo.undo_turn import UndoReport
 
 PLAYED = ("sloppy", "hostile", "careful", "careful")
 

@@ -47,7 +47,7 @@ def set_up(text: str) -> None:
 
 def carried(project: Path) -> list[str]:
     record, _ = make_worktree(project, "fix")
-    found = describe_worktree(record)["carried"]
+    found = list(describe_worktree(record)["carried"])
     assert all(os.path.lexists(record.folder / path) for path in found)
     assert inspect_worktree(record).is_empty(record), inspect_worktree(record).describe()
     remove_worktree(record)

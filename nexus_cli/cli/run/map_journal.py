@@ -14,17 +14,31 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypedDict, cast
 
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_types.ask_result import MapLine
+from nexus_cli.core.errors import ErrorObject, NexusError
 from nexus_cli.core.wire import json_text
 
 IN_MEMORY = 64 * 1024 * 1024
 """Bytes of results that are kept in memory if there is no file."""
 _BEGINNING = b'{"item":'
 """Beginning of every line, also of one that was cut off when its writer was killed."""
+
+
+class MapLine(TypedDict):
+    """A line of `nexus map`: the result of one item."""
+
+    item: str
+    """The path or the line of stdin."""
+    ok: bool
+    text: str
+    """The answer; in a failed item possibly partial."""
+    data: Any
+    """The answer as JSON values with --schema, else null."""
+    cost_usd: float | None
+    """null if a price is unknown; 0 for an item that occurs again."""
+    error: ErrorObject | None
 
 
 def item_key(item: str, trigger: Trigger, settings: Mapping[str, Any]) -> str:

@@ -7,13 +7,35 @@ from typing import TYPE_CHECKING, cast
 
 from nexus_cli.cli.print_report import print_json
 from nexus_cli.cli.run.run_turn import ask_options
+from nexus_cli.core.budget import UsedTokens
+from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.sections.planner import SectionObject
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.rehearsal import Rehearsal, rehearse
 from nexus_cli.ui.print.stream import Stream
 
 if TYPE_CHECKING:
     from nexus_cli.cli.command_options import PreparedTurn
-    from nexus_cli.core.json_types.context_report import PriceReport, SectionObject
+
+
+class PriceReport(VersionedReport):
+    """`nexus ask --price`."""
+
+    session: str | None
+    """The session that the turn would resume."""
+    model: str
+    input: int
+    """Input tokens of the turn's first request."""
+    cached: int
+    """Tokens that should be in the provider's cache."""
+    cost_usd: float | None
+    """Price of the input, without the answer; null if a price is unknown."""
+    cold: bool
+    """True if nothing of it should be in the cache."""
+    compacts: bool
+    """True if the session would be compacted first: the request is shown as it is before that."""
+    used: JsonOf[UsedTokens]
+    sections: list[SectionObject]
 
 
 def price_turn(run: PreparedTurn, *, prints: bool) -> None:
@@ -34,6 +56,6 @@ def _price_report(made: Rehearsal) -> PriceReport:
         "cost_usd": made.price.cost_usd,
         "cold": not made.price.cache_read,
         "compacts": made.compacts,
-        "used": made.request.budget.used.to_json(),
+        "used": to_json_value(made.request.budget.used),
         "sections": cast("list[SectionObject]", list(made.request.sections)),
     }

@@ -17,16 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
-from nexus_cli.cli.run.map_journal import MapJournal, item_key
+from nexus_cli.cli.run.map_journal import MapJournal, MapLine, item_key
 from nexus_cli.cli.run.run_turn import quote_word, session_options
 from nexus_cli.config.paths import places, private_dir
 from nexus_cli.conversation.groups import Done
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.elide import cut_at_word, one_line, plural
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import ErrorObject, NexusError
 from nexus_cli.core.event import Outcome, StepEnd, Text, Thinking, ToolQueue, TurnEnd
-from nexus_cli.core.json_types.ask_result import ErrorObject, MapLine
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.progress import report_share
 from nexus_cli.core.request import close_if_closable

@@ -34,6 +34,7 @@ from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.unsupported import new_unsupported_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.provider.available_models import keys_present
 from nexus_cli.provider.choose_model import ModelChoice, choose_model
 from nexus_cli.provider.local_servers import local_servers
@@ -238,7 +239,7 @@ def _tell_away(session: Session) -> list[str]:
             from nexus_cli.runs.away_report import take_away_notes  # noqa: PLC0415  (few projects have runs)
 
             notes = take_away_notes(ledger, session.folder)
-            session.tell_away([one.to_json() for one in notes])
+            session.tell_away(to_json_value(notes))
             return [one.line for one in notes]
     return []
 

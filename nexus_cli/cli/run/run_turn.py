@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from nexus_cli.cli.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings
     from nexus_cli.core.attachment import Trigger
-    from nexus_cli.core.json_types.ask_result import AskResult
+    from nexus_cli.session.event_json import AskResult
     from nexus_cli.ui.print.json_renderer import JsonRenderer
     from nexus_cli.ui.print.terminal_turn import TerminalTurn
 

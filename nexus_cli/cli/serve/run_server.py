@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypedDict
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.serve.serve_once import make_runner, run_line
@@ -31,13 +31,10 @@ from nexus_cli.rpc.listening import bind_address, bind_file, remove_file, server
 from nexus_cli.rpc.methods import PoolMethods
 from nexus_cli.rpc.pool import AgentPool, SharedComponents
 from nexus_cli.rpc.trigger_door import TriggerDoor
-from nexus_cli.runs.service_triggers import Service, load_services, service_value
+from nexus_cli.runs.service_triggers import Service, ServiceObject, load_services, service_value
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import make_provider
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import ServeLine
 
 MOST_FILES = 4096
 """Limit of open files: each agent, connection, worker and request holds one. Many systems default to 1,024."""
@@ -49,6 +46,15 @@ SHORT = 120
 """Most characters of the line of a run."""
 STEP_SECONDS = 60.0
 """Seconds that running turns have at shutdown to finish their step."""
+
+
+class ServeLine(TypedDict):
+    """`nexus serve --json`."""
+
+    url: str
+    token_file: str
+    pid: int
+    services: list[ServiceObject]
 
 
 def run_server(

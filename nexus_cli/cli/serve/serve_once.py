@@ -10,13 +10,13 @@ from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.elide import cut_at_word
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
+from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.core.run import DONE, FAILED, RUNNING, Plan, Run
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.runs import describe_runs
+from nexus_cli.reports.runs import RunObject, describe_runs
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import ServeOnceReport
     from nexus_cli.core.request import Provider
     from nexus_cli.runs.run_kind import RunProducer
     from nexus_cli.runs.runner import Runner
@@ -26,6 +26,16 @@ from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 LONGEST = 300
 """Most characters of a run's line, without the command that shows the whole."""
+
+
+class ServeOnceReport(VersionedReport):
+    """`nexus serve --once --json` and `nexus schedule run --json`."""
+
+    ok: bool
+    exit: int
+    runs: list[RunObject]
+    held_back: str | None
+    """The reason why due runs did not begin."""
 
 
 def serve_once(open_ledger: Callable[[], Ledger], *, json: bool) -> int:

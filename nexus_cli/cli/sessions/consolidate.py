@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import asdict
-from typing import TYPE_CHECKING, cast
 
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
@@ -13,8 +10,9 @@ from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memory import Fact
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.provider.choose_model import choose_model
+from nexus_cli.reports.memory import ConsolidationReport
 from nexus_cli.session.acts.memory import SLOTS, Consolidation, check_facts, consolidation
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -22,9 +20,6 @@ from nexus_cli.session.session import Session
 from nexus_cli.session.session_facts import open_facts
 from nexus_cli.ui.print.progress_lines import ProgressLines
 from nexus_cli.ui.print.stream import QuietStream, Stream
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.setup_reports import ConsolidationReport, StoredFact
 
 RECIPE = "sleep_consolidate"
 
@@ -46,8 +41,8 @@ def consolidate(model: str = "") -> ConsolidationReport:
         "session": session.id,
         "looked_at": done.looked_at,
         "left": done.left,
-        "remembered": _plain(done.remembered),
-        "forgotten": _plain(done.forgotten),
+        "remembered": to_json_value(done.remembered),
+        "forgotten": to_json_value(done.forgotten),
         "answer": done.answer,
     }
 
@@ -85,7 +80,3 @@ def _discard(session: Session, done: Consolidation) -> None:
             ledger.delete_session(session.id)
     except NexusError:
         pass  # an empty session may stay in the list
-
-
-def _plain(facts: Iterable[Fact]) -> list[StoredFact]:
-    return [cast("StoredFact", asdict(fact)) for fact in facts]

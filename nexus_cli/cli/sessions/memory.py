@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nexus_cli.commands.shared_options import Model
 from nexus_cli.commands.verb import Authority, Report, Source, Verb
-from nexus_cli.core.json_types.setup_reports import ConsolidationReport
+from nexus_cli.reports.memory import ConsolidationReport
 
 
 def consolidate(source: Source, model: Model = "") -> Report[ConsolidationReport]:

@@ -14,7 +14,7 @@ from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.paths import places, with_tilde
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_types import VersionedReport
+from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.imports.other_setups import SETUPS, program_folder
 from nexus_cli.imports.personal_changes import MINE, PersonalChange, plan_import, refuse_without_terminal
 from nexus_cli.imports.store_sessions import READERS, SessionsImport, import_sessions

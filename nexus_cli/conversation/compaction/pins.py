@@ -140,6 +140,6 @@ def _text(entry: Entry, count: Callable[[str], int]) -> str:
 
         text = elide_text(text, RESULT_CAP, count, marker).text
     lines = [text] if text else []
-    lines += [f"[image {part.name or part.media_type}]" for part in message.parts]
+    lines += [f"[image {name}]" for name in message.image_names]
     lines += [f"{call.name}({canonical(call.arguments).decode()})"[: 4 * RESULT_CAP] for call in message.tool_calls]
     return "\n".join(lines) or "(empty)"

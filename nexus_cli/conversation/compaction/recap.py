@@ -229,7 +229,7 @@ def _stamp(entry: Entry, said: str) -> str:
 def _said(words: str, message: Message) -> str:
     attached = split_attachments(message.content)[1]
     more = [f"{len(attached):,} characters attached"] * bool(attached)
-    more += [f"image {safe_line(part.name or part.media_type)}" for part in message.parts]
+    more += [f"image {safe_line(name)}" for name in message.image_names]
     return quote_text(words) + (f" ({', '.join(more)})" if more else "")
 
 

@@ -20,6 +20,7 @@ from nexus_cli.conversation.read_lines import count_unread
 from nexus_cli.core import event
 from nexus_cli.core.approval import SAY_INSTEAD, Allow, Answer, Approver, Deny, Question
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import ALL, ASK, LEVELS, PLAN, Bound, Limits, compose_limits
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
 from nexus_cli.core.message import ToolCall, ToolResult
@@ -201,7 +202,7 @@ class CallDecider:
         now = {
             "recipe": self.recipe.name,
             "section_budget": self.recipe.section_budget,
-            "limits": [bound.to_json() for bound in self.in_force(engine)[1]],
+            "limits": to_json_value(self.in_force(engine)[1]),
             "window": info.window,
             "max_output": info.max_output,
         }

@@ -7,16 +7,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.entry_ranges import EntryRange
-from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem, drop_value
+from nexus_cli.core.entry import Cause, Drop, DropObject, ItemForm, Memo, WindowItem, drop_value
+from nexus_cli.core.json_value import ReportOfSession
 from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION, UNDONE_COMPACTION
 from nexus_cli.ledger import Ledger
-
-if TYPE_CHECKING:
-    from nexus_cli.core.json_types.context_report import DropsReport
 
 Memos = Callable[[str], Iterable[Memo]]
 """Reads the memos of one kind from a conversation."""
@@ -25,6 +22,22 @@ NAMED = 8
 UNIT = "counted"
 """Unit of drop tokens: our own count when it was recorded, as in the lines for the model. Reports that use tokens of
 the budget have it in `counted` and `full_counted`."""
+
+
+class ListedDrop(DropObject):
+    back: bool
+    """True if it is in the window again."""
+    unit: str
+
+
+class DropsReport(ReportOfSession):
+    """`nexus drops --json`."""
+
+    drops: list[ListedDrop]
+    """Oldest first."""
+    left_out: int
+    """Number of drops not back in the window."""
+    recalled: int
 
 
 def session_drops(ledger: Ledger, session: str) -> DropsReport:

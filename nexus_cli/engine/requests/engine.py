@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from nexus_cli.config.settings import Settings
@@ -23,6 +23,7 @@ from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.entry import Drop, Epoch, Kind, Memo
 from nexus_cli.core.event import Notice
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import REWRITE, SERVER_CUT, UNDONE_FILES
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.engine.requests.control import Control
@@ -249,8 +250,7 @@ class Engine:
 
 def rewrite_note(epoch: Epoch, price: RewritePrice) -> Note:
     """Return the memo of the rewrite that begins `epoch`."""
-    figures = {name: value for name, value in asdict(price).items() if name != "worth"}
-    return REWRITE, {"cause": epoch.cause, "epoch": epoch.id, **figures}
+    return REWRITE, {"cause": epoch.cause, "epoch": epoch.id, **to_json_value(price)}
 
 
 def newest_words(conversation: Conversation) -> str:

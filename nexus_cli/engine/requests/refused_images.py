@@ -66,4 +66,4 @@ def _without_images(context: ContextManager, item: WindowItem, what: str) -> Win
 
 
 def _names(item: WindowItem) -> str:
-    return ", ".join(part.name or part.media_type for part in item.message.parts)
+    return ", ".join(item.message.image_names)

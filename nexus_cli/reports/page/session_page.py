@@ -15,6 +15,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.cache_diagnosis import CAUSES
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Drop
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.sessions import FIRST_TEXT
@@ -166,7 +167,7 @@ def _panel(one: RequestFigures, markup: Markup, session: str, steps: int) -> str
     else:
         facts += [f"{share(one.cached, used.total)} from the cache"] if row.reported else []
         facts.append(f"{number(usage.output)} out")
-        components = list_components(usage.to_json()["cost"])
+        components = list_components(to_json_value(usage)["cost"])
         cost = "no price" if usage.cost_usd is None else dollars(usage.cost_usd)
         facts.append(f"{cost} ({components})" if components else cost)
     facts += [markup.text(row.finish)] if row.finish and row.finish not in ("stop", "tool_calls") else []

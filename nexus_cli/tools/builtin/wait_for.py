@@ -18,6 +18,7 @@ from nexus_cli.config.load_settings import own_settings
 from nexus_cli.core.duration import format_duration, parse_duration
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import is_condition
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.local_time import SUCH_AS, parse_time
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import Wait
@@ -158,7 +159,7 @@ def _read_timeout(arguments: WaitForArguments) -> float | None:
 
 def _begin(wait: Wait, now: float) -> ToolResult:
     limit = f", at most {format_duration(wait.until - now)}" if wait.until is not None else ""
-    return ToolResult(f"This run sleeps until {wait.why}{limit}.", waits={"wait": wait.to_json()})
+    return ToolResult(f"This run sleeps until {wait.why}{limit}.", waits={"wait": to_json_value(wait)})
 
 
 def _make_wait(arguments: WaitForArguments, context: ToolContext, now: float) -> Wait:

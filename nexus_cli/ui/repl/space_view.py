@@ -45,7 +45,7 @@ from nexus_cli.ui.repl.space_approvals import ApprovalQuestions, RunAnswers, Run
 from nexus_cli.ui.repl.view import ReplController, ReplView
 
 if TYPE_CHECKING:
-    from nexus_cli.core.json_types.report_types import SpaceMessageObject
+    from nexus_cli.spaces.space_reports import SpaceMessageObject
 
 T = TypeVar("T")
 AnswerAgents = Callable[[asyncio.Event], Awaitable[None]]
@@ -439,7 +439,9 @@ def _shortened(message: SpaceMessageObject) -> SpaceMessageObject:
     text = message["text"]
     if len(text) <= SHOWN:
         return message
-    return {**message, "text": f"{text[:SHOWN]}\n[{len(text) - SHOWN:,} more characters: nexus space read]"}
+    return SpaceMessageObject(
+        {**message, "text": f"{text[:SHOWN]}\n[{len(text) - SHOWN:,} more characters: nexus space read]"}
+    )
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

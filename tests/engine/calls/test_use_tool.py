@@ -17,12 +17,12 @@ from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Deny
 from nexus_cli.core.event import ContextPlan, Event, ToolCallEvent, ToolResultEvent
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Message, Role, ToolCall, from_record, to_record, unwrap_call
 from nexus_cli.core.request import Request
 from nexus_cli.reports.export import session_pieces
 from nexus_cli.service_list import SERVICES
-from nexus_cli.session.event_json import to_json_value
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import cache
 from types import UnionType
-from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, Union, cast, get_args, get_origin
 
 import pytest
 from hypothesis import given
@@ -15,10 +15,11 @@ from wcwidth import wcswidth
 
 from nexus_cli.cli.run.explain_context import brief
 from nexus_cli.commands import discover
-from nexus_cli.core.json_types.setup_reports import ConsolidationReport
+from nexus_cli.core.json_schema import is_object, json_keys, json_type
 from nexus_cli.core.limits import level_fields
 from nexus_cli.reports.drops import drops_text
 from nexus_cli.reports.forms import MODULES, find_form, forms_of
+from nexus_cli.reports.memory import ConsolidationReport
 from nexus_cli.reports.replay import replay_text
 from nexus_cli.reports.text.lines import cut_line, dollars, filled, folded, table
 from nexus_cli.text.cells import cells
@@ -202,7 +203,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
     told = (
         f'declare the type of its value, `-> Report[NAME]`, or add an example to {here}: "{form}": {{KEY: text, ...}}'
     )
-    assert is_typeddict(kind), f"the new form {form}: {told}"
+    assert is_object(kind), f"the new form {form}: {told}"
     value = example_of(kind, text, many)
     assert isinstance(value, dict)
     return value
@@ -222,9 +223,10 @@ def _is_of(kind: Any, module: str) -> bool:
 
 def example_of(kind: Any, text: str, many: int) -> object:
     """Return a value of a type in which every text is `text` and every list has `many` elements."""
+    kind = json_type(kind)
     origin, parts = get_origin(kind), get_args(kind)
-    if is_typeddict(kind):
-        return {key: example_of(part, text, many) for key, part in get_type_hints(kind).items()}
+    if is_object(kind):
+        return {key: example_of(part, text, many) for key, part in json_keys(kind).items()}
     if origin is Literal:
         return parts[many % len(parts)]
     if origin is list:

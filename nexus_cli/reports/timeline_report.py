@@ -1,10 +1,13 @@
-"""`nexus timeline --json`."""
+"""The values of `nexus timeline --json`: of a session, a run and a space."""
 
-from typing import Any, Literal, NotRequired, TypedDict
+from __future__ import annotations
 
-from nexus_cli.core.json_types import ReportOfSession, VersionedReport
-from nexus_cli.core.json_types.ask_result import UsageObject
-from nexus_cli.core.json_types.report_types import EntityObject, RunObject
+from typing import Any, NotRequired, TypedDict
+
+from nexus_cli.core.json_value import JsonOf, ReportOfSession, VersionedReport
+from nexus_cli.core.run import Entity
+from nexus_cli.core.usage import Usage
+from nexus_cli.reports.runs import RunObject
 
 
 class TimelineCall(TypedDict):
@@ -26,7 +29,7 @@ class TimelineRow(TypedDict):
     `compaction_failed`, `drop`, `pin`, `goal`, `hook`, `worker`, `lane`, `waiting`, `claimed`, `resumed`."""
     entry: int | None
     """Id of the entry."""
-    actor: EntityObject
+    actor: JsonOf[Entity]
     """Its type is `human`, `agent`, `tool` or `nexus`."""
     text: str
     """First line of the message or of the result, or a description of the event."""
@@ -87,7 +90,7 @@ class TimelineRow(TypedDict):
     runs: NotRequired[list[dict[str, Any]]]
 
 
-class TimelineTotals(UsageObject):
+class TimelineTotals(JsonOf[Usage]):
     """Sums over a session, with its side lanes and workers."""
 
     rows: int
@@ -133,7 +136,7 @@ class TimelineSpace(TypedDict):
 
     id: str
     name: str
-    members: list[EntityObject]
+    members: list[JsonOf[Entity]]
 
 
 class SpaceTotals(TypedDict):
@@ -151,32 +154,3 @@ class SpaceTimelineReport(VersionedReport):
     earlier: int
     rows: list[TimelineRow]
     totals: SpaceTotals
-
-
-class RunningObject(TypedDict):
-    """A session that a process has open, a worker, or an unattended run."""
-
-    id: str
-    short: str
-    kind: Literal["session", "worker", "run"]
-    state: Literal["asks", "runs", "waits", "queued", "broken off", "idle"]
-    """`idle`: open, and no turn runs in it."""
-    title: str
-    what: str | None
-    """The call that runs or asks, or what a run waits for."""
-    folder: str
-    updated: str
-    parent: str | None
-    """For a worker: the session that started it."""
-    run: str | None
-    """The unattended run that works in the session."""
-    command: str | None
-    """The subcommand of nexus; null for the REPL."""
-    pid: int | None
-    terminal: str | None
-
-
-class RunningReport(VersionedReport):
-    """`nexus sessions list --running --json`."""
-
-    running: list[RunningObject]

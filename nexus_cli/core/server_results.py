@@ -1,14 +1,17 @@
 """The results of the server's methods; `send` and `get_context` return objects of other modules."""
 
+from __future__ import annotations
+
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from nexus_cli.core.json_types import LevelFields, VersionedReport
-from nexus_cli.core.json_types.ask_result import ErrorObject
-from nexus_cli.core.json_types.setup_reports import WorkerObject
-from nexus_cli.core.json_types.stream_lines import StreamLine
+from nexus_cli.core.errors import ErrorObject
+from nexus_cli.core.event import LineEvent, StreamLine
+from nexus_cli.core.limits import LevelFields
 
-EventLine = Annotated[dict[str, Any], "LineEvent"]
+EventLine = Annotated[dict[str, Any], LineEvent]
 """The line of an event: the fields of its class in `core/event.py`, and those of `StreamLine`."""
+
+
 AgentActivity = Literal["idle", "running", "asking", "waiting"]
 
 
@@ -104,13 +107,6 @@ class CommandResult(TypedDict):
     """Error of the command after these calls."""
 
 
-class WorkerList(TypedDict):
-    """`list_workers`."""
-
-    workers: list[WorkerObject]
-    """Each followed by its own workers."""
-
-
 class UnqueuedTexts(TypedDict):
     """`unqueue`."""
 
@@ -123,29 +119,6 @@ class WorktreeDiff(TypedDict):
 
     diff: str
     """A patch; with `stat` the changed lines of each file."""
-
-
-class ConflictObject(TypedDict):
-    """A path that could not be merged."""
-
-    path: str
-    why: str
-    is_marked: bool
-    """True if both versions are marked in the file; else the project's was kept."""
-
-
-class AppliedWorktree(VersionedReport):
-    """`worktree_apply`, and `nexus worktree apply --json`."""
-
-    name: str
-    folder: str
-    written: list[str]
-    """Paths that were changed in the project."""
-    there: list[str]
-    """Paths that the project had already."""
-    conflicts: list[ConflictObject]
-    nothing_new: bool
-    """True if every change was applied before."""
 
 
 class RemovedWorktree(TypedDict):

@@ -1,0 +1,77 @@
+"""Values as JSON has them: what is reported is the value itself, and `core/json_schema.py` describes it.
+
+A dataclass becomes an object with its fields. One whose JSON differs lists its keys in `shown`, separated by spaces:
+`KEY`, `KEY:PATH` for what is found at a path of attributes, `*:PATH` for all keys of the value there. `JsonOf` is the
+type of such an object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from functools import cache
+from operator import attrgetter
+from pathlib import PurePath
+from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar
+
+V = TypeVar("V")
+ABSENT: Any = None
+"""Default of a key of a `JsonOf` that may be absent."""
+
+
+class VersionedReport(TypedDict):
+    """The object of a command with `--json`."""
+
+    version: Literal[1]
+
+
+class ReportOfSession(VersionedReport):
+    """A report on one session."""
+
+    session: str
+
+
+class JsonOf(dict[str, Any], Generic[V]):
+    """The JSON of a dataclass. A subclass declares more keys by annotations, see `ABSENT`."""
+
+
+class DiffReport(VersionedReport):
+    """Changes to files."""
+
+    turn: NotRequired[int | None]
+    """null if no turn of the session changed a file."""
+    source: Literal["git", "files"]
+    text: str
+    """The diff."""
+    cut: str
+    """What the diff lacks at its end; may be empty."""
+    unread: list[str]
+    """Files that are large or not text."""
+    untracked: list[str]
+    untracked_count: int
+
+
+@cache
+def shown_paths(kind: Any) -> tuple[tuple[str, str], ...]:
+    """Return the keys of a dataclass in JSON, each with the path of its value."""
+    words = getattr(kind, "shown", "").split() or [one.name for one in fields(kind)]
+    return tuple((key, path or key) for key, _, path in (word.partition(":") for word in words))
+
+
+def to_json_value(value: Any) -> Any:
+    """Convert `value` to JSON values: an object for a dataclass, a list for a tuple, a sorted list for a set."""
+    if is_dataclass(value) and not isinstance(value, type):
+        answer = getattr(type(value), "answer", None)
+        made: dict[str, Any] = {"answer": answer} if isinstance(answer, str) else {}
+        for key, path in shown_paths(type(value)):
+            item = to_json_value(attrgetter(path)(value))
+            made |= item if key == "*" else {key: item}
+        return made
+    if isinstance(value, Mapping):
+        return {str(key): to_json_value(item) for key, item in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(map(to_json_value, value))
+    if isinstance(value, list | tuple):
+        return [to_json_value(item) for item in value]
+    return str(value) if isinstance(value, PurePath | datetime) else value
