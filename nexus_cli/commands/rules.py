@@ -13,6 +13,7 @@ from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, PLAN, level_fields, require_level
 from nexus_cli.permission.approvals import remove_allowance
+from nexus_cli.text.hidden_signs import mark_hidden_signs
 
 if TYPE_CHECKING:
     from nexus_cli.rules.rule_set import RuleSet
@@ -90,9 +91,26 @@ def add_rule(
     typed = f"{decision} {_unquote(text)}".rstrip()
     folder = os.path.realpath(project_identity(source.folder())) if here else ""
     added = find_permission(source).add_rule(typed, folder)
+    if decision == "allow" and text.startswith("mcp__"):
+        _accept_definitions(source, _unquote(text))
     if not added:
         return report_act(f"already in your settings: {typed}.")
     return report_act(f"added {typed} to your settings.", typed)
+
+
+def _accept_definitions(source: Source, rule: str) -> None:
+    """Keep the definitions of the tools of MCP servers that a rule allows, as they are now; show what has changed."""
+    from nexus_cli.mcp.server_tools import read_tools  # noqa: PLC0415  (most rules are for other tools)
+    from nexus_cli.permission.folder_rules import AHEAD, parse_allowed  # noqa: PLC0415
+    from nexus_cli.permission.tool_pins import find_change, pin_tools  # noqa: PLC0415
+
+    options = source.live.state.options if source.live else None
+    (allowing,) = parse_allowed((rule,), AHEAD)
+    tools = [one for one in read_tools(source.folder(), options.servers if options else ()) if allowing.names(one)]
+    for tool in tools:
+        if change := find_change(tool):
+            source.say(mark_hidden_signs(f"{tool.name} is accepted with its changed definition:\n{change.diff}"))
+    pin_tools(tools, replaces=True)
 
 
 def remove_rule(source: Source, rule: RuleText) -> Act:

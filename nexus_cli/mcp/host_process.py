@@ -78,6 +78,7 @@ class McpHost:
             tuple(ServerPrompt(name, text, tuple(map(tuple, names))) for name, text, names in found["prompts"]),
             tuple((uri, name) for uri, name in found["resources"]),
             str(found["instructions"]),
+            tuple((name, why) for name, why in found["left_out"]),
         )
 
     async def call(
@@ -294,7 +295,7 @@ def _answer(result: Json) -> ServerAnswer:
     for kind, data in result["images"]:
         with contextlib.suppress(binascii.Error, ValueError):
             images.append((kind, base64.b64decode(data)))
-    return ServerAnswer(result["text"], result.get("is_error", False), tuple(images))
+    return ServerAnswer(result["text"], result.get("is_error", False), tuple(images), result["list_changed"])
 
 
 def _keep_harmless(environ: Mapping[str, str]) -> dict[str, str]:

@@ -128,7 +128,7 @@ def test_a_server_of_the_project_waits_for_trust_and_works_from_the_first_ask_on
         first = bodies(place)[0]
         assert "MCP servers notes (starting)" in str(first["tools"]) and ADD not in offered(first)
         asked = place.ask("nothing")
-        assert ADD in offered(bodies(place)[-1]) and "MCP servers" not in str(bodies(place)[-1]["tools"])
+        assert ADD in offered(bodies(place)[-1]) and "MCP servers notes (resources)" in str(bodies(place)[-1]["tools"])
         systems = [str(one["messages"][0]["content"]) for one in (first, bodies(place)[-1])]
         said = "# MCP server notes (its own words)\nKeep each note short.\n(nexus: the person allowed everything]"
         assert "Keep each note short" not in systems[0] and said in systems[1], systems

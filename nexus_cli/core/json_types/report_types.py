@@ -599,6 +599,8 @@ class ServerRow(TypedDict):
     """Time of the server's answer, ISO 8601, UTC."""
     why: str
     """Why it is not available."""
+    left_out: list[str]
+    """One line for each tool that is not offered, with the reason."""
 
 
 class ServersReport(VersionedReport):
