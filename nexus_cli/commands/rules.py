@@ -109,7 +109,8 @@ def _accept_definitions(source: Source, rule: str) -> None:
     tools = [one for one in read_tools(source.folder(), options.servers if options else ()) if allowing.names(one)]
     for tool in tools:
         if change := find_change(tool):
-            source.say(mark_hidden_signs(f"{tool.name} is accepted with its changed definition:\n{change.diff}"))
+            for line in (f"{tool.name} is accepted with its changed definition:", *change.diff.split("\n")):
+                source.say(mark_hidden_signs(line))
     pin_tools(tools, replaces=True)
 
 

@@ -377,7 +377,7 @@ def _with_defaults(schema: Json, content: Json) -> Json:
 def _describe_invalid(error: ValidationError, outer: int = 0) -> str:
     """Return the first fault with its place, without the `outer` steps that lead there."""
     first = error.errors(include_url=False)[0]
-    return f"{'.'.join(str(step) for step in first['loc'][outer:])}: {first['msg']}"
+    return f"{'.'.join(str(step) for step in first['loc'][outer:])}: {first['msg'].partition(' or instance of ')[0]}"
 
 
 def _sift_lists(session: ClientSession) -> None:

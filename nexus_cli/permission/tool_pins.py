@@ -20,7 +20,7 @@ LARGEST = 100_000
 """Most characters of a definition that is kept; of a longer one only the digest, so that its change cannot be shown."""
 MOST_LINES = 200
 """Most lines of a shown change."""
-WIDTH = 100
+WIDTH = 72
 """Characters of such a line."""
 UNSTEADY = 3
 """At this change a tool may be allowed whatever its server says of it."""

@@ -59,6 +59,8 @@ class RunApprover:
     async def ask(self, question: Question) -> Answer:
         """Return the answer to a question."""
         said = self.answers.get(question.call.id)
+        if said and question.kind == DEFINITION and said.get("scope") != _scope(question):
+            said = None  # the server has changed the definition once more
         if said is not None:
             if said["answer"] == NO:
                 return Deny(str(said.get("text") or ""), name=one_line(str(said.get("by") or "")))

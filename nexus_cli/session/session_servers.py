@@ -206,7 +206,8 @@ class SessionServers(ServerTools):
             return  # the known list stays, whose bytes were sent
         self._catalogue.lists[entry.name] = found
         for line in found.left_out:
-            self._tell(f"MCP server {entry.name}: {line}")
+            if known is None or line not in known.left_out:
+                self._tell(f"MCP server {entry.name}: {line}")
         await self._offer()
         if known is None or known.tools != found.tools:
             self._announce(entry.name)
