@@ -101,17 +101,12 @@ def add_rule(
 def _accept_definitions(source: Source, rule: str) -> None:
     """Keep the definitions of the tools of MCP servers that a rule allows, as they are now; show what has changed."""
     from nexus_cli.mcp.server_tools import read_tools  # noqa: PLC0415  (most rules are for other tools)
-    from nexus_cli.permission.folder_rules import AHEAD, parse_allowed  # noqa: PLC0415
-    from nexus_cli.permission.tool_pins import find_change, pin_tools  # noqa: PLC0415
 
     options = source.live.state.options if source.live else None
-    (allowing,) = parse_allowed((rule,), AHEAD)
-    tools = [one for one in read_tools(source.folder(), options.servers if options else ()) if allowing.names(one)]
-    for tool in tools:
-        if change := find_change(tool):
-            for line in (f"{tool.name} is accepted with its changed definition:", *change.diff.split("\n")):
-                source.say(mark_hidden_signs(line))
-    pin_tools(tools, replaces=True)
+    tools = read_tools(source.folder(), options.servers if options else ())
+    for name, change in find_permission(source).accept_definitions(rule, tools).items():
+        for line in (f"{name} is accepted with its changed definition:", *change.diff.split("\n")):
+            source.say(mark_hidden_signs(line))
 
 
 def remove_rule(source: Source, rule: RuleText) -> Act:

@@ -109,7 +109,8 @@ def list_resources(cwd: Path) -> list[str]:
 
 def describe_resources(resources: Iterable[tuple[str, str]]) -> str:
     """Return a line for each resource and template."""
-    return "\n".join(_first_line(_clean_words(f"{uri} - {words}")) for uri, words in resources)
+    lines = [_first_line(_clean_words(f"{uri} - {words}")) for uri, words in resources]
+    return "\n".join(lines) or "the server lists no resources"
 
 
 def describe_arguments(prompt: ServerPrompt) -> str:

@@ -40,7 +40,7 @@ from nexus_cli.permission.folder_rules import (
     parse_allowed,
 )
 from nexus_cli.permission.permission import decide
-from nexus_cli.permission.tool_pins import find_change, pin_tools
+from nexus_cli.permission.tool_pins import DefinitionChange, find_change, pin_tools
 from nexus_cli.tools.registry import rule_tools
 
 if TYPE_CHECKING:
@@ -422,6 +422,17 @@ class CallPermission:
             rules = self._read_rules().rules if self._has_rules() else ()
         allowing = [one for one in (*parse_allowed(self.rules_ahead, AHEAD), *rules) if one.decision == "allow"]
         pin_tools(tool for tool in tools if any(rule.names(tool) for rule in allowing))
+
+    def accept_definitions(self, rule: str, tools: Sequence[Tool]) -> dict[str, DefinitionChange]:
+        """Keep the definitions of those `tools` of servers that an allow rule names, as they are now.
+
+        Returns what has changed of each since it was allowed, by name. Blocks; raises as `pin_allowed` does.
+        """
+        (allowing,) = parse_allowed((rule,), AHEAD)
+        named = [tool for tool in tools if allowing.names(tool)]
+        changes = {tool.name: change for tool in named if (change := find_change(tool))}
+        pin_tools(named, replaces=True)
+        return changes
 
     def store_rules(self, rules: Sequence[str]) -> None:
         """Add allow rules for this project to the personal settings, in force at once; may raise `NexusError`."""

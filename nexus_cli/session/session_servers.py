@@ -23,8 +23,8 @@ from nexus_cli.core.message import USE_TOOL, ToolResult
 from nexus_cli.core.services import PersonQuestions, ServerTools
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.mcp.server_entries import ServerFiles, read_servers
-from nexus_cli.mcp.server_tools import MOST_TOKENS, Catalogue, describe_resources
-from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerOffer, ServerQuestion
+from nexus_cli.mcp.server_tools import MOST_TOKENS, Catalogue
+from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerQuestion
 from nexus_cli.mcp.tool_cache import make_list, store_list
 from nexus_cli.session.server_inputs import attach_named
 
@@ -118,10 +118,7 @@ class SessionServers(ServerTools):
 
     async def read_resource(self, server: str, uri: str) -> ToolResult:
         async def send(host: Any, entry: ServerEntry) -> ServerAnswer:
-            if not uri:
-                offer: ServerOffer = await host.list_offer(entry)
-                return ServerAnswer(describe_resources(offer.resources) or "the server lists no resources")
-            answer: ServerAnswer = await host.read_resource(entry, uri)
+            answer: ServerAnswer = await (host.read_resource(entry, uri) if uri else host.list_resources(entry))
             return answer
 
         return await self._use(server, send)
