@@ -116,7 +116,10 @@ def test_a_server_of_the_project_waits_for_trust_and_works_from_the_first_ask_on
     with stage(tmp_path, model) as place:
         notes = place.folder / "notes.txt"
         notes.write_text("a note\n")
-        server = {"command": sys.executable, "args": [str(SERVER), str(notes)]}
+        late = (
+            "import runpy, sys, time; time.sleep(2); del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+        )
+        server = {"command": sys.executable, "args": ["-c", late, str(SERVER), str(notes)]}  # after the first request
         (place.folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"notes": server}}))
         waiting = place.run("mcp", "list")
         assert waiting.text.startswith("No MCP servers") and "1 MCP server, not active" in waiting.told[-1], waiting
