@@ -390,8 +390,8 @@ def _sift_lists(session: ClientSession) -> None:
 
     async def ask_and_sift(method: str, params: Any, options: Any = None) -> Json:
         answer: Json = await ask(method, params, options)
-        call, tools = _current.get(), answer.get("tools")
-        if method != LIST_TOOLS or call is None or not isinstance(tools, list):
+        call, tools = _current.get(), answer.get("tools") if method == LIST_TOOLS else None
+        if call is None or not isinstance(tools, list):
             return answer
         kept = []
         for place, tool in enumerate(tools, 1):

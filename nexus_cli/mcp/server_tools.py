@@ -95,9 +95,10 @@ class Catalogue:
     def tools(self) -> list[Tool]:
         """Return all tools, in an order that depends on nothing but their names, then those that read resources."""
         each = self.tokens <= MOST_TOKENS
-        made = [_make_tool(name, self.entries[server], tool, is_sent=each) for name, server, tool in self.named()]
+        keys = {name: entry.sha256 for name, entry in self.entries.items()}
+        made = [_make_tool(name, server, keys[server], tool, is_sent=each) for name, server, tool in self.named()]
         taken = {tool.name for tool in made}
-        readers = [_make_reader(self.entries[name]) for name, listed in sorted(self.lists.items()) if listed.resources]
+        readers = [_make_reader(name, keys[name]) for name, listed in sorted(self.lists.items()) if listed.resources]
         return made + [one for one in readers if one.name not in taken]
 
 
@@ -175,7 +176,7 @@ def _is_deep(value: Any, most: int) -> bool:
     return most == 0 or any(_is_deep(one, most - 1) for one in inner)
 
 
-def _make_tool(name: str, entry: ServerEntry, tool: ServerTool, *, is_sent: bool) -> Tool:
+def _make_tool(name: str, server: str, key: str, tool: ServerTool, *, is_sent: bool) -> Tool:
     description = _clean_words(tool.description + _describe_rest(tool.parameters))
     schema = object_schema(tool.parameters)
     texts = [
@@ -185,12 +186,12 @@ def _make_tool(name: str, entry: ServerEntry, tool: ServerTool, *, is_sent: bool
     return Tool(
         name,
         schema,
-        partial(_run_tool, entry.name, tool.name),
+        partial(_run_tool, server, tool.name),
         Effect.RUN,
         first[0] if first else "",
         needs=(ServerTools,),
-        server=entry.name,
-        entry=entry.sha256,
+        server=server,
+        entry=key,
         definition=partial(_define, tool),
         only_reads=tool.hints.get("readOnlyHint", False),
         behind="" if is_sent else _first_line(description) or tool.name,
@@ -204,18 +205,18 @@ def _define(tool: ServerTool) -> str:
     return f"{tool.description}\nannotations: {write(tool.hints)}\n{write(tool.parameters, indent=1)}"
 
 
-def _make_reader(entry: ServerEntry) -> Tool:
+def _make_reader(server: str, key: str) -> Tool:
     """Return the tool that lists and reads the resources of a server. It always stands behind `use_tool`."""
-    words = f"List the resources of the MCP server {entry.name}, or read one"
+    words = f"List the resources of the MCP server {server}, or read one"
     return Tool(
-        name_tool(entry.name, READ_RESOURCE),
+        name_tool(server, READ_RESOURCE),
         _READER_SCHEMA,
-        partial(_read_resource, entry.name),
+        partial(_read_resource, server),
         Effect.RUN,
         "uri",
         needs=(ServerTools,),
-        server=entry.name,
-        entry=entry.sha256,
+        server=server,
+        entry=key,
         definition=partial(str, words),  # a rule for it is none for a tool of the server that has its name later
         only_reads=True,
         counted_as=("resource", "resources"),
