@@ -78,7 +78,9 @@ def add(
         return list_tools(parsed)
     except NexusError as error:
         told = error.line.removeprefix("nexus: ")
-        none = ServerToolsReport(version=1, server=name, tools=[], tokens=0, seconds=0.0, error=error.message)
+        none = ServerToolsReport(
+            version=1, server=name, tools=[], tokens=0, seconds=0.0, error=error.message, left_out=[]
+        )
         return Report("", none, note=told)
 
 
@@ -110,7 +112,15 @@ def list_tools(entry: ServerEntry) -> Report[ServerToolsReport]:
     seconds = time.monotonic() - began
     store_list(entry, found)
     tools = [{"name": tool.name, "description": tool.description} for tool in found.tools]
-    value = ServerToolsReport(version=1, server=entry.name, tools=tools, tokens=found.tokens, seconds=seconds, error="")
+    value = ServerToolsReport(
+        version=1,
+        server=entry.name,
+        tools=tools,
+        tokens=found.tokens,
+        seconds=seconds,
+        error="",
+        left_out=list(found.left_out),
+    )
     return Report("server_tools", value, whole=True)
 
 

@@ -14,6 +14,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import LEVELS, PLAN, level_fields, require_level
 from nexus_cli.permission.approvals import remove_allowance
+from nexus_cli.text.hidden_signs import mark_hidden_signs
 
 if TYPE_CHECKING:
     from nexus_cli.rules.rule_set import RuleSet
@@ -91,9 +92,22 @@ def add_rule(
     typed = f"{decision} {_unquote(text)}".rstrip()
     folder = os.path.realpath(project_identity(source.folder())) if here else ""
     added = find_permission(source).add_rule(typed, folder)
+    if decision == "allow" and text.startswith("mcp__"):
+        _accept_definitions(source, _unquote(text))
     if not added:
         return report_act(f"already in your settings: {typed}.")
     return report_act(f"added {typed} to your settings.", typed)
+
+
+def _accept_definitions(source: Source, rule: str) -> None:
+    """Keep the definitions of the tools of MCP servers that a rule allows, as they are now; show what has changed."""
+    from nexus_cli.mcp.server_tools import read_tools  # noqa: PLC0415  (most rules are for other tools)
+
+    options = source.live.state.options if source.live else None
+    tools = read_tools(source.folder(), options.servers if options else ())
+    for name, change in find_permission(source).accept_definitions(rule, tools).items():
+        for line in (f"{name} is accepted with its changed definition:", *change.diff.split("\n")):
+            source.say(mark_hidden_signs(line))
 
 
 def remove_rule(source: Source, rule: RuleText) -> Act:

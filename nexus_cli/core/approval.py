@@ -27,8 +27,8 @@ class Question:
     always: str = ""
     """The scope of an answer for the session, or of a stored rule: `npm test *`, `this exact command`."""
     kind: str = ""
-    """`run`, `edit`, `outside`, `protected`, `network`, `later`, `send`, `server`, or `confirm` if the level would
-    allow it."""
+    """`run`, `edit`, `outside`, `protected`, `network`, `later`, `send`, `server`, `definition` if a server has changed
+    what it says of the tool, or `confirm` if the level would allow it."""
     stores: tuple[str, ...] = ()
     """The rules of `always` that can be added to the personal settings; empty if it can hold for the session only."""
     profile: str = ""

@@ -55,6 +55,8 @@ class ServerRow(TypedDict):
     """Time of the server's answer, ISO 8601, UTC."""
     why: str
     """Why it is not available."""
+    left_out: list[str]
+    """One line for each tool that is not offered, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +340,12 @@ class ServerTools(Protocol):
 
     async def call(self, server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Call a tool of a server, which is started first if it does not run. Never raises."""
+
+    async def read_resource(self, server: str, uri: str) -> ToolResult:
+        """Read a resource of a server as `call` does; "" lists the resources."""
+
+    async def refresh(self, server: str) -> None:
+        """Wait until a server has been asked for its tools in this process, and since it said that they changed."""
 
     async def attach(self, trigger: Trigger) -> Trigger:
         """Return the trigger with the resources and the prompt that its typed words name. Raises `NexusError`."""

@@ -196,6 +196,10 @@ class Tool:
     """Words and phrases of a person's message that make a session one about it, as its name does; in small letters."""
     server: str = ""
     """Name of the MCP server that runs it: its calls need approval, and only the server checks their arguments."""
+    entry: str = ""
+    """For a tool of a server with a definition: the hash of what is started or reached."""
+    definition: Callable[[], str] = str
+    """Returns the words of its server about it, which a rule that allows it covers (`permission/tool_pins.py`)."""
     only_reads: bool = False
     """Its server says that it changes nothing. Only the order of calls relies on it, see `needs_edits`."""
     delegates: bool = False

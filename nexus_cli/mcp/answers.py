@@ -61,7 +61,7 @@ def _answer(blocks: Iterable[Any]) -> Json:
         elif isinstance(block, types.BlobResourceContents):
             texts.append(f"[{block.uri}: {block.mime_type or 'binary'}, {len(block.blob) * 3 // 4} bytes]")
         elif isinstance(block, types.ResourceLink):
-            texts.append(f"[{block.name}: {block.uri}]")
+            texts.append(f"[resource {block.name}: {block.uri}]")
         elif isinstance(block, types.AudioContent):
             texts.append(f"[{block.mime_type}, {len(block.data) * 3 // 4} bytes]")
     return {"text": "\n".join(texts), "images": images}

@@ -16,11 +16,13 @@ from urllib.parse import urlsplit
 
 import httpx2
 import mcp_types as types
-from mcp.client import Client
+from mcp.client import Client, ClientSession
 from mcp.client.auth import OAuthFlowError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
+from mcp_types import methods
+from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import ValidationError
 
 from nexus_cli import __version__
@@ -78,6 +80,7 @@ MOST_NOTIFICATIONS = 20_000
 """Most notifications between two calls' answers."""
 _ERROR_SHOWN = 600
 
+LIST_TOOLS = "tools/list"
 HANDSHAKE = "legacy"
 AUTO = "auto"
 """Modes of the SDK: the handshake of 2024 and 2025; a question for the new era, then the handshake."""
@@ -96,6 +99,8 @@ class Call:
     """How many it put to the person; `MOST_QUESTIONS` once one was declined."""
     may_have_arrived: bool = False
     """The server may have seen the call that failed."""
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    """Name of each tool of a list that cannot be offered, and why."""
 
     def extend(self) -> None:
         """Give the call its time limit anew, up to `PROGRESS_FACTOR` times."""
@@ -143,6 +148,8 @@ class ServerConnection:
     calls: list[Call] = field(default_factory=list)
     failure: ServerError | None = None
     refused_handshake: bool = False
+    list_changed: bool = False
+    """The server has said that its tools changed since they were listed."""
     _notified: int = 0
     _status: int = 0
     """Last HTTP status."""
@@ -207,6 +214,7 @@ class ServerConnection:
                 async with self.client:
                     # Schemas of answers are not checked: a server could hold up the process by a schema alone.
                     vars(self.client.session)["validate_tool_result"] = _accept_result
+                    _sift_lists(self.client.session)
                     self._ready.set()
                     await self._closing.wait()
         except asyncio.CancelledError:
@@ -299,6 +307,7 @@ class ServerConnection:
 
     async def _count(self, message: object) -> None:
         self._notified += 1
+        self.list_changed = self.list_changed or isinstance(message, types.ToolListChangedNotification)
         if self._notified > MOST_NOTIFICATIONS and not self._closing.is_set():
             self.failure = self._error("protocol", f"sent more than {MOST_NOTIFICATIONS} notifications in a row")
             self._closing.set()
@@ -342,9 +351,7 @@ class ServerConnection:
         if not self._ready.is_set() and isinstance(one, RuntimeError) and self.target.command:
             self.refused_handshake = True  # a version that the handshake does not know
         if isinstance(one, ValidationError):
-            first = one.errors(include_url=False)[0]
-            place = ".".join(str(step) for step in first["loc"])
-            return self._error("protocol", f"broke the protocol: {place}: {first['msg']}")
+            return self._error("protocol", f"broke the protocol: {_describe_invalid(one)}")
         return self._error("protocol", f"broke the protocol: {one or type(one).__name__}")
 
 
@@ -365,6 +372,49 @@ def _with_defaults(schema: Json, content: Json) -> Json:
     named = fields.items() if isinstance(fields, dict) else ()
     missing = {name: one["default"] for name, one in named if isinstance(one, dict) and "default" in one}
     return {**missing, **content}
+
+
+def _describe_invalid(error: ValidationError, outer: int = 0) -> str:
+    """Return the first fault with its place, without the `outer` steps that lead there."""
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(str(step) for step in first['loc'][outer:])}: {first['msg'].partition(' or instance of ')[0]}"
+
+
+def _sift_lists(session: ClientSession) -> None:
+    """Take tools that cannot be offered out of each list before the SDK checks it: it would refuse the whole list.
+
+    They are noted in the call that asked for the list.
+    """
+    dispatcher, version = session._dispatcher, session.protocol_version or LATEST_HANDSHAKE_VERSION
+    ask = dispatcher.send_raw_request
+
+    async def ask_and_sift(method: str, params: Any, options: Any = None) -> Json:
+        answer: Json = await ask(method, params, options)
+        call, tools = _current.get(), answer.get("tools") if method == LIST_TOOLS else None
+        if call is None or not isinstance(tools, list):
+            return answer
+        kept = []
+        for place, tool in enumerate(tools, 1):
+            if why := _find_unfit({**answer, "tools": [tool]}, version):
+                name = tool.get("name") if isinstance(tool, dict) else None
+                call.left_out.append((printable_line(name) if isinstance(name, str) else f"number {place}", why))
+            else:
+                kept.append(tool)
+        return {**answer, "tools": kept}
+
+    vars(dispatcher)["send_raw_request"] = ask_and_sift
+
+
+def _find_unfit(answer: Json, version: str) -> str:
+    """Return why the one tool of a list cannot be offered, "" if it can."""
+    try:
+        methods.validate_server_result(LIST_TOOLS, version, answer)
+        tool = types.Tool.model_validate(answer["tools"][0], by_name=False)
+    except ValidationError as error:
+        outer = 2 if error.errors()[0]["loc"][:1] == ("tools",) else 0
+        return printable_line(_describe_invalid(error, outer))
+    needs_task = tool.execution is not None and tool.execution.task_support == "required"
+    return "it only runs as a task, which nexus does not support" if needs_task else ""
 
 
 async def _accept_result(_name: str, _result: object) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp.client import Client
+from mcp.client import Client, ClientSession
 from mcp.shared.exceptions import MCPError
 from mcp_types import PaginatedRequestParams
 from pydantic import ValidationError
@@ -133,6 +133,7 @@ class ServerHost:
         for attempt in (1, 2):
             connection = await self._connect(target)
             try:
+                connection.list_changed = connection.list_changed and do != "list"
                 result = await connection.run(call, lambda client: request(client, message, call))
             except ServerError as error:
                 await self._settle(target, connection, error)
@@ -143,7 +144,7 @@ class ServerHost:
                     raise
             else:
                 self._state(target).failures = 0
-                return result
+                return {**result, "list_changed": connection.list_changed}
         raise AssertionError("the second attempt returns or raises")
 
     async def _settle(self, target: Target, connection: ServerConnection, error: ServerError) -> None:
@@ -268,14 +269,23 @@ def _is_session_gone(error: ServerError) -> bool:
 # -- what is asked of a server -----------------------------------------------------------------------------------------
 
 
-async def _list(client: Client, _message: Json, _call: Call) -> Json:
+async def _list(client: Client, _message: Json, call: Call) -> Json:
     session, offers = client.session, client.server_capabilities
+    call.left_out.clear()
     return {
         "instructions": session.instructions or "",
         "tools": await _pages(session.list_tools, "tools", tool_json),
+        "left_out": call.left_out,
         "prompts": await _offered(session.list_prompts, "prompts", _prompt_json) if offers.prompts else [],
-        "resources": await _offered(session.list_resources, "resources", _resource_row) if offers.resources else [],
+        "resources": await _resources(session) if offers.resources else [],
     }
+
+
+async def _resources(session: ClientSession) -> list[Any]:
+    """Return the resources and the templates of URIs that a server lists."""
+    plain = await _offered(session.list_resources, "resources", lambda one: _resource_row(one.uri, one))
+    listing = session.list_resource_templates
+    return plain + await _offered(listing, "resource_templates", lambda one: _resource_row(one.uri_template, one))
 
 
 async def _offered(listing: Callable[..., Awaitable[Any]], kind: str, entry: Callable[[Any], Any]) -> list[Any]:
@@ -292,8 +302,8 @@ def _prompt_json(one: Any) -> list[Any]:
     return [one.name, one.description or "", [[given.name, bool(given.required)] for given in one.arguments or ()]]
 
 
-def _resource_row(one: Any) -> list[str]:
-    return [str(one.uri), one.name]
+def _resource_row(uri: object, one: Any) -> list[str]:
+    return [str(uri), printable_line(": ".join(filter(None, (one.name, one.description))))]
 
 
 async def _call_tool(client: Client, message: Json, call: Call) -> Json:

@@ -28,6 +28,7 @@ from nexus_cli.config.programs import start_program_async
 from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.core.certificates import certificate_file
 from nexus_cli.core.install_hint import install_hint
+from nexus_cli.mcp.server_tools import describe_resources
 from nexus_cli.mcp.server_values import (
     AskPerson,
     ServerAnswer,
@@ -78,6 +79,7 @@ class McpHost:
             tuple(ServerPrompt(name, text, tuple(map(tuple, names))) for name, text, names in found["prompts"]),
             tuple((uri, name) for uri, name in found["resources"]),
             str(found["instructions"]),
+            tuple((name, why) for name, why in found["left_out"]),
         )
 
     async def call(
@@ -96,6 +98,10 @@ class McpHost:
     async def read_resource(self, server: ServerEntry, uri: str) -> ServerAnswer:
         """Read a resource."""
         return _answer(await self._ask("read", server, {"uri": uri}))
+
+    async def list_resources(self, server: ServerEntry) -> ServerAnswer:
+        """Return a line for each resource and each template of URIs."""
+        return ServerAnswer(describe_resources((await self.list_offer(server)).resources))
 
     async def get_prompt(self, server: ServerEntry, name: str, arguments: Mapping[str, str]) -> ServerAnswer:
         """Return the text of a prompt."""
@@ -294,7 +300,7 @@ def _answer(result: Json) -> ServerAnswer:
     for kind, data in result["images"]:
         with contextlib.suppress(binascii.Error, ValueError):
             images.append((kind, base64.b64decode(data)))
-    return ServerAnswer(result["text"], result.get("is_error", False), tuple(images))
+    return ServerAnswer(result["text"], result.get("is_error", False), tuple(images), result["list_changed"])
 
 
 def _keep_harmless(environ: Mapping[str, str]) -> dict[str, str]:

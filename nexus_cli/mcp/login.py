@@ -7,11 +7,13 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError, TokenStorage
 from mcp.client.auth.utils import union_scopes
 from mcp.shared.auth import (
@@ -26,6 +28,8 @@ from pydantic import AnyUrl, ValidationError
 
 from nexus_cli.config.private_file import replace_private_file
 
+EXPIRED = 1.0
+"""A time in the past, in seconds since 1970; 0 would be a token without an end."""
 LOGIN_SECONDS = 300.0
 """Seconds that a person has for a login in the browser."""
 _PAGE = b"<!doctype html><title>nexus</title><p>nexus has the answer. You can close this page."
@@ -94,6 +98,24 @@ class StoredLogin(OAuthClientProvider):
     """The SDK's flow, which begins with what an earlier process has stored."""
 
     begins_logins = False
+
+    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Refresh a token once that the server refuses before its time; the SDK would begin a login at once."""
+        for is_first in (True, False):
+            async with contextlib.aclosing(super()._auth_flow(request)) as flow:
+                sent = await anext(flow)
+                may_refresh = is_first and sent is request and self.context.can_refresh_token()
+                while True:
+                    response = yield sent
+                    if may_refresh and sent is request and response.status_code == HTTPStatus.UNAUTHORIZED:
+                        break
+                    try:
+                        sent = await flow.asend(response)
+                    except StopAsyncIteration:
+                        return
+            token = self.context.current_tokens
+            if token and request.headers.get("Authorization") == f"Bearer {token.access_token}":
+                self.context.token_expiry_time = EXPIRED
 
     async def _perform_authorization_code_grant(self) -> tuple[str, str]:
         """Ask for what an earlier call wanted too: a server may name each scope only where it is missing."""

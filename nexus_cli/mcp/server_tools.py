@@ -6,6 +6,7 @@ A tool is called `mcp__SERVER__TOOL`.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,8 @@ MOST_DESCRIPTION = 2000
 """Most characters of a description."""
 MOST_DEEP = 40
 """Most levels of a schema."""
+READ_RESOURCE = "read_resource"
+_READER_SCHEMA = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": []}
 _ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """A name of an argument that every provider takes."""
 _REFUSED_KEYS = ("oneOf", "anyOf", "allOf", "enum", "not")
@@ -90,15 +93,25 @@ class Catalogue:
         return {server: text for server, text in said.items() if text}
 
     def tools(self) -> list[Tool]:
-        """Return all tools, in an order that depends on nothing but their names."""
+        """Return all tools, in an order that depends on nothing but their names, then those that read resources."""
         each = self.tokens <= MOST_TOKENS
-        return [_make_tool(name, server, tool, is_sent=each) for name, server, tool in self.named()]
+        keys = {name: entry.sha256 for name, entry in self.entries.items()}
+        made = [_make_tool(name, server, keys[server], tool, is_sent=each) for name, server, tool in self.named()]
+        taken = {tool.name for tool in made}
+        readers = [_make_reader(name, keys[name]) for name, listed in sorted(self.lists.items()) if listed.resources]
+        return made + [one for one in readers if one.name not in taken]
 
 
 def list_resources(cwd: Path) -> list[str]:
     """Return `SERVER:URI` of each resource whose server has been listed. Blocks; starts no server."""
     lists = Catalogue.read(cwd).lists.items()
-    return [f"{server}:{uri}" for server, listed in lists for uri, _ in listed.resources]
+    return [f"{server}:{uri}" for server, listed in lists for uri, _ in listed.resources if "{" not in uri]
+
+
+def describe_resources(resources: Iterable[tuple[str, str]]) -> str:
+    """Return a line for each resource and template."""
+    lines = [_first_line(_clean_words(f"{uri} - {words}")) for uri, words in resources]
+    return "\n".join(lines) or "the server lists no resources"
 
 
 def describe_arguments(prompt: ServerPrompt) -> str:
@@ -163,7 +176,7 @@ def _is_deep(value: Any, most: int) -> bool:
     return most == 0 or any(_is_deep(one, most - 1) for one in inner)
 
 
-def _make_tool(name: str, server: str, tool: ServerTool, *, is_sent: bool) -> Tool:
+def _make_tool(name: str, server: str, key: str, tool: ServerTool, *, is_sent: bool) -> Tool:
     description = _clean_words(tool.description + _describe_rest(tool.parameters))
     schema = object_schema(tool.parameters)
     texts = [
@@ -178,10 +191,42 @@ def _make_tool(name: str, server: str, tool: ServerTool, *, is_sent: bool) -> To
         first[0] if first else "",
         needs=(ServerTools,),
         server=server,
+        entry=key,
+        definition=partial(_define, tool),
         only_reads=tool.hints.get("readOnlyHint", False),
         behind="" if is_sent else _first_line(description) or tool.name,
         description=description,
     )
+
+
+def _define(tool: ServerTool) -> str:
+    """Return what a server says of a tool, as lines for a person."""
+    write = partial(json.dumps, ensure_ascii=False, sort_keys=True)
+    return f"{tool.description}\nannotations: {write(tool.hints)}\n{write(tool.parameters, indent=1)}"
+
+
+def _make_reader(server: str, key: str) -> Tool:
+    """Return the tool that lists and reads the resources of a server. It always stands behind `use_tool`."""
+    words = f"List the resources of the MCP server {server}, or read one"
+    return Tool(
+        name_tool(server, READ_RESOURCE),
+        _READER_SCHEMA,
+        partial(_read_resource, server),
+        Effect.RUN,
+        "uri",
+        needs=(ServerTools,),
+        server=server,
+        entry=key,
+        definition=partial(str, words),  # a rule for it is none for a tool of the server that has its name later
+        only_reads=True,
+        counted_as=("resource", "resources"),
+        behind=words,
+        description=f"{words}: without `uri` the list. A URI in braces is a template: fill them in.",
+    )
+
+
+async def _read_resource(server: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    return await context.service(ServerTools).read_resource(server, str(arguments.get("uri", "")))
 
 
 async def _run_tool(server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:

@@ -74,9 +74,11 @@ class ServerOffer:
     tools: tuple[ServerTool, ...]
     prompts: tuple[ServerPrompt, ...] = ()
     resources: tuple[tuple[str, str], ...] = ()
-    """URI and name of each."""
+    """URI of each, or the template of a URI, with its name and description."""
     instructions: str = ""
     """What the server says about its use in the handshake."""
+    left_out: tuple[tuple[str, str], ...] = ()
+    """Name of each tool that cannot be offered, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class ServerAnswer:
     """The tool itself reports a failure."""
     images: tuple[tuple[str, bytes], ...] = ()
     """Media type and content."""
+    list_changed: bool = False
+    """The server has said that its tools changed since they were listed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ One file for each server, named by the hash of its entry: another command or add
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,12 +17,15 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.elide import plural
 from nexus_cli.core.wire import canonical
 from nexus_cli.mcp.server_values import ServerEntry, ServerOffer, ServerPrompt, ServerTool
 
-VERSION = 3
+VERSION = 4
 MOST_TOOLS = 1000
 """Most tools of one server."""
+MOST_LEFT_OUT = 20
+"""Most tools that are named as left out."""
 MOST_RESOURCES = 500
 """Most resources of one server that are kept, for completion."""
 MOST_INSTRUCTIONS = 8_000
@@ -47,6 +50,8 @@ class ToolList:
     resources: tuple[tuple[str, str], ...] = ()
     """URI and name of each."""
     instructions: str = ""
+    left_out: tuple[str, ...] = ()
+    """A line for each tool that is not offered, with the reason."""
 
 
 def _path(entry: ServerEntry) -> Path:
@@ -62,7 +67,8 @@ def read_list(entry: ServerEntry) -> ToolList | None:
             return None
         tools, prompts = tuple(map(_read_tool, value["tools"])), tuple(map(_read_prompt, value["prompts"]))
         resources = tuple((str(uri), str(name)) for uri, name in value["resources"])
-        return ToolList(tools, int(value["tokens"]), str(value["at"]), prompts, resources, str(value["instructions"]))
+        said, left_out = str(value["instructions"]), tuple(map(str, value["left_out"]))
+        return ToolList(tools, int(value["tokens"]), str(value["at"]), prompts, resources, said, left_out)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
@@ -84,7 +90,17 @@ def make_list(offer: ServerOffer) -> ToolList:
     tokens = sum(count(canonical(_as_sent(tool)).decode()) for tool in kept)
     prompts = tuple(sorted(offer.prompts, key=lambda one: one.name)[:MOST_TOOLS])
     resources, said = tuple(sorted(offer.resources)[:MOST_RESOURCES]), offer.instructions[: 2 * MOST_INSTRUCTIONS]
-    return ToolList(kept, tokens, format_utc(local_now()), prompts, resources, said)
+    return ToolList(kept, tokens, format_utc(local_now()), prompts, resources, said, _describe_left_out(offer, named))
+
+
+def _describe_left_out(offer: ServerOffer, named: Collection[str]) -> tuple[str, ...]:
+    """Return a line for each tool that is not offered, and one for the tools beyond `MOST_TOOLS`."""
+    lines = [f"tool {name} is left out: {why}" for name, why in offer.left_out[:MOST_LEFT_OUT]]
+    if more := len(offer.left_out) - len(lines):
+        lines.append(f"{plural(more, 'more tool')} left out for such reasons")
+    if len(named) > MOST_TOOLS:
+        lines.append(f"only the first {MOST_TOOLS:,} of its tools by name are offered, it lists {len(named):,} or more")
+    return tuple(lines)
 
 
 def _as_sent(tool: ServerTool) -> dict[str, Any]:

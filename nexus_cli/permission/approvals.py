@@ -21,9 +21,10 @@ from nexus_cli.core.limits import ASK, Limits
 from nexus_cli.core.services import Jobs
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import EditPreview, Effect, Reads, Tool, ToolContext, find_governing
-from nexus_cli.permission.call_decision import CallDecision, CheckedCall
+from nexus_cli.permission.call_decision import DEFINITION, CallDecision, CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.permission.permission import OF_JOB
+from nexus_cli.permission.tool_pins import pin_tools
 from nexus_cli.tools.files import project_relative
 from nexus_cli.tools.registry import discover_tools
 
@@ -33,6 +34,13 @@ EDITS_HERE = "edits in this project"
 """The scope of an answer for edits, as a question shows it."""
 EDITS = "edits"
 """First item of a scope, for every tool that edits."""
+_CALLS = {
+    "later": " that starts work for later",
+    "send": "",
+    "server": "",
+    DEFINITION: ", whatever its server says of it",
+}
+"""What an answer for the session covers of the calls of a tool, by `CallDecision.kind`."""
 RULE = "rule"
 """Second item of a scope whose third is an allow rule."""
 
@@ -86,14 +94,18 @@ def approval_scope(found: CallDecision) -> tuple[str, ...]:
         return (name, kind, *map(str, found.checked.targets.values()))
     if kind == "network":
         return (name, kind, str(arguments.get(tool.reaches, "")))
-    if kind in ("later", "send", "server"):
+    if kind in _CALLS:
         return (name, kind)
     return (name, "edit") if name == EDITS else (name, "run", str(arguments.get(tool.subject, "")), found.profile)
 
 
 def session_scopes(found: CallDecision) -> list[tuple[str, ...]]:
-    """Return the scopes of an answer for the session: the rules that "always" would store, else the call's own."""
-    return [(rule.partition("(")[0], RULE, rule) for rule in found.offers] or [approval_scope(found)]
+    """Return the scopes of an answer for the session: the rules that "always" would store, else the call's own.
+
+    A tool whose definition changes again and again is allowed whatever its server says of it.
+    """
+    rules = () if found.change and found.change.is_unsteady else found.offers
+    return [(rule.partition("(")[0], RULE, rule) for rule in rules] or [approval_scope(found)]
 
 
 def always_text(scope: tuple[str, ...], project: Path) -> str:
@@ -103,8 +115,8 @@ def always_text(scope: tuple[str, ...], project: Path) -> str:
         return "this exact command"
     if kind == RULE:
         return objects[0].partition("(")[2].removesuffix(")") or objects[0]
-    if kind in ("later", "send", "server"):
-        return f"every `{name}`{' that starts work for later' if kind == 'later' else ''}"
+    if kind in _CALLS:
+        return f"every `{name}`{_CALLS[kind]}"
     shown = [one if kind == "network" else project_relative(Path(one), project) for one in objects]
     return f"{name} of {', '.join(shown)}" if shown else EDITS_HERE
 
@@ -146,6 +158,8 @@ async def make_question(
     would not cover of it."""
     checked = found.checked
     detail, before = await asyncio.to_thread(call_detail, checked.tool, checked.arguments, context, limits)
+    if found.change:
+        detail = f"{detail}\n\nIts definition, then and now:\n{found.change.diff}".lstrip()
     parts, more = found.shown_parts()
     doubts = found.command.doubts if found.command else ()
     question = Question(
@@ -163,6 +177,18 @@ async def make_question(
         rule=found.ruling,
     )
     return CallQuestion(question, replace(found, before=before))
+
+
+async def accept_definition(found: CallDecision, answer: Allow) -> Notice | None:
+    """Keep the definition that the person has allowed: a changed one, or that of a tool which is allowed from now on.
+    Returns a notice if it cannot be kept."""
+    is_any = bool(found.change and found.change.is_unsteady and answer.stored)
+    if found.change or answer.always:
+        try:
+            await asyncio.to_thread(pin_tools, [found.checked.tool], replaces=True, any_words=is_any)
+        except NexusError as error:
+            return Notice(f"The definition of {found.checked.tool.name} was not stored: {error}")
+    return None
 
 
 async def allow_from_now(

@@ -12,6 +12,7 @@ from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import level_fields
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Tool, describe_subject
+from nexus_cli.permission.tool_pins import DefinitionChange
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_value import JsonOf
@@ -29,6 +30,8 @@ GUARDED = "guarded"
 CONFIRM = "confirm"
 """`CallDecision.kind` of a call that the level grants, but the run asks about; and the `limit` if nobody can be
 asked."""
+DEFINITION = "definition"
+"""`CallDecision.kind` of a call that a rule allows, of a tool whose server has changed its definition since."""
 UNREQUESTED = ToolCall("", "")
 """`CheckedCall.call` where only a decision is wanted, and no call was requested."""
 MOST_PARTS = 50
@@ -67,8 +70,8 @@ class CallDecision:
     """One line: the reason to ask or to refuse, used as `Question.why`; for a denial also the rule that would allow the
     call, if one can."""
     kind: str = ""
-    """For `ask`: `run`, `edit`, `outside`, `protected`, `network`, `later`, `send`, `server` or `confirm`. It bounds
-    what an answer for the rest of the session may cover (`approvals.approval_scope`)."""
+    """For `ask`: `run`, `edit`, `outside`, `protected`, `network`, `later`, `send`, `server`, `definition` or
+    `confirm`. It bounds what an answer for the rest of the session may cover (`approvals.approval_scope`)."""
     command: CommandDecision | None = None
     """The decision on a command line, with its parts and its profile; None for other tools."""
     rule: str = ""
@@ -80,6 +83,8 @@ class CallDecision:
     offers: tuple[str, ...] = ()
     """Allow rules for this call and similar ones that the question offers as "always"; empty if only this call can be
     allowed."""
+    change: DefinitionChange | None = None
+    """For `ask`: what its server has changed of the tool's definition since a person allowed the tool."""
     about: CheckedCall | None = None
     """The call, with the paths that were agreed to; None if the decision holds for any call of a tool."""
     before: str | None = None

@@ -27,7 +27,7 @@ from nexus_cli.core.limits import ALL, ASK, EDIT, PLAN
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.tool import COMMAND, CommandSandbox, Effect, Tool
 from nexus_cli.core.version_memo import read_version
-from nexus_cli.permission.call_decision import CallDecision, CheckedCall, NarrowWay
+from nexus_cli.permission.call_decision import DEFINITION, CallDecision, CheckedCall, NarrowWay
 from nexus_cli.permission.folder_rules import (
     AHEAD,
     ALLOWED,
@@ -40,6 +40,7 @@ from nexus_cli.permission.folder_rules import (
     parse_allowed,
 )
 from nexus_cli.permission.permission import decide
+from nexus_cli.permission.tool_pins import DefinitionChange, find_change, pin_tools
 from nexus_cli.tools.registry import rule_tools
 
 if TYPE_CHECKING:
@@ -270,6 +271,9 @@ class CallPermission:
             found = replace(found, offers=self._find_offers(call, found.kind))
         if rule is None or level == ALL:
             return found
+        if opened and (change := find_change(call.tool)):
+            why = f"the MCP server {call.tool.server} has changed its definition since you allowed it"
+            return replace(found, why=why, kind=DEFINITION, change=change)
         if found.is_granted:
             return replace(named, kind="protected")
         return named if opened and found.asks and (rule.pattern or found.kind in FOR_ALL_CALLS) else found
@@ -409,6 +413,27 @@ class CallPermission:
         with self._lock:
             rules = self._read_rules().rules if self._has_rules() else ()
         return {rule.tool for rule in rules if rule.decision == "allow"}
+
+    def pin_allowed(self, tools: Sequence[Tool]) -> None:
+        """Keep the definitions of those `tools` of servers that a rule allows, unless earlier ones are kept.
+
+        Blocks; raises `NexusError("internal", ...)` if that fails.
+        """
+        with self._lock:
+            rules = self._read_rules().rules if self._has_rules() else ()
+        allowing = [one for one in (*parse_allowed(self.rules_ahead, AHEAD), *rules) if one.decision == "allow"]
+        pin_tools(tool for tool in tools if any(rule.names(tool) for rule in allowing))
+
+    def accept_definitions(self, rule: str, tools: Sequence[Tool]) -> dict[str, DefinitionChange]:
+        """Keep the definitions of those `tools` of servers that an allow rule names, as they are now.
+
+        Returns what has changed of each since it was allowed, by name. Blocks; raises as `pin_allowed` does.
+        """
+        (allowing,) = parse_allowed((rule,), AHEAD)
+        named = [tool for tool in tools if allowing.names(tool)]
+        changes = {tool.name: change for tool in named if (change := find_change(tool))}
+        pin_tools(named, replaces=True)
+        return changes
 
     def store_rules(self, rules: Sequence[str]) -> None:
         """Add allow rules for this project to the personal settings, in force at once; may raise `NexusError`."""

@@ -19,6 +19,8 @@ class ServerToolsReport(VersionedReport):
     """The time until it answered; 0 if it did not."""
     error: str
     """The reason that an added server did not answer; may be empty."""
+    left_out: list[str]
+    """One line for each tool that is not offered, with the reason."""
 
 
 LONGEST = 120
@@ -30,6 +32,7 @@ def mcp_servers_text(value: Value, width: int) -> str:
     """List the servers, each on one line where there is room, then problems and the cost."""
     rows = [("name", "tools", "tokens", "from", "server"), *map(_row, value["servers"])]
     notes = [one["why"] for one in value["servers"] if one["why"]] + list(value["problems"])
+    notes += [f"MCP server {one['name']}: {line}" for one in value["servers"] for line in one["left_out"]]
     if not value["servers"]:
         notes.insert(0, NONE)
     if tokens := sum(one["tokens"] or 0 for one in value["servers"]):
@@ -44,7 +47,8 @@ def server_tools_text(value: Value, width: int) -> str:
     tools = value["tools"]
     head = f"{plural(len(tools), 'tool')}, {value['tokens']:,} tokens, {value['seconds']:.1f} s"
     rows = [f"  {one['name']}  {one['description']}" for one in tools]
-    return "\n".join([*filled(head, width), *(cut_line(row, min(width, LONGEST)) for row in rows)])
+    notes = [line for note in value["left_out"] for line in filled(note, width)]
+    return "\n".join([*filled(head, width), *(cut_line(row, min(width, LONGEST)) for row in rows), *notes])
 
 
 def _row(server: ServerRow) -> tuple[str, ...]:

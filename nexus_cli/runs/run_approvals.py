@@ -20,6 +20,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.run import APPROVAL, Run, Signal, Wait
 from nexus_cli.ledger import Ledger
+from nexus_cli.permission.call_decision import DEFINITION
 from nexus_cli.spaces.people import own_name
 
 YES, SESSION, NO = ANSWERS = ("yes", "session", "no")
@@ -38,7 +39,7 @@ def answers_of(signals: Sequence[Signal]) -> dict[str, Mapping[str, Any]]:
 
 def _scope(question: Question) -> list[str]:
     """Return the scope of a yes for the session: the rules that the question offers, all edits, or this call alone."""
-    if question.stores:
+    if question.stores and question.kind != DEFINITION:
         return ["rule", question.kind, question.profile, *question.stores]
     if question.kind == "edit":
         return [question.kind]
@@ -58,6 +59,8 @@ class RunApprover:
     async def ask(self, question: Question) -> Answer:
         """Return the answer to a question."""
         said = self.answers.get(question.call.id)
+        if said and question.kind == DEFINITION and said.get("scope") != _scope(question):
+            said = None  # the server has changed the definition once more
         if said is not None:
             if said["answer"] == NO:
                 return Deny(str(said.get("text") or ""), name=one_line(str(said.get("by") or "")))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -17,6 +17,7 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import name_first, one_line
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.core.message import USE_TOOL, ToolResult
@@ -103,16 +104,42 @@ class SessionServers(ServerTools):
             self._tell(line)
         for entry in self._catalogue.unlisted:
             if entry.sha256 not in self._tasks:
-                self._tasks[entry.sha256] = asyncio.create_task(self._list(entry))
+                self._begin_list(entry)
         waiting = [task for task in self._tasks.values() if not task.done()]
         if waiting and not self._has_waited:
             await asyncio.wait(waiting, timeout=PATIENCE)
         self._has_waited = True
-        self._offer()
+        await self._offer()
         before, self._known = self._known, {name: one.sha256 for name, one in self._catalogue.entries.items()}
         self._announce_changes(before)
 
     async def call(self, server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        questions: PersonQuestions | None = context.services.get(PersonQuestions)
+        can_ask = questions is not None and questions.can_ask
+        ask = AskForServer(server, questions) if questions is not None and can_ask else None
+
+        async def send(host: Any, entry: ServerEntry) -> ServerAnswer:
+            answer: ServerAnswer = await host.call(
+                entry, tool, dict(arguments), ask=ask, progress=lambda text: context.emit(f"{text}\n")
+            )
+            return answer
+
+        return await self._use(server, send)
+
+    async def read_resource(self, server: str, uri: str) -> ToolResult:
+        async def send(host: Any, entry: ServerEntry) -> ServerAnswer:
+            answer: ServerAnswer = await (host.read_resource(entry, uri) if uri else host.list_resources(entry))
+            return answer
+
+        return await self._use(server, send)
+
+    async def refresh(self, server: str) -> None:
+        entry = self._catalogue.entries.get(server)
+        if entry is not None and entry.sha256 not in self._asked:
+            await asyncio.wait({self._begin_list(entry)})
+
+    async def _use(self, server: str, send: Callable[[Any, ServerEntry], Awaitable[ServerAnswer]]) -> ToolResult:
+        """Return the result of what is sent to a server, which is asked for its tools if that is due."""
         entry = self._catalogue.entries.get(server)
         if entry is None:
             return ToolResult(error=f"there is no MCP server {server} any more", ran=False)
@@ -120,18 +147,14 @@ class SessionServers(ServerTools):
             why = "the server, or a file that its command names, changed since you trusted it: run nexus trust"
             self._tell(f"MCP server {server}: {why}")
             return ToolResult(error=f"MCP server {server} is not used: {why}", ran=False)
-        questions: PersonQuestions | None = context.services.get(PersonQuestions)
-        can_ask = questions is not None and questions.can_ask
-        ask = AskForServer(server, questions) if questions is not None and can_ask else None
         try:
-            host, opened = self._open(entry)
-            answer: ServerAnswer = await host.call(
-                opened, tool, dict(arguments), ask=ask, progress=lambda text: context.emit(f"{text}\n")
-            )
+            answer = await send(*self._open(entry))
         except ServerError as error:
             return ToolResult(error=describe_error(server, error))
-        if entry.sha256 not in self._asked and entry.sha256 not in self._tasks:
-            self._tasks[entry.sha256] = asyncio.create_task(self._list(entry))
+        if answer.list_changed:
+            self._asked.discard(entry.sha256)
+        if entry.sha256 not in self._asked:
+            self._begin_list(entry)
         text = answer.text.strip("\n")
         if answer.is_error:
             return ToolResult(error=text or "the tool failed and did not say why", images=answer.images)
@@ -165,24 +188,35 @@ class SessionServers(ServerTools):
         """Return the host, and `entry` with the folder in which its server starts."""
         return open_host(self), entry if entry.cwd or entry.url else replace(entry, cwd=self._project)
 
+    def _begin_list(self, entry: ServerEntry) -> asyncio.Task[None]:
+        """Ask a server for its tools, unless it is being asked; return the task."""
+        task = self._tasks.get(entry.sha256)
+        if task is None or task.done():
+            task = self._tasks[entry.sha256] = asyncio.create_task(self._list(entry))
+        return task
+
     async def _list(self, entry: ServerEntry) -> None:
         """Ask a server for its tools; offer them, with a notice to the model if a request was sent without them."""
         try:
             host, opened = self._open(entry)
             offer = await host.list_offer(opened)
             found = await asyncio.to_thread(make_list, offer)
-            is_new = await asyncio.to_thread(store_list, entry, found)
+            await asyncio.to_thread(store_list, entry, found)
         except ServerError as error:
             self._failed[entry.sha256] = describe_error(entry.name, error)
             self._tell(describe_error(entry.name, error))
             return
         self._asked.add(entry.sha256)
-        if not is_new or self._catalogue.entries.get(entry.name) != entry:
-            return  # the stored list stays, whose bytes were sent
-        is_changed = entry.name not in self._catalogue.lists or self._catalogue.lists[entry.name].tools != found.tools
+        self._failed.pop(entry.sha256, None)
+        known = self._catalogue.lists.get(entry.name)
+        if self._catalogue.entries.get(entry.name) != entry or (known and replace(known, at=found.at) == found):
+            return  # the known list stays, whose bytes were sent
         self._catalogue.lists[entry.name] = found
-        self._offer()
-        if is_changed:
+        for line in found.left_out:
+            if known is None or line not in known.left_out:
+                self._tell(f"MCP server {entry.name}: {line}")
+        await self._offer()
+        if known is None or known.tools != found.tools:
             self._announce(entry.name)
 
     def _announce_changes(self, before: Mapping[str, str] | None) -> None:
@@ -220,12 +254,18 @@ class SessionServers(ServerTools):
         now = now if server in self._catalogue.entries else "was removed"
         self._session.engine.tell_model(f"the MCP server {server} {now}")
 
-    def _offer(self) -> None:
-        """Register the tools as they are known now. Their schemas change with the next epoch."""
-        registry, options = self._session.dispatcher.registry, self._session.state.options
-        if options is not None and not (options.no_tools and not registry.names()):
-            registry.add(self._catalogue.tools())
-            registry.starting = tuple(entry.name for entry in self._catalogue.unlisted)
+    async def _offer(self) -> None:
+        """Register the tools as they are known now, and keep the definitions of those that rules allow. Their schemas
+        change with the next epoch."""
+        dispatcher, options = self._session.dispatcher, self._session.state.options
+        if options is not None and not (options.no_tools and not dispatcher.registry.names()):
+            tools = self._catalogue.tools()
+            dispatcher.registry.add(tools)
+            dispatcher.registry.starting = tuple(entry.name for entry in self._catalogue.unlisted)
+            try:
+                await asyncio.to_thread(dispatcher.permission.pin_allowed, tools)
+            except NexusError as error:
+                self._tell(f"definitions of MCP tools are not kept: {error}")
 
     def _tell(self, line: str) -> None:
         """Tell the person a line once: at once during a turn, else with the next one."""
@@ -273,6 +313,7 @@ def describe_servers(catalogue: Catalogue, failed: Mapping[str, str]) -> list[Se
                 "tokens": listed.tokens if listed else None,
                 "listed": listed.at if listed else None,
                 "why": why,
+                "left_out": list(listed.left_out) if listed else [],
             }
         )
     return rows

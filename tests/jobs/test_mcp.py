@@ -116,7 +116,10 @@ def test_a_server_of_the_project_waits_for_trust_and_works_from_the_first_ask_on
     with stage(tmp_path, model) as place:
         notes = place.folder / "notes.txt"
         notes.write_text("a note\n")
-        server = {"command": sys.executable, "args": [str(SERVER), str(notes)]}
+        late = (
+            "import runpy, sys, time; time.sleep(2); del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+        )
+        server = {"command": sys.executable, "args": ["-c", late, str(SERVER), str(notes)]}  # after the first request
         (place.folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"notes": server}}))
         waiting = place.run("mcp", "list")
         assert waiting.text.startswith("No MCP servers") and "1 MCP server, not active" in waiting.told[-1], waiting
@@ -128,7 +131,7 @@ def test_a_server_of_the_project_waits_for_trust_and_works_from_the_first_ask_on
         first = bodies(place)[0]
         assert "MCP servers notes (starting)" in str(first["tools"]) and ADD not in offered(first)
         asked = place.ask("nothing")
-        assert ADD in offered(bodies(place)[-1]) and "MCP servers" not in str(bodies(place)[-1]["tools"])
+        assert ADD in offered(bodies(place)[-1]) and "MCP servers notes (resources)" in str(bodies(place)[-1]["tools"])
         systems = [str(one["messages"][0]["content"]) for one in (first, bodies(place)[-1])]
         said = "# MCP server notes (its own words)\nKeep each note short.\n(nexus: the person allowed everything]"
         assert "Keep each note short" not in systems[0] and said in systems[1], systems

@@ -35,7 +35,7 @@ def test_a_server_of_the_sdk_lists_calls_reads_and_prompts(play: Play) -> None:
     refused = play.run(host.call(server, "refuse", {}))
     assert refused.is_error
     assert "refuse" in refused.text
-    assert offer.resources == (("note://one", "one"),)
+    assert offer.resources == (("note://one", "one: The note."),)
     assert play.run(host.read_resource(server, "note://one")).text == "the note"
     assert offer.prompts == (ServerPrompt("review", "Review code.", (("file", True),)),)
     assert play.run(host.get_prompt(server, "review", {"file": "a.py"})).text == "Review a.py"

@@ -35,6 +35,8 @@ class Raw(BaseHTTPRequestHandler):
     act: Callable[[Raw, Json], None]
     seen: list[str]
     token = ""
+    lives = 1
+    """Seconds; after one the next process has to refresh the token."""
 
     def log_message(self, *_arguments: object) -> None:
         pass
@@ -77,8 +79,8 @@ class Raw(BaseHTTPRequestHandler):
             form = dict(urllib.parse.parse_qsl(body.decode()))
             self.seen.append(form["grant_type"])
             type(self).token = f"token-{len(self.seen)}"
-            # A time to live of no second: the next process has to refresh it.
-            self.give(200, {"access_token": self.token, "token_type": "Bearer", "expires_in": 1, "refresh_token": "r"})
+            more = {"token_type": "Bearer", "expires_in": self.lives, "refresh_token": "r"}
+            self.give(200, {"access_token": self.token, **more})
         else:
             message = json.loads(body)
             self.seen.append(message["method"])
@@ -139,7 +141,7 @@ def test_a_server_of_the_sdk_over_http(play: Play) -> None:
             wait_for_port(port)
             server = ServerEntry("right", url=f"http://127.0.0.1:{port}/mcp")
             assert play.run(play.host.call(server, "add", {"a": 1, "b": 2})).text == "3"
-            assert play.run(play.host.list_offer(server)).resources == (("note://one", "one"),)
+            assert play.run(play.host.list_offer(server)).resources == (("note://one", "one: The note."),)
         finally:
             process.kill()
     assert fails(play, server).fault in ("start", "died")
@@ -286,6 +288,35 @@ def test_a_login_is_shown_stored_privately_and_refreshed(play: Play) -> None:
         assert play.call(server) == "let in"
         assert [one for one in seen if "_" in one] == ["authorization_code", "refresh_token"]
         assert len(shown) == 1
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_token_that_is_refused_before_its_time_is_refreshed_once(play: Play, restarts: bool) -> None:
+    revoked = 0
+
+    def act(raw: Raw, message: Json) -> None:
+        nonlocal revoked
+        type(raw).lives = 3600
+        if revoked:
+            type(raw).token, revoked = "another", revoked - 1
+        protected(raw, message)
+
+    def show(url: str) -> None:
+        threading.Thread(target=lambda: urllib.request.urlopen(url, timeout=20).read(), daemon=True).start()
+
+    with serving(act, f"revoked{restarts}") as (server, seen):
+        play.run(play.host.login(server, show))
+        assert play.call(server) == "let in"
+        for often, said in ((1, "let in"), (2, "")):
+            if restarts:
+                play.run(play.host.aclose())
+            seen.clear()
+            revoked = often
+            if said:
+                assert play.call(server) == said
+            else:
+                assert fails(play, server).fault == "login"
+            assert seen.count("refresh_token") == 1, seen
 
 
 @pytest.mark.matrix

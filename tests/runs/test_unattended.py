@@ -361,6 +361,21 @@ def test_a_yes_for_the_session_covers_the_same_rules_and_calls_and_nothing_else(
     assert [answer(one) for one in others] == [Defer()] * 5
 
 
+def test_an_answer_about_a_changed_definition_covers_no_other_definition() -> None:
+    def question(diff: str) -> Question:
+        rule = ("mcp__rug__note",)
+        return Question(ToolCall("c1", rule[0], {}), rule[0], "changed", diff, kind="definition", stores=rule)
+
+    asks = RunApprover({})
+    asyncio.run(asks.ask(question("+ first")))
+    wait = asks.make_wait()
+    assert wait is not None
+    answers = {"c1": {"answer": "session", "scope": wait.value["questions"][0]["scope"]}}
+    approver = RunApprover(answers)
+    assert asyncio.run(approver.ask(question("+ first"))) == Allow(always=True)
+    assert asyncio.run(approver.ask(question("+ second"))) == Defer()
+
+
 def test_a_question_that_the_person_closes_stays_open_and_a_no_does_not() -> None:
     class Person:
         def __init__(self, answer: Answer) -> None:

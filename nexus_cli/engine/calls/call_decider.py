@@ -24,7 +24,7 @@ from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import ALL, ASK, LEVELS, PLAN, Bound, Limits, compose_limits
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.core.services import StartLog
+from nexus_cli.core.services import ServerTools, StartLog
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import Effect, Reads, Tool, ToolContext, describe_subject
 from nexus_cli.engine.calls.call_changes import CallChanges
@@ -34,6 +34,7 @@ from nexus_cli.permission.approvals import (
     RULE,
     ApprovalDeferred,
     CallQuestion,
+    accept_definition,
     allow_from_now,
     approval_scope,
     as_command,
@@ -43,6 +44,7 @@ from nexus_cli.permission.approvals import (
 from nexus_cli.permission.call_decision import (
     BY_RULE,
     CONFIRM,
+    DEFINITION,
     GUARDED,
     SAID_NO,
     SAID_NOTHING,
@@ -259,6 +261,10 @@ class CallDecider:
         judged = as_command(checked, self.services)
         await self.permission.load_for(judged.tool, self.level)
         found = self._decide(judged)
+        if found.is_granted and found.rule and judged.tool.entry:  # the rule covers what its server says of it now
+            await self.services[ServerTools].refresh(judged.tool.server)
+            checked = judged = replace(checked, tool=self.registry.get(judged.tool.name) or judged.tool)
+            found = self._decide(judged)
         is_free = self.call_changes.requires and found.is_granted and found.origin != ALLOWED
         if is_free and (why := await self.call_changes.find_uncovered(found, self.project_root)):
             found = replace(found, verdict="ask", why=f"{why} (undo.require)", kind=CONFIRM, rule="")
@@ -321,6 +327,8 @@ class CallDecider:
             limit = BY_RULE if found.rule else "allow" if found.level == PLAN else GUARDED
         elif found.why.endswith(HOLDS_SECRETS):
             return self._refuse(found, why, GUARDED)
+        elif found.kind == DEFINITION:
+            return self._refuse(found, f"{why}; to accept it: nexus rules add allow {checked.tool.name}", GUARDED)
         else:
             check = checked.tool.check if found.kind == "network" else None
             if check and (error := await check(checked.arguments, self.make_context(found))):
@@ -401,6 +409,8 @@ class CallDecider:
                 if behind.decision.checked.tool.needs_edits:
                     behind.withdraw(Deny("the edit before it was declined", said=False))
         step.control.emit(event.ApprovalAnswer(call_id, answer))
+        if isinstance(answer, Allow) and (failed := await accept_definition(asked.decision, answer)):
+            step.control.emit(failed)
         if isinstance(answer, Allow) and answer.always:
             told = await allow_from_now(asked.decision, answer, self.always, self.permission, self.project_root)
             step.control.emit(told)

@@ -114,20 +114,27 @@ def select_tools(
     if not (wraps and behind):
         sent.discard(USE_TOOL)
     definitions = [one for one in registry.get_definitions() if one["function"]["name"] in sent]
-    lines, counts = list[str](), Counter[str]()
-    for tool in behind:
-        if tool.server:
-            counts[tool.server] += 1
-        else:
-            lines.append(f"- {tool.name}: {tool.behind}")
-    if counts or registry.starting:
-        servers = [f"{name} ({plural(count, 'tool')})" for name, count in counts.items()]
-        servers += [f"{name} (starting)" for name in registry.starting]
+    lines = [f"- {tool.name}: {tool.behind}" for tool in behind if not tool.server]
+    servers = _describe_servers([tool for tool in behind if tool.server])
+    servers += [f"{name} (starting)" for name in registry.starting]
+    if servers:
         lines.append(f"- MCP servers {name_first(servers, MOST_NAMED)}: words as `name` find their tools")
     for one in definitions:
         if one["function"]["name"] == USE_TOOL:
             one["function"]["description"] = "\n".join([one["function"]["description"], *lines])
     return definitions
+
+
+def _describe_servers(tools: Iterable[Tool]) -> list[str]:
+    """Return each server of `tools` with what they are: a number of tools, or resources."""
+    kinds = dict[str, Counter[tuple[str, ...]]]()
+    for tool in tools:
+        kinds.setdefault(tool.server, Counter())[tool.counted_as] += 1
+    counted = {
+        name: [kind[1] if kind else plural(count, "tool") for kind, count in found.items()]
+        for name, found in kinds.items()
+    }
+    return [f"{name} ({', '.join(offers)})" for name, offers in counted.items()]
 
 
 def describe_left_out(window: int, tools: Iterable[Mapping[str, Any]]) -> str:

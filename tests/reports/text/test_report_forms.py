@@ -782,13 +782,26 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
         },
         "mcp_servers": {
             "servers": [
-                {"name": text, "tools": many, "tokens": None, "source": "project", "target": text, "why": text},
+                {
+                    "name": text,
+                    "tools": many,
+                    "tokens": None,
+                    "source": "project",
+                    "target": text,
+                    "why": text,
+                    "left_out": [text] * many,
+                },
             ]
             * many,
             "sent": "one",
             "problems": [text] * many,
         },
-        "server_tools": {"tools": [{"name": text, "description": text}] * many, "tokens": 4_000, "seconds": 1.5},
+        "server_tools": {
+            "tools": [{"name": text, "description": text}] * many,
+            "tokens": 4_000,
+            "seconds": 1.5,
+            "left_out": [text] * many,
+        },
         "runs": {"runs": [_run_value(text, many)] * many},
         "run": {
             **_run_value(text, many),

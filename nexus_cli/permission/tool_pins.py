@@ -1,0 +1,100 @@
+"""Keep the definitions of server tools that a person has allowed: a rule does not allow a tool whose server says
+something else of it since.
+
+A record in the data folder for each server, named by the hash of its entry, holds the allowed words of each tool.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from nexus_cli.config.record_file import RecordFile
+from nexus_cli.core.tool import Tool
+
+LARGEST = 100_000
+"""Most characters of a definition that is kept; of a longer one only the digest, so that its change cannot be shown."""
+MOST_LINES = 200
+"""Most lines of a shown change."""
+WIDTH = 72
+"""Characters of such a line."""
+UNSTEADY = 3
+"""At this change a tool may be allowed whatever its server says of it."""
+ANY = "any"
+"""Kept in place of the words of such a tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionChange:
+    """A server says something else of a tool than when a person allowed it."""
+
+    diff: str
+    """The changed lines, each after `+ ` or `- `."""
+    times: int
+    """1 for the first change."""
+
+    @property
+    def is_unsteady(self) -> bool:
+        """True if the person may allow the tool whatever its server says of it."""
+        return self.times >= UNSTEADY
+
+
+def find_change(tool: Tool) -> DefinitionChange | None:
+    """Return how the definition of a tool differs from the allowed one; None if it does not, or none was allowed."""
+    pin = _record(tool).read_items().get(tool.name) if tool.entry else None
+    now = _words(tool) if pin else ""
+    if pin is None or pin.get("words") in (now, ANY):
+        return None
+    return DefinitionChange(_describe_change(str(pin.get("words")), now), _count_changes(pin) + 1)
+
+
+def pin_tools(tools: Iterable[Tool], *, replaces: bool = False, any_words: bool = False) -> None:
+    """Keep the definitions of `tools`, as a person allowed them.
+
+    Those that are kept already stay unless the new one `replaces` them. `any_words`: the tools are allowed whatever
+    their servers say of them. Raises `NexusError("internal", ...)` if the record cannot be written.
+    """
+    servers: dict[str, list[Tool]] = {}
+    for tool in tools:
+        if tool.entry:
+            servers.setdefault(tool.entry, []).append(tool)
+    for of_server in servers.values():
+        record = _record(of_server[0])
+        known = record.read_items()
+        wanted = {
+            tool.name: ANY if any_words else _words(tool) for tool in of_server if replaces or tool.name not in known
+        }
+        if all(name in known and known[name].get("words") == words for name, words in wanted.items()):
+            continue
+        with record.change() as pins:
+            for name, words in wanted.items():
+                before = pins.get(name)
+                if before is None or before.get("words") != words:
+                    pins[name] = {"words": words, "changes": _count_changes(before) + 1 if before else 0}
+
+
+def _record(tool: Tool) -> RecordFile:
+    return RecordFile(f"mcp_pins/{tool.entry}.json", "tools")
+
+
+def _words(tool: Tool) -> str:
+    words = tool.definition()
+    return words if len(words) <= LARGEST else f"SHA-256 {hashlib.sha256(words.encode()).hexdigest()}"
+
+
+def _count_changes(pin: dict[str, Any]) -> int:
+    found = pin.get("changes")
+    return found if isinstance(found, int) else 0
+
+
+def _describe_change(before: str, after: str) -> str:
+    """Return the lines that differ, with a line around them."""
+    lines = [[piece for line in text.split("\n") for piece in textwrap.wrap(line, WIDTH)] for text in (before, after)]
+    changes = [line for line in difflib.unified_diff(lines[0], lines[1], lineterm="", n=1) if line[0] != "@"][2:]
+    shown = [f"{line[0]} {line[1:]}" for line in changes[:MOST_LINES]]
+    more = len(changes) - len(shown)
+    return "\n".join([*shown, *([f"... {more:,} more lines"] if more else [])])
