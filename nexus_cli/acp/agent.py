@@ -20,9 +20,10 @@ from acp.exceptions import RequestError
 from acp.meta import PROTOCOL_VERSION
 
 from nexus_cli import __version__
+from nexus_cli.acp.editor_files import EditorFiles
 from nexus_cli.acp.prompt_blocks import Block, make_trigger
 from nexus_cli.acp.questions import AskingApprover, EditorApprover
-from nexus_cli.acp.updates import UpdateStream, message, note, turn_usage, usage_update
+from nexus_cli.acp.updates import UpdateStream, image, message, note, turn_usage, usage_update
 from nexus_cli.commands import discover
 from nexus_cli.commands.command import Command
 from nexus_cli.commands.own_guides import message_commands
@@ -40,11 +41,14 @@ from nexus_cli.core.event import (
     Event,
     Notice,
     Outcome,
+    SteeringMessage,
     TurnEnd,
+    TurnStart,
     WorkerState,
 )
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, PLAN
 from nexus_cli.core.request import close_if_closable
+from nexus_cli.core.services import EditorTexts
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
@@ -58,8 +62,10 @@ from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import make_provider, open_session
 from nexus_cli.session.open_session import open_ledger
 from nexus_cli.session.options import CHAT, Options
+from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.tools.editor_texts import save_texts, show_disk
 
 _UNNAMED = re.compile(r"[^A-Za-z0-9.-]+")
 """What a name of ours does not have; an editor's is for people."""
@@ -107,6 +113,8 @@ NO_SESSION = "(empty)"
 LEVEL, MODEL, EFFORT = "level", "model", "effort"
 OPTIONS = {LEVEL: "permissions", MODEL: "model", EFFORT: "effort"}
 """The options of a session, each with the command that sets it."""
+UNDOES = ("undo", "redo", "rewind")
+"""Commands that change files: the editor saves its texts before, and is given the files afterwards."""
 OPEN_OTHERS = ("clear", "edit", "fork", "resume")
 """Commands that open another session, which the editor does itself."""
 StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
@@ -125,6 +133,8 @@ class EditorSession:
 
     session: Session
     approver: EditorApprover
+    files: EditorFiles | None = None
+    """The texts of the editor, if it offers them."""
     told: str = ""
     """The title that the editor was told."""
     level: str = ""
@@ -136,7 +146,8 @@ class EditorSession:
 
     def stream(self) -> UpdateStream:
         """Return a new stream of updates; the approver asks with it."""
-        self.approver.stream = UpdateStream(self.session.dispatcher.registry, self.session.folder)
+        unsaved = self.files.unsaved if self.files else {}
+        self.approver.stream = UpdateStream(self.session.dispatcher.registry, self.session.folder, unsaved)
         return self.approver.stream
 
 
@@ -149,6 +160,7 @@ class EditorAgent:
         self._options = options
         self._client: Client
         self._asks_forms = False
+        self._files = schema.FileSystemCapabilities()
         self._open: dict[str, EditorSession] = {}
         self._ledger: Ledger | None = None
         self._provider: Any = None
@@ -182,6 +194,7 @@ class EditorAgent:
         """Agree on version 1, and say what nexus has."""
         forms = client_capabilities.elicitation if client_capabilities else None
         self._asks_forms = forms is not None and forms.form is not None
+        self._files = (client_capabilities and client_capabilities.fs) or self._files
         return schema.InitializeResponse(
             protocol_version=min(protocol_version, PROTOCOL_VERSION),
             agent_info=schema.Implementation(name="nexus", title="nexus", version=__version__),
@@ -238,6 +251,8 @@ class EditorAgent:
         replay = replay_of(one.session)
         for past in replay.events() if replay else ():
             await self._send(one, stream.translate(past.event))
+            if past.entry and isinstance(past.event, TurnStart | SteeringMessage):
+                await self._send(one, map(image, past.entry.message.parts))
         return schema.LoadSessionResponse(**self._offer(one))
 
     async def resume_session(
@@ -315,16 +330,29 @@ class EditorAgent:
             servers=servers,
             add_dirs=check_folders(tuple(added), project) if added else (),
         )
+        files = None
+        if self._files.read_text_file:
+            folders = [Path(os.path.realpath(one)) for one in (project, *options.add_dirs)]
+            files = EditorFiles(
+                self._client,
+                folders,
+                lambda line: self._spawn(self._send(one, [note(line)])),
+                lambda: one.session.jobs and one.session.jobs.running(),
+                can_write=bool(self._files.write_text_file),
+            )
         session = open_session(
             options,
             settings,
             approver=approver,
             provider=self._provider,
             ledger=self._open_ledger(),
-            services=SERVICES,
+            services=_services(files),
         )
         approver.session_id = session.id
-        return EditorSession(session, approver)
+        one = EditorSession(session, approver, files)
+        if files is not None:
+            files.session_id = session.id
+        return one
 
     def _open_ledger(self) -> Ledger:
         if self._ledger is None:
@@ -404,7 +432,13 @@ class EditorAgent:
         command = find_served(word, rest.strip(), context)
         if command.name == "rewind" and rest.split()[-1:] != ["files"]:
             raise refuse_elsewhere(f"/rewind {rest.strip()}".rstrip(), "/rewind N files only reverts files")
-        await command.invoke(context, rest.strip())
+        files, record = one.files if command.name in UNDOES else None, one.session.record
+        if files and record:
+            texts = await asyncio.to_thread(save_texts, [Path(seen.path) for seen in record.seen_files()], files)
+            await command.invoke(context, rest.strip())
+            await asyncio.to_thread(show_disk, texts, files)
+        else:
+            await command.invoke(context, rest.strip())
         follows: Trigger | None = None
         for call in context.take_calls():
             params = call["params"]
@@ -454,7 +488,9 @@ class EditorAgent:
         if options.resume != one.session.id:
             raise refuse_elsewhere("another session", "Open it in the editor, or in nexus in a terminal")
         before, settings = one.session, one.session.engine.settings
-        one.session = open_session(options, settings, approver=one.approver, earlier=before, services=SERVICES)
+        one.session = open_session(
+            options, settings, approver=one.approver, earlier=before, services=_services(one.files)
+        )
         self._listen(one)
 
     def _listen(self, one: EditorSession) -> None:
@@ -527,6 +563,11 @@ class EditorAgent:
         if one is None:
             raise RequestError.invalid_params({"message": f"no open session {session_id}; load or resume it first"})
         return one
+
+
+def _services(files: EditorFiles | None) -> ServiceMakers:
+    """Return the services of a session, with the texts of its editor if that offers them."""
+    return (*SERVICES, ServiceMaker(EditorTexts, lambda session: files)) if files else SERVICES
 
 
 def _title(info: SessionInfo) -> str:

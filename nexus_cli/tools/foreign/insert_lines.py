@@ -9,9 +9,10 @@ from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import EditPreview, ToolContext
-from nexus_cli.tools.atomic_write import locked_folder, replace_file
+from nexus_cli.tools.atomic_write import locked_folder
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, describe_edit, name_changed_lines, preview_change, unified_diff
+from nexus_cli.tools.editor_texts import read_shown_file, write_shown_file
 from nexus_cli.tools.files import (
     ToolError,
     decided_path,
@@ -21,7 +22,6 @@ from nexus_cli.tools.files import (
     keep_line_ends,
     near_line_end,
     project_relative,
-    read_real_file,
     sha256_hex,
     split_lines,
 )
@@ -45,7 +45,7 @@ async def run(arguments: InsertLinesArguments, context: ToolContext) -> ToolResu
 
         def work(stop: StopFlag) -> tuple[str, bytes, str, str]:
             with locked_folder(target.parent, stop):
-                content = read_real_file(target)
+                content = read_shown_file(target, context.services)
                 if known is None or known != content.digest:
                     raise ToolError("line numbers need a file that was read, and not changed since: read it again")
                 before = decode_file(content.data)
@@ -54,7 +54,7 @@ async def run(arguments: InsertLinesArguments, context: ToolContext) -> ToolResu
                 check_before(context, content.digest)
                 after = _insert(before.text, arguments)
                 data = encode_text(before, after)
-                replace_file(target, data, stop, expected=content.digest)
+                write_shown_file(target, data, stop, context.services, expected=content.digest)
                 return content.digest, data, before.text, after
 
         def note(done: tuple[str, bytes, str, str]) -> None:

@@ -1,0 +1,146 @@
+"""Read and write files as the person's editor shows them, where it gives its texts (`core.services.EditorTexts`).
+
+The editor is asked for files of UTF-8 without a byte order mark that are on the disk. Its text counts where it differs
+from the disk in more than line ends: it is unsaved then, and stands for the bytes that the editor would save. Not so if
+the text is as before and the file has changed: the editor has not read the file again.
+
+An unsaved text is saved through the editor before nexus changes the file, so that the disk has what undo goes back to.
+What nexus writes goes through the editor too, and is looked for on the disk afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.decode import DecodedText
+from nexus_cli.core.services import EditorTexts
+from nexus_cli.tools.atomic_write import replace_file
+from nexus_cli.tools.cancellable_thread import StopFlag
+from nexus_cli.tools.files import (
+    FileContent,
+    ToolError,
+    decode_file,
+    encode_text,
+    keep_line_ends,
+    main_line_end,
+    read_real_file,
+    sha256_hex,
+    to_lf,
+)
+
+UNKNOWN = "it does not give its text now"
+
+
+def read_shown_file(path: Path, services: Mapping[type, Any]) -> FileContent:
+    """Return the file at a real path with the editor's text if that is unsaved. Raises as `read_real_file`, and
+    `ToolError` if the file changes meanwhile."""
+    content, editor = read_real_file(path), services.get(EditorTexts)
+    text = _find_text(path, content, editor) if editor else None
+    return content if text is None else FileContent(encode_text(None, text))
+
+
+def write_shown_file(
+    path: Path, data: bytes, stop: StopFlag, services: Mapping[type, Any], *, expected: str | None
+) -> None:
+    """Replace a file as `replace_file` does, through the editor if that gives its text. A new file is not, because
+    the editor might hold unsaved text of one that was removed."""
+    editor = services.get(EditorTexts)
+    text = _find_text(path, read_real_file(path), editor) if editor and expected is not None else None
+    if editor is None or text is None:
+        replace_file(path, data, stop, expected=expected)
+        return
+    if sha256_hex(encode_text(None, text)) != expected or path in editor.unsaved:
+        raise ToolError("changed in the editor meanwhile: read it again")
+    stop.raise_if_pressed()
+    editor.write(path, data.decode())
+    _complete(path, data, expected, stop)
+
+
+def find_unsaved(root: Path, paths: Iterable[Path], services: Mapping[type, Any]) -> list[str]:
+    """Return the names below `root` of the files whose text in the editor is unsaved: those of `paths`, and others that
+    the session knows of. Blocks."""
+    if (editor := services.get(EditorTexts)) is None:
+        return []
+    for path in {*paths, *editor.unsaved}:
+        with suppress(OSError, ToolError):
+            _find_text(path, read_real_file(path), editor)
+    return [str(path.relative_to(root)) for path in sorted(editor.unsaved) if path.is_relative_to(root)]
+
+
+def save_text(path: Path, editor: EditorTexts) -> str:
+    """Let the editor save its text of a file if that is unsaved. Return why the disk does not have it, "" if it has.
+    Blocks."""
+    try:
+        disk = read_real_file(path)
+        text = _find_text(path, disk, editor)
+        if text is None or path not in editor.unsaved:
+            return UNKNOWN if path in editor.unsaved else ""
+        if why := editor.write(path, text):
+            return why
+        _complete(path, encode_text(None, text), disk.digest, StopFlag())
+    except FileNotFoundError:
+        pass  # the editor's text is not of this file any more
+    except (OSError, ToolError) as error:
+        return str(error)
+    editor.unsaved.pop(path, None)
+    return ""
+
+
+def save_texts(paths: Iterable[Path], editor: EditorTexts) -> dict[Path, str]:
+    """Save the unsaved texts of files, and return the text of each file that the editor then has as the disk does.
+    Blocks."""
+    texts = dict[Path, str]()
+    for path in paths:
+        with suppress(OSError, ToolError):
+            if not save_text(path, editor) and (text := _find_text(path, read_real_file(path), editor)) is not None:
+                texts[path] = text
+    return texts
+
+
+def show_disk(texts: Mapping[Path, str], editor: EditorTexts) -> None:
+    """Give the editor the files that have changed on the disk while it kept the texts that `save_texts` returned.
+    Blocks."""
+    for path, before in texts.items():
+        with suppress(OSError, ToolError, ValueError):
+            after, text = read_real_file(path).data.decode(), editor.read(path)
+            if text is not None and _is_same(text, before) and not _is_same(text, after):
+                editor.write(path, after)
+
+
+def _find_text(path: Path, disk: FileContent, editor: EditorTexts) -> str | None:
+    """Return the text that the editor would save, None if it gives none. `editor.unsaved` then has it if it is another
+    one than that of the `disk`."""
+    form = None if disk.beyond else decode_file(disk.data)
+    if form is None or form != DecodedText(form.text):
+        return None
+    text = editor.read(path)
+    if text is None:
+        return None
+    editor.unsaved.pop(path, None)
+    digest, shown = editor.looks.get(path, (disk.digest, text))
+    if _is_same(text, form.text):
+        editor.looks[path] = disk.digest, text
+        return form.text
+    if digest != disk.digest and shown in (None, text):
+        editor.looks[path] = digest, text
+        return None
+    if read_real_file(path) != disk:  # also if a link was put there, which the editor has followed
+        raise ToolError("changed while it was read: read it again")
+    editor.looks[path] = disk.digest, text
+    editor.unsaved[path] = keep_line_ends(form.text, text, main_line_end(form.text))
+    return editor.unsaved[path]
+
+
+def _is_same(text: str, other: str) -> bool:
+    """Return True for texts that differ at most in line ends: some editors do not give the last one."""
+    return to_lf(text).removesuffix("\n") == to_lf(other).removesuffix("\n")
+
+
+def _complete(path: Path, data: bytes, before: str, stop: StopFlag) -> None:
+    """Write a file that is still as `before`, because the editor kept the text to itself, or could not save it. If it
+    has saved another one (a formatter), the session's next edit finds that the file has changed."""
+    if read_real_file(path).digest == before != sha256_hex(data):
+        replace_file(path, data, stop, expected=before)
