@@ -43,7 +43,7 @@ class EditorFiles:
         self._folders = folders
         self._tell = tell
         self._has_jobs = has_jobs
-        self._can_write = can_write
+        self.can_write = can_write
         self._loop = asyncio.get_running_loop()
         self._told: set[str] = set()
         self._is_silent = False
@@ -65,7 +65,7 @@ class EditorFiles:
 
     def write(self, path: Path, text: str) -> str:
         """See `EditorTexts`."""
-        if not self._can_write or self._is_silent:
+        if not self.can_write or self._is_silent:
             return SILENT if self._is_silent else READ_ONLY
         _, why = self._ask(self._client.write_text_file(session_id=self.session_id, path=str(path), content=text))
         if why:
@@ -82,7 +82,8 @@ class EditorFiles:
             self._is_silent = True
             return None, SILENT
         except RequestError as error:
-            return None, one_line(str(error))[:LONGEST]
+            details = error.data.get("details") if isinstance(error.data, dict) else ""
+            return None, one_line(f"{error} {details or ''}").strip()[:LONGEST]
         except (ValueError, AttributeError, TypeError):  # the SDK cannot read the answer
             return None, NO_TEXT
 

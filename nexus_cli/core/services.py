@@ -158,6 +158,8 @@ class EditorTexts(Protocol):
     """The texts of files in the person's editor, some of them unsaved. Its methods block until the editor answers, and
     raise nothing: a failure is told to the person once."""
 
+    can_write: bool
+    """False if it only gives texts."""
     unsaved: dict[Path, str]
     """The texts that were not those of the disk when they were last read, by real path."""
     looks: dict[Path, tuple[str, str | None]]

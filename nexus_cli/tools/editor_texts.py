@@ -49,13 +49,14 @@ def write_shown_file(
     the editor might hold unsaved text of one that was removed."""
     editor = services.get(EditorTexts)
     text = _find_text(path, read_real_file(path), editor) if editor and expected is not None else None
-    if editor is None or text is None:
+    if editor and text is not None and (sha256_hex(encode_text(None, text)) != expected or path in editor.unsaved):
+        raise ToolError("changed in the editor meanwhile: read it again")
+    if editor is None or text is None or not editor.can_write:
         replace_file(path, data, stop, expected=expected)
         return
-    if sha256_hex(encode_text(None, text)) != expected or path in editor.unsaved:
-        raise ToolError("changed in the editor meanwhile: read it again")
     stop.raise_if_pressed()
-    editor.write(path, data.decode())
+    if why := editor.write(path, data.decode()):  # a refusal of the person's, perhaps: not for the disk either
+        raise ToolError(f"the editor does not save it: {why}")
     _complete(path, data, expected, stop)
 
 
@@ -139,8 +140,8 @@ def _is_same(text: str, other: str) -> bool:
     return to_lf(text).removesuffix("\n") == to_lf(other).removesuffix("\n")
 
 
-def _complete(path: Path, data: bytes, before: str, stop: StopFlag) -> None:
-    """Write a file that is still as `before`, because the editor kept the text to itself, or could not save it. If it
-    has saved another one (a formatter), the session's next edit finds that the file has changed."""
+def _complete(path: Path, data: bytes, before: str | None, stop: StopFlag) -> None:
+    """Write a file that is still as `before`, because the editor took the text and has not saved it. If it has saved
+    another one (a formatter), the session's next edit finds that the file has changed."""
     if read_real_file(path).digest == before != sha256_hex(data):
         replace_file(path, data, stop, expected=before)

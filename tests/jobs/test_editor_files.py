@@ -231,8 +231,8 @@ def test_an_editor_that_cannot_save_loses_no_text(place: Stage) -> None:
     assert "[the command saw the disk;" in told[2], told
     assert path.read_text() == DISK and editor.texts[str(path)] == TYPED
     (place.folder / "other.py").write_text(DISK)
-    assert play(place, editor, [("edit_file", {**EDIT[1], "path": "other.py"})])
-    assert "return 2" in (place.folder / "other.py").read_text(), "nothing was unsaved: the disk will do"
+    told = play(place, editor, [("edit_file", {**EDIT[1], "path": "other.py"})])
+    assert "the file is locked" in told[-1] and (place.folder / "other.py").read_text() == DISK, "a refusal is one"
 
 
 def test_an_editor_that_shows_another_text_each_time_permits_nothing(place: Stage) -> None:
