@@ -65,7 +65,7 @@ from nexus_cli.session.options import CHAT, Options
 from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.tools.editor_texts import save_texts, show_disk
+from nexus_cli.tools.editor_texts import save_text, show_disk
 
 _UNNAMED = re.compile(r"[^A-Za-z0-9.-]+")
 """What a name of ours does not have; an editor's is for people."""
@@ -133,8 +133,6 @@ class EditorSession:
 
     session: Session
     approver: EditorApprover
-    files: EditorFiles | None = None
-    """The texts of the editor, if it offers them."""
     told: str = ""
     """The title that the editor was told."""
     level: str = ""
@@ -146,9 +144,14 @@ class EditorSession:
 
     def stream(self) -> UpdateStream:
         """Return a new stream of updates; the approver asks with it."""
-        unsaved = self.files.unsaved if self.files else {}
-        self.approver.stream = UpdateStream(self.session.dispatcher.registry, self.session.folder, unsaved)
+        texts, dispatcher = self.texts, self.session.dispatcher
+        self.approver.stream = UpdateStream(dispatcher.registry, self.session.folder, texts.unsaved if texts else {})
         return self.approver.stream
+
+    @property
+    def texts(self) -> EditorTexts | None:
+        """The texts of the editor, None if it does not offer them."""
+        return self.session.state.services.find(EditorTexts)
 
 
 class EditorAgent:
@@ -330,29 +333,23 @@ class EditorAgent:
             servers=servers,
             add_dirs=check_folders(tuple(added), project) if added else (),
         )
-        files = None
-        if self._files.read_text_file:
-            folders = [Path(os.path.realpath(one)) for one in (project, *options.add_dirs)]
-            files = EditorFiles(
-                self._client,
-                folders,
-                lambda line: self._spawn(self._send(one, [note(line)])),
-                lambda: one.session.jobs and one.session.jobs.running(),
-                can_write=bool(self._files.write_text_file),
-            )
         session = open_session(
             options,
             settings,
             approver=approver,
             provider=self._provider,
             ledger=self._open_ledger(),
-            services=_services(files),
+            services=self._services(),
         )
         approver.session_id = session.id
-        one = EditorSession(session, approver, files)
-        if files is not None:
-            files.session_id = session.id
-        return one
+        return EditorSession(session, approver)
+
+    def _services(self) -> ServiceMakers:
+        """Return the services of a session, with the texts of the editor if it gives and takes them."""
+        if not (self._files.read_text_file and self._files.write_text_file):
+            return SERVICES
+        make = partial(EditorFiles, self._client, asyncio.get_running_loop())
+        return (*SERVICES, ServiceMaker(EditorTexts, make))
 
     def _open_ledger(self) -> Ledger:
         if self._ledger is None:
@@ -432,11 +429,14 @@ class EditorAgent:
         command = find_served(word, rest.strip(), context)
         if command.name == "rewind" and rest.split()[-1:] != ["files"]:
             raise refuse_elsewhere(f"/rewind {rest.strip()}".rstrip(), "/rewind N files only reverts files")
-        files, record = one.files if command.name in UNDOES else None, one.session.record
-        if files and record:
-            texts = await asyncio.to_thread(save_texts, [Path(seen.path) for seen in record.seen_files()], files)
+        texts, record = one.texts, one.session.record
+        if texts and record and command.name in UNDOES:
+            paths = [Path(seen.path) for seen in record.seen_files()]
+            for place in paths:
+                await asyncio.to_thread(save_text, place, texts)
             await command.invoke(context, rest.strip())
-            await asyncio.to_thread(show_disk, texts, files)
+            for place in paths:
+                await asyncio.to_thread(show_disk, place, texts)
         else:
             await command.invoke(context, rest.strip())
         follows: Trigger | None = None
@@ -488,9 +488,8 @@ class EditorAgent:
         if options.resume != one.session.id:
             raise refuse_elsewhere("another session", "Open it in the editor, or in nexus in a terminal")
         before, settings = one.session, one.session.engine.settings
-        one.session = open_session(
-            options, settings, approver=one.approver, earlier=before, services=_services(one.files)
-        )
+        services = self._services()
+        one.session = open_session(options, settings, approver=one.approver, earlier=before, services=services)
         self._listen(one)
 
     def _listen(self, one: EditorSession) -> None:
@@ -563,11 +562,6 @@ class EditorAgent:
         if one is None:
             raise RequestError.invalid_params({"message": f"no open session {session_id}; load or resume it first"})
         return one
-
-
-def _services(files: EditorFiles | None) -> ServiceMakers:
-    """Return the services of a session, with the texts of its editor if that offers them."""
-    return (*SERVICES, ServiceMaker(EditorTexts, lambda session: files)) if files else SERVICES
 
 
 def _title(info: SessionInfo) -> str:

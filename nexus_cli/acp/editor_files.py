@@ -3,71 +3,57 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import os
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 from acp import Client, RequestError
 
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.event import Notice
+from nexus_cli.session.session import Session
 
 SECONDS = 5.0
 """Time that the editor has for an answer; it is asked no more when it has not answered."""
 LONGEST = 200
 """Most characters of its error."""
-SILENT, NO_TEXT, READ_ONLY = "it does not answer", "it answered without a text", "it offers no writing"
+SILENT, NO_TEXT = "it does not answer", "it answered without a text"
 
 
 class EditorFiles:
     """Implements `core.services.EditorTexts`. It is called by threads, the editor by the event loop."""
 
-    def __init__(
-        self,
-        client: Client,
-        folders: Sequence[Path],
-        tell: Callable[[str], None],
-        has_jobs: Callable[[], object],
-        *,
-        can_write: bool,
-    ) -> None:
-        """`folders` are those of the session, whose files alone are asked for. Has to be made in the event loop.
-
-        While `has_jobs` returns something, commands run beside the turn, and the editor is not asked: it would follow a
-        link that such a command puts in the place of a folder.
-        """
-        self.session_id = ""
-        """The session of the requests; set once it is open."""
+    def __init__(self, client: Client, loop: asyncio.AbstractEventLoop, session: Session) -> None:
         self.unsaved: dict[Path, str] = {}
         self.looks: dict[Path, tuple[str, str | None]] = {}
         self._client = client
-        self._folders = folders
-        self._tell = tell
-        self._has_jobs = has_jobs
-        self.can_write = can_write
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
+        self._session = session
         self._told: set[str] = set()
         self._is_silent = False
 
     def read(self, path: Path) -> str | None:
-        """See `EditorTexts`."""
-        if self._is_silent or not any(path.is_relative_to(folder) for folder in self._folders):
+        """See `EditorTexts`. Only files of the session's folders are asked for, and none while commands run beside the
+        turn: one of them could put a link in the place of a folder, which the editor would follow."""
+        dispatcher, jobs = self._session.dispatcher, self._session.jobs
+        folders = map(os.path.realpath, (dispatcher.project_root, *dispatcher.call_changes.added()))
+        if self._is_silent or not any(path.is_relative_to(folder) for folder in folders):
             return None
-        if self._has_jobs():
+        if jobs and jobs.running():
             self._tell_once("", "unsaved text of the editor is not read while commands run in the background")
             return None
-        answer, why = self._ask(self._client.read_text_file(session_id=self.session_id, path=str(path)))
-        text = getattr(answer, "content", None)
-        if not why and isinstance(text, str):
-            return text
-        line = f"the editor does not give its text of {path.name}: {why or NO_TEXT}; files are read from the disk"
-        self._tell_once("read", line)
-        return None
+        answer, why = self._ask(self._client.read_text_file(session_id=self._session.id, path=str(path)))
+        if why:
+            line = f"the editor does not give its text of {path.name}: {why}; files are read from the disk"
+            self._tell_once("read", line)
+        return None if why else str(answer.content)
 
     def write(self, path: Path, text: str) -> str:
         """See `EditorTexts`."""
-        if not self.can_write or self._is_silent:
-            return SILENT if self._is_silent else READ_ONLY
-        _, why = self._ask(self._client.write_text_file(session_id=self.session_id, path=str(path), content=text))
+        if self._is_silent:
+            return SILENT
+        _, why = self._ask(self._client.write_text_file(session_id=self._session.id, path=str(path), content=text))
         if why:
             self._tell_once("write", f"the editor does not save {path.name}: {why}")
         return why
@@ -91,4 +77,4 @@ class EditorFiles:
         """Tell the person one line of each kind."""
         if what not in self._told:
             self._told.add(what)
-            self._loop.call_soon_threadsafe(self._tell, line)
+            self._loop.call_soon_threadsafe(self._session.engine.control.emit_aside, Notice(line))

@@ -158,13 +158,11 @@ class EditorTexts(Protocol):
     """The texts of files in the person's editor, some of them unsaved. Its methods block until the editor answers, and
     raise nothing: a failure is told to the person once."""
 
-    can_write: bool
-    """False if it only gives texts."""
     unsaved: dict[Path, str]
     """The texts that were not those of the disk when they were last read, by real path."""
     looks: dict[Path, tuple[str, str | None]]
-    """The digest of a file on the disk and the editor's text when both were last compared; "" and None after a change
-    by a command."""
+    """The digest of a file on the disk and the editor's text when both were last compared; "" if the text
+    is older than the file, and None if it is not known: after a change by a command."""
 
     def read(self, path: Path) -> str | None:
         """Return the editor's text of a file, None if it gives none."""

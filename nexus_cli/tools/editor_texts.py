@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.decode import DecodedText
-from nexus_cli.core.services import EditorTexts
+from nexus_cli.core.services import EditorTexts, SeenFileStore
+from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.atomic_write import replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import (
@@ -42,6 +43,18 @@ def read_shown_file(path: Path, services: Mapping[type, Any]) -> FileContent:
     return content if text is None else FileContent(encode_text(None, text))
 
 
+def read_for_edit(path: Path, context: ToolContext) -> FileContent:
+    """Return the file at a real path as `read_shown_file` does; raise `ToolError` if it is too large, or is not as the
+    session last saw it."""
+    content = read_shown_file(path, context.services)
+    if content.beyond:
+        raise ToolError("is over 64 MiB")
+    known = context.service(SeenFileStore).digest(str(path))
+    if known is not None and known != content.digest:
+        raise ToolError("changed on disk since it was read: read it again")
+    return content
+
+
 def write_shown_file(
     path: Path, data: bytes, stop: StopFlag, services: Mapping[type, Any], *, expected: str | None
 ) -> None:
@@ -51,7 +64,7 @@ def write_shown_file(
     text = _find_text(path, read_real_file(path), editor) if editor and expected is not None else None
     if editor and text is not None and (sha256_hex(encode_text(None, text)) != expected or path in editor.unsaved):
         raise ToolError("changed in the editor meanwhile: read it again")
-    if editor is None or text is None or not editor.can_write:
+    if editor is None or text is None:
         replace_file(path, data, stop, expected=expected)
         return
     stop.raise_if_pressed()
@@ -90,25 +103,13 @@ def save_text(path: Path, editor: EditorTexts) -> str:
     return ""
 
 
-def save_texts(paths: Iterable[Path], editor: EditorTexts) -> dict[Path, str]:
-    """Save the unsaved texts of files, and return the text of each file that the editor then has as the disk does.
-    Blocks."""
-    texts = dict[Path, str]()
-    for path in paths:
-        with suppress(OSError, ToolError):
-            if not save_text(path, editor) and (text := _find_text(path, read_real_file(path), editor)) is not None:
-                texts[path] = text
-    return texts
-
-
-def show_disk(texts: Mapping[Path, str], editor: EditorTexts) -> None:
-    """Give the editor the files that have changed on the disk while it kept the texts that `save_texts` returned.
-    Blocks."""
-    for path, before in texts.items():
-        with suppress(OSError, ToolError, ValueError):
-            after, text = read_real_file(path).data.decode(), editor.read(path)
-            if text is not None and _is_same(text, before) and not _is_same(text, after):
-                editor.write(path, after)
+def show_disk(path: Path, editor: EditorTexts) -> None:
+    """Give the editor a file that has changed on the disk, if its text is still the one that the disk had. Blocks."""
+    digest, before = editor.looks.get(path, ("", None))
+    with suppress(OSError, ToolError, ValueError):
+        after, text = read_real_file(path).data.decode(), editor.read(path)
+        if digest and text == before is not None and path not in editor.unsaved and not _is_same(before, after):
+            editor.write(path, after)
 
 
 def _find_text(path: Path, disk: FileContent, editor: EditorTexts) -> str | None:
@@ -126,7 +127,7 @@ def _find_text(path: Path, disk: FileContent, editor: EditorTexts) -> str | None
         editor.looks[path] = disk.digest, text
         return form.text
     if digest != disk.digest and shown in (None, text):
-        editor.looks[path] = digest, text
+        editor.looks[path] = "", text
         return None
     if read_real_file(path) != disk:  # also if a link was put there, which the editor has followed
         raise ToolError("changed while it was read: read it again")

@@ -31,9 +31,9 @@ SHOW = ("bash", {"command": "cat price.py"})
 class Typing(Editor):
     """An editor with unsaved texts; it saves what it is given, and asks nobody."""
 
-    def __init__(self, *, saves: bool = True, writes: bool = True) -> None:
+    def __init__(self, *, saves: bool = True) -> None:
         super().__init__()
-        self.fs = schema.FileSystemCapabilities(read_text_file=True, write_text_file=writes)
+        self.fs = schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
         self.texts: dict[str, str] = {}
         self.asked: list[str] = []
         self.saves = saves
@@ -162,9 +162,11 @@ def test_an_undo_keeps_what_was_typed_after_an_edit(place: Stage) -> None:
     assert "later = 1" in path.read_text() and editor.texts[str(path)] == path.read_text()
 
 
-def test_without_the_capability_the_disk_alone_is_read_and_written(place: Stage) -> None:
+@pytest.mark.parametrize("gives", [True, False])
+def test_without_the_capability_the_disk_alone_is_read_and_written(place: Stage, gives: bool) -> None:
+    """One that gives texts and takes none cannot have an edit."""
     editor, path = Typing(), place.folder / "price.py"
-    editor.fs = schema.FileSystemCapabilities()
+    editor.fs = schema.FileSystemCapabilities(read_text_file=gives)
     editor.texts[str(path)] = TYPED
     assert play(place, editor, [READ, EDIT])[0] == DISK
     assert path.read_text() == "def price():\n    return 2\n" and not editor.asked
@@ -250,16 +252,6 @@ def test_a_file_that_the_editor_formats_as_it_saves_has_to_be_read_again(place: 
     told = play(place, editor, [READ, EDIT, again, READ, again])
     assert "read it again" in told[2] and "return 2.0" in told[3], told
     assert "return 3.0" in path.read_text()
-
-
-def test_an_editor_that_only_gives_texts_is_asked_to_save_by_the_person(place: Stage) -> None:
-    editor, path = Typing(writes=False), place.folder / "price.py"
-    editor.texts[str(path)] = TYPED
-    told = play(place, editor, [READ, EDIT])
-    assert told[0] == TYPED and "Ask the person to save it" in told[1] and path.read_text() == DISK, told
-    editor.texts.clear()
-    play(place, editor, [READ, EDIT])
-    assert "return 2" in path.read_text()
 
 
 def test_an_editor_that_leaves_while_it_is_asked_ends_the_program(place: Stage) -> None:

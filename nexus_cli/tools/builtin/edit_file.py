@@ -13,7 +13,7 @@ from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, describe_edit, name_changed_lines, preview_change, unified_diff
-from nexus_cli.tools.editor_texts import read_shown_file, write_shown_file
+from nexus_cli.tools.editor_texts import read_for_edit, write_shown_file
 from nexus_cli.tools.exact_edit import EditedText, ExactEdit, apply_edits
 from nexus_cli.tools.files import (
     FileContent,
@@ -101,12 +101,7 @@ def _change(
     """Return the file's content, its text, and the text after the edits; raise `ToolError` if they do not apply."""
     if not edits:
         raise ToolError("`edits` is empty")
-    content = read_shown_file(target, context.services)
-    if content.beyond:
-        raise ToolError("is over 64 MiB")
-    known = context.service(SeenFileStore).digest(str(target))
-    if known is not None and known != content.digest:
-        raise ToolError("changed on disk since it was read: read it again")
+    content = read_for_edit(target, context)
     text = decode_file(content.data)
     if text is None:
         raise ToolError("is binary")

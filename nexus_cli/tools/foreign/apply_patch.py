@@ -19,7 +19,7 @@ from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, describe_edit, name_changed_lines, unified_diff
-from nexus_cli.tools.editor_texts import read_shown_file, write_shown_file
+from nexus_cli.tools.editor_texts import read_for_edit, write_shown_file
 from nexus_cli.tools.exact_edit import ExactEdit, apply_edits, describe_nearest, find_lines
 from nexus_cli.tools.files import (
     ToolError,
@@ -223,12 +223,7 @@ def _change(file: _FilePatch, named: Sequence[Path], context: ToolContext, stop:
     if file.kind == ADD:
         text = "".join(f"{line}\n" for hunk in file.hunks for line in hunk.new)
         return _Change(file.path, target, "", None, text, encode_text(None, text))
-    content = read_shown_file(target, context.services)
-    if content.beyond:
-        raise ToolError("is over 64 MiB")
-    known = context.service(SeenFileStore).digest(str(target))
-    if known is not None and known != content.digest:
-        raise ToolError("changed on disk since it was read: read it again")
+    content = read_for_edit(target, context)
     decoded = decode_file(content.data)
     if file.kind == DELETE:
         return _Change(file.path, target, content.digest, decoded.text if decoded else "", None, b"")
