@@ -65,6 +65,7 @@ from nexus_cli.session.options import CHAT, Options
 from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.editor_texts import save_text, show_disk
 
 _UNNAMED = re.compile(r"[^A-Za-z0-9.-]+")
@@ -433,7 +434,7 @@ class EditorAgent:
         if texts and record and command.name in UNDOES:
             paths = [Path(seen.path) for seen in record.seen_files()]
             for place in paths:
-                await asyncio.to_thread(save_text, place, texts)
+                await run_in_thread(partial(save_text, place, texts))
             await command.invoke(context, rest.strip())
             for place in paths:
                 await asyncio.to_thread(show_disk, place, texts)

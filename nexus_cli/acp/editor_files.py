@@ -14,7 +14,7 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.event import Notice
 from nexus_cli.session.session import Session
 
-SECONDS = 5.0
+SECONDS = 10.0
 """Time that the editor has for an answer; it is asked no more when it has not answered."""
 LONGEST = 200
 """Most characters of its error."""

@@ -71,6 +71,8 @@ def write_shown_file(
     if why := editor.write(path, data.decode()):  # a refusal of the person's, perhaps: not for the disk either
         raise ToolError(f"the editor does not save it: {why}")
     _complete(path, data, expected, stop)
+    with suppress(OSError, ToolError):  # if the editor has taken the text, what it shows next is typed
+        _find_text(path, read_real_file(path), editor)
 
 
 def find_unsaved(root: Path, paths: Iterable[Path], services: Mapping[type, Any]) -> list[str]:
@@ -84,7 +86,7 @@ def find_unsaved(root: Path, paths: Iterable[Path], services: Mapping[type, Any]
     return [str(path.relative_to(root)) for path in sorted(editor.unsaved) if path.is_relative_to(root)]
 
 
-def save_text(path: Path, editor: EditorTexts) -> str:
+def save_text(path: Path, editor: EditorTexts, stop: StopFlag) -> str:
     """Let the editor save its text of a file if that is unsaved. Return why the disk does not have it, "" if it has.
     Blocks."""
     try:
@@ -92,9 +94,10 @@ def save_text(path: Path, editor: EditorTexts) -> str:
         text = _find_text(path, disk, editor)
         if text is None or path not in editor.unsaved:
             return UNKNOWN if path in editor.unsaved else ""
+        stop.raise_if_pressed()
         if why := editor.write(path, text):
             return why
-        _complete(path, encode_text(None, text), disk.digest, StopFlag())
+        _complete(path, encode_text(None, text), disk.digest, stop)
     except FileNotFoundError:
         pass  # the editor's text is not of this file any more
     except (OSError, ToolError) as error:

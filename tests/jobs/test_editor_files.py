@@ -162,6 +162,23 @@ def test_an_undo_keeps_what_was_typed_after_an_edit(place: Stage) -> None:
     assert "later = 1" in path.read_text() and editor.texts[str(path)] == path.read_text()
 
 
+def test_what_the_person_takes_back_in_the_editor_is_unsaved_text_again(place: Stage) -> None:
+    editor, path = Typing(), place.folder / "price.py"
+    place.script([calls(READ), calls(EDIT), "Done.", calls(READ), calls(EDIT), "Done."])
+
+    async def work() -> None:
+        async with connected(place, editor, "--allow", "all") as (agent, _):
+            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+            await agent.prompt(opened.session_id, [text("go")])
+            assert "return 2" in path.read_text()
+            editor.texts[str(path)] = DISK
+            await agent.prompt(opened.session_id, [text("again")])
+
+    live(work)
+    told = [one.raw_output["text"] for one in editor.of(schema.ToolCallProgress) if one.status]
+    assert told[2] == DISK and "return 2" in path.read_text(), told
+
+
 @pytest.mark.parametrize("gives", [True, False])
 def test_without_the_capability_the_disk_alone_is_read_and_written(place: Stage, gives: bool) -> None:
     """One that gives texts and takes none cannot have an edit."""

@@ -41,6 +41,7 @@ from nexus_cli.engine.requests.spending import LAST_REQUEST
 from nexus_cli.engine.requests.work_notes import work_note
 from nexus_cli.permission.call_decision import CheckedCall, refuse_by_limit
 from nexus_cli.permission.run_limits import BEHIND_EDIT, CHANGES
+from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.editor_texts import save_text
 from nexus_cli.tools.files import project_relative
 
@@ -236,15 +237,13 @@ class Dispatcher(CallDecider):
         if editor is None or tool.server or tool.effect not in CHANGES:
             return ""
         edits = find_governing(self.registry.tools(), Effect.EDIT)
-        failed = dict[str, str]()
+        rows = list[str]()
         for path in checked.targets.values() if tool.effect is Effect.EDIT else [*editor.unsaved]:
-            name = project_relative(path, self.project_root)
-            if edits is None or self._decide(CheckedCall(edits, {"path": name}, {name: path})).is_denied:
-                failed[name] = "edits of it are refused"
-            elif why := await asyncio.to_thread(save_text, path, editor):
-                failed[name] = why
-        shown = ", ".join(f"{name} ({why})" for name, why in failed.items())
-        return f"the editor's unsaved text is not on the disk: {shown}" if shown else ""
+            name, why = project_relative(path, self.project_root), "edits of it are refused"
+            if edits and not self._decide(CheckedCall(edits, {"path": name}, {name: path})).is_denied:
+                why = await run_in_thread(partial(save_text, path, editor))
+            rows += [f"{name} ({why})"] if why else []
+        return f"the editor's unsaved text is not on the disk: {', '.join(rows)}" if rows else ""
 
     def _note_command(self, tool: Tool, result: ToolResult, unsaved: str) -> ToolResult:
         """Return the result of a command with a line about unsaved texts, and note that the editor's texts of the files
