@@ -195,7 +195,7 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
         for key in plain.rules:
             if key in settings:
                 setup.lose_unknown(f"{key} in {where}: its rules are not translated, nexus rules add")
-        for key in plain.advice.keys() & settings:
+        for key in filter(settings.__contains__, plain.advice):
             setup.note(f"{key} {' '.join(as_texts(settings[key])) or settings[key]} in {where}: {plain.advice[key]}")
         for name, value in as_table(settings.pop(plain.providers, None)).items():
             address = as_table(as_table(value).get("options")).get("baseURL")

@@ -92,16 +92,19 @@ def save_text(path: Path, editor: EditorTexts, stop: StopFlag) -> str:
     try:
         disk = read_real_file(path)
         text = _find_text(path, disk, editor)
-        if text is None or path not in editor.unsaved:
-            return UNKNOWN if path in editor.unsaved else ""
-        stop.raise_if_pressed()
-        if why := editor.write(path, text):
-            return why
-        _complete(path, encode_text(None, text), disk.digest, stop)
+        if path not in editor.unsaved:
+            return ""
+        if text is None and editor.looks[path][0] == disk.digest:
+            return UNKNOWN
+        if text is not None:
+            stop.raise_if_pressed()
+            if why := editor.write(path, text):
+                return why
+            _complete(path, encode_text(None, text), disk.digest, stop)
     except FileNotFoundError:
         pass  # the editor's text is not of this file any more
     except (OSError, ToolError) as error:
-        return str(error)
+        return str(error) if path in editor.unsaved else ""
     editor.unsaved.pop(path, None)
     return ""
 
