@@ -32,6 +32,8 @@ from nexus_cli.tools.files import (
     to_lf,
 )
 
+LARGEST = 8 << 20
+"""Most bytes of a file for whose text the editor is asked: it answers in one line of JSON."""
 UNKNOWN = "it does not give its text now"
 
 
@@ -121,7 +123,7 @@ def show_disk(path: Path, editor: EditorTexts) -> None:
 def _find_text(path: Path, disk: FileContent, editor: EditorTexts) -> str | None:
     """Return the text that the editor would save, None if it gives none. `editor.unsaved` then has it if it is another
     one than that of the `disk`."""
-    form = None if disk.beyond else decode_file(disk.data)
+    form = decode_file(disk.data) if len(disk.data) <= LARGEST else None
     if form is None or form != DecodedText(form.text):
         return None
     text = editor.read(path)

@@ -9,7 +9,7 @@ import pytest
 
 from nexus_cli.core.services import EditorTexts
 from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
-from nexus_cli.tools.editor_texts import UNKNOWN, read_shown_file, save_text, show_disk
+from nexus_cli.tools.editor_texts import LARGEST, UNKNOWN, read_shown_file, save_text, show_disk
 
 
 class Texts:
@@ -54,7 +54,8 @@ def test_a_folder_a_missing_file_and_bytes_have_no_text(path: Path, tmp_path: Pa
     editor = Texts("typed\n")
     (tmp_path / "latin").write_bytes(b"caf\xe9\n")
     (tmp_path / "mark").write_bytes(b"\xef\xbb\xbfx\n")
-    for other in (tmp_path, tmp_path / "none", tmp_path / "latin", tmp_path / "mark"):
+    (tmp_path / "large").write_bytes(b"x" * (LARGEST + 1))
+    for other in (tmp_path, *(tmp_path / name for name in ("none", "latin", "mark", "large"))):
         assert save_text(other, editor, StopFlag()) == "" and not editor.unsaved
         show_disk(other, editor)
     assert not editor.written
