@@ -467,23 +467,23 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (136, 0, 0),
-    "acp": (7_377, 0, 1),
+    "acp": (8_410, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (48_283, 0, 5),
+    "cli": (48_377, 0, 5),
     "client": (2_291, 0, 2),
     "commands": (40_392, 0, 46),
     "config": (33_172, 0, None),
     "context": (9_856, 0, 24),
     "conversation": (50_475, 0, 120),
-    "core": (38_497, 0, None),
+    "core": (38_571, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (50_793, 0, 69),
+    "engine": (51_154, 0, 69),
     "hooks": (6_445, 0, 17),
-    "imports": (14_020, 0, 9),
+    "imports": (14_526, 0, 9),
     "ledger": (51_583, 0, 30),
     "mcp": (18_636, 0, 17),
     "permission": (12_130, 0, 44),
-    "plugins": (7_634, 0, 23),
+    "plugins": (7_653, 0, 23),
     "provider": (33_029, 0, 59),
     "reports": (89_541, 8_414, None),
     "rpc": (17_544, 0, 16),
@@ -496,10 +496,10 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "spaces": (10_618, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (2_266, 0, None),
-    "tools": (55_244, 26_975, 49),
+    "tools": (56_400, 26_975, 51),
     "tree undo worktrees": (66_519, 0, 60),
     "ui": (97_627, 0, 46),
-    "workers": (9_813, 0, 1),
+    "workers": (9_850, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
 
@@ -512,7 +512,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (962_910, 49_503)
+SUM = (966_190, 49_503)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 19,650 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

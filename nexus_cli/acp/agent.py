@@ -20,9 +20,10 @@ from acp.exceptions import RequestError
 from acp.meta import PROTOCOL_VERSION
 
 from nexus_cli import __version__
+from nexus_cli.acp.editor_files import EditorFiles
 from nexus_cli.acp.prompt_blocks import Block, make_trigger
 from nexus_cli.acp.questions import AskingApprover, EditorApprover
-from nexus_cli.acp.updates import UpdateStream, message, note, turn_usage, usage_update
+from nexus_cli.acp.updates import UpdateStream, image, message, note, turn_usage, usage_update
 from nexus_cli.commands import discover
 from nexus_cli.commands.command import Command
 from nexus_cli.commands.own_guides import message_commands
@@ -40,11 +41,14 @@ from nexus_cli.core.event import (
     Event,
     Notice,
     Outcome,
+    SteeringMessage,
     TurnEnd,
+    TurnStart,
     WorkerState,
 )
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, PLAN
 from nexus_cli.core.request import close_if_closable
+from nexus_cli.core.services import EditorTexts
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
@@ -58,8 +62,11 @@ from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import make_provider, open_session
 from nexus_cli.session.open_session import open_ledger
 from nexus_cli.session.options import CHAT, Options
+from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.tools.cancellable_thread import run_in_thread
+from nexus_cli.tools.editor_texts import save_text, show_disk
 
 _UNNAMED = re.compile(r"[^A-Za-z0-9.-]+")
 """What a name of ours does not have; an editor's is for people."""
@@ -107,6 +114,8 @@ NO_SESSION = "(empty)"
 LEVEL, MODEL, EFFORT = "level", "model", "effort"
 OPTIONS = {LEVEL: "permissions", MODEL: "model", EFFORT: "effort"}
 """The options of a session, each with the command that sets it."""
+UNDOES = ("undo", "redo", "rewind")
+"""Commands that change files: the editor saves its texts before, and is given the files afterwards."""
 OPEN_OTHERS = ("clear", "edit", "fork", "resume")
 """Commands that open another session, which the editor does itself."""
 StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
@@ -136,8 +145,14 @@ class EditorSession:
 
     def stream(self) -> UpdateStream:
         """Return a new stream of updates; the approver asks with it."""
-        self.approver.stream = UpdateStream(self.session.dispatcher.registry, self.session.folder)
+        texts, dispatcher = self.texts, self.session.dispatcher
+        self.approver.stream = UpdateStream(dispatcher.registry, self.session.folder, texts.unsaved if texts else {})
         return self.approver.stream
+
+    @property
+    def texts(self) -> EditorTexts | None:
+        """The texts of the editor, None if it does not offer them."""
+        return self.session.state.services.find(EditorTexts)
 
 
 class EditorAgent:
@@ -149,6 +164,7 @@ class EditorAgent:
         self._options = options
         self._client: Client
         self._asks_forms = False
+        self._files = schema.FileSystemCapabilities()
         self._open: dict[str, EditorSession] = {}
         self._ledger: Ledger | None = None
         self._provider: Any = None
@@ -182,6 +198,7 @@ class EditorAgent:
         """Agree on version 1, and say what nexus has."""
         forms = client_capabilities.elicitation if client_capabilities else None
         self._asks_forms = forms is not None and forms.form is not None
+        self._files = (client_capabilities and client_capabilities.fs) or self._files
         return schema.InitializeResponse(
             protocol_version=min(protocol_version, PROTOCOL_VERSION),
             agent_info=schema.Implementation(name="nexus", title="nexus", version=__version__),
@@ -238,6 +255,8 @@ class EditorAgent:
         replay = replay_of(one.session)
         for past in replay.events() if replay else ():
             await self._send(one, stream.translate(past.event))
+            if past.entry and isinstance(past.event, TurnStart | SteeringMessage):
+                await self._send(one, map(image, past.entry.message.parts))
         return schema.LoadSessionResponse(**self._offer(one))
 
     async def resume_session(
@@ -321,10 +340,17 @@ class EditorAgent:
             approver=approver,
             provider=self._provider,
             ledger=self._open_ledger(),
-            services=SERVICES,
+            services=self._services(),
         )
         approver.session_id = session.id
         return EditorSession(session, approver)
+
+    def _services(self) -> ServiceMakers:
+        """Return the services of a session, with the texts of the editor if it gives and takes them."""
+        if not (self._files.read_text_file and self._files.write_text_file):
+            return SERVICES
+        make = partial(EditorFiles, self._client, asyncio.get_running_loop())
+        return (*SERVICES, ServiceMaker(EditorTexts, make))
 
     def _open_ledger(self) -> Ledger:
         if self._ledger is None:
@@ -404,7 +430,16 @@ class EditorAgent:
         command = find_served(word, rest.strip(), context)
         if command.name == "rewind" and rest.split()[-1:] != ["files"]:
             raise refuse_elsewhere(f"/rewind {rest.strip()}".rstrip(), "/rewind N files only reverts files")
-        await command.invoke(context, rest.strip())
+        texts, record = one.texts, one.session.record
+        if texts and record and command.name in UNDOES:
+            paths = [Path(seen.path) for seen in record.seen_files()]
+            for place in paths:
+                await run_in_thread(partial(save_text, place, texts))
+            await command.invoke(context, rest.strip())
+            for place in paths:
+                await asyncio.to_thread(show_disk, place, texts)
+        else:
+            await command.invoke(context, rest.strip())
         follows: Trigger | None = None
         for call in context.take_calls():
             params = call["params"]
@@ -454,7 +489,8 @@ class EditorAgent:
         if options.resume != one.session.id:
             raise refuse_elsewhere("another session", "Open it in the editor, or in nexus in a terminal")
         before, settings = one.session, one.session.engine.settings
-        one.session = open_session(options, settings, approver=one.approver, earlier=before, services=SERVICES)
+        services = self._services()
+        one.session = open_session(options, settings, approver=one.approver, earlier=before, services=services)
         self._listen(one)
 
     def _listen(self, one: EditorSession) -> None:

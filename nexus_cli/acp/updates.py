@@ -5,15 +5,17 @@ Uses `acp.schema` alone: the helper functions of the SDK are announced to go.
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from acp import schema
 
 from nexus_cli.core import event
-from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.message import Part, ToolCall, ToolResult
 from nexus_cli.core.real_files import read_regular
 from nexus_cli.core.tool import Effect, Reads, Tool
 from nexus_cli.core.usage import Usage
@@ -49,8 +51,17 @@ LONGEST = 200_000
 class UpdateStream:
     """Translates the events of one session, in order."""
 
-    def __init__(self, registry: ToolRegistry, folder: Path, *, replays: bool = False) -> None:
-        """`replays`: the events are past, and files are not as they were before a call."""
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        folder: Path,
+        unsaved: Mapping[Path, str] = MappingProxyType({}),
+        *,
+        replays: bool = False,
+    ) -> None:
+        """`unsaved` are texts of the editor; `replays`: the events are past, and files are not as they were before a
+        call."""
+        self._unsaved = unsaved
         self.registry = registry
         self._folder = folder
         self._replays = replays
@@ -124,7 +135,8 @@ class UpdateStream:
         if isinstance(edits, Sequence) and not isinstance(edits, str):
             pairs = [(one.get("old"), one.get("new")) for one in edits if isinstance(one, Mapping)]
         elif isinstance(whole, str):
-            pairs = [(None if self._replays else _read(path), whole)]
+            before = None if self._replays else self._unsaved.get(Path(os.path.realpath(path))) or _read(path)
+            pairs = [(before, whole)]
         else:
             return []
         return [
@@ -195,6 +207,13 @@ def turn_usage(usage: Usage) -> schema.Usage:
 
 def message(text: str) -> schema.AgentMessageChunk:
     return schema.AgentMessageChunk(content=text_block(text), session_update="agent_message_chunk")
+
+
+def image(part: Part) -> schema.UserMessageChunk:
+    """Return an image of the person."""
+    data = base64.b64encode(part.data).decode()
+    block = schema.ImageContentBlock(type="image", mime_type=part.media_type, data=data)
+    return schema.UserMessageChunk(content=block, session_update="user_message_chunk")
 
 
 def note(text: str) -> schema.AgentThoughtChunk:

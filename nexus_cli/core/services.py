@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypedDict, runtime_checkable
 
 from nexus_cli.core.approval import PersonQuestion
@@ -189,6 +190,23 @@ class SeenFileStore(Protocol):
 
     def note(self, path: str, digest: str, how: str) -> None:
         """Record that `path` (absolute) was `read`, `changed` or `created`, with the digest of its content."""
+
+
+class EditorTexts(Protocol):
+    """The texts of files in the person's editor, some of them unsaved. Its methods block until the editor answers, and
+    raise nothing: a failure is told to the person once."""
+
+    unsaved: dict[Path, str]
+    """The texts that were not those of the disk when they were last read, by real path."""
+    looks: dict[Path, tuple[str, str | None]]
+    """The digest of a file on the disk and the editor's text when both were last compared; "" if the text
+    is older than the file, and None if it is not known: after a change by a command."""
+
+    def read(self, path: Path) -> str | None:
+        """Return the editor's text of a file, None if it gives none."""
+
+    def write(self, path: Path, text: str) -> str:
+        """Let the editor take over and save the text of a file; return why it has not, "" if it says so."""
 
 
 class SkillGuides(Protocol):

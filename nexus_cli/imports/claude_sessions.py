@@ -24,6 +24,8 @@ SPOKEN = ("user", "assistant")
 BOUNDARY = "compact_boundary"
 OWN_TEXTS = ("<local-command-", "[Request interrupted by user")
 """Beginnings of user messages that Claude Code writes itself."""
+OWN_COMMANDS = ("/clear", "/compact", "/config", "/context", "/cost", "/exit", "/model", "/resume", "/status", "/usage")
+"""Commands that Claude Code carries out itself: the model is told nothing of them."""
 _COMMAND_TAG = re.compile(r"<command-(name|message|args)>(.*?)</command-\1>", re.DOTALL)
 _LINKS = ("type", "subtype", "uuid", "parentUuid", "logicalParentUuid")
 Record = dict[str, Any]
@@ -166,6 +168,9 @@ class _Talk:
                 case kind:
                     session.left_out[f"blocks of type {str(kind)[:40]}"] += 1
         text = _read_typed_command("\n\n".join(texts))
+        if text.partition(" ")[0] in OWN_COMMANDS and not images:
+            session.left_out["commands of Claude Code itself"] += 1
+            return
         own = record.get("isMeta") is True or record.get("isCompactSummary") is True or text.startswith(OWN_TEXTS)
         session.add_text(text, images, typed=not own)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from nexus_cli.imports.foreign_session import (
     read_records,
 )
 
+_IMAGE_TAG = re.compile(r"<image( [^>]*)?>|</image>")
+"""A text around an image that a person attached."""
 _DATA_URL = re.compile(r"data:([\w/+.-]+);base64,(.*)", re.DOTALL)
 OWN_TEXTS = ("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions instructions>")
 """Beginnings of user messages that codex writes itself, anew in each session."""
@@ -58,6 +61,8 @@ class _Talk:
         self._names: dict[str, str] = {}
         self._reply = -1
         """Place of the assistant message that is still growing; -1 if the next text or call begins another one."""
+        self._newest = ""
+        """The text that was added to it last."""
 
     def add(self, record: dict[str, Any]) -> None:
         """Add one record, in the form of today (`type` and `payload`) or that of the first versions (the bare item)."""
@@ -73,6 +78,7 @@ class _Talk:
             case "event_msg", dict():
                 self._add_event(payload)
             case "compacted", dict():
+                self._take_summary(read_name(payload, "message"))
                 self.session.left_out["summaries of compactions (the messages themselves are here)"] += 1
             case None, None if "id" in record and "instructions" in record:
                 self._add_head(record)
@@ -116,10 +122,12 @@ class _Talk:
         texts: list[str] = []
         images: list[Part] = []
         content = item.get("content")
+        tags = "input_image" in str(content)
         for block in content if isinstance(content, list) else [{"type": "text", "text": content}]:
             kind = block.get("type") if isinstance(block, dict) else None
             if kind in ("input_text", "output_text", "text"):
-                texts.append(str(block.get("text") or ""))
+                text = str(block.get("text") or "")
+                texts += [] if tags and _IMAGE_TAG.fullmatch(text) else [text]
             elif kind == "input_image" and (image := self._image(block.get("image_url"))) is not None:
                 images.append(image)
             else:
@@ -156,12 +164,25 @@ class _Talk:
     def _grow(self, text: str, call: ToolCall | None) -> None:
         """Add to the assistant message of this step, or begin it."""
         text, calls = clean_text(text), (call,) if call else ()
+        self._newest = text
         if not text and not calls:
             return
         if self._reply < 0:
             self._reply = self.session.add(Kind.ASSISTANT, Message(Role.ASSISTANT, text, calls), "agent")
         else:
             self.session.extend(self._reply, text, calls)
+
+    def _take_summary(self, summary: str) -> None:
+        """Remove the reply that became the summary of a compaction: it answers nobody."""
+        entries, place = self.session.entries, self._reply
+        if place < 0 or not self._newest or not summary.endswith(self._newest):
+            return
+        message = entries[place].message
+        kept = message.content.removesuffix(self._newest).rstrip("\n")
+        entries[place] = replace(entries[place], message=replace(message, content=kept))
+        if not kept and not message.tool_calls:
+            entries.pop(place)
+        self._reply = -1
 
     def _output(self, value: object, images: list[Part]) -> str:
         """Return the text of a result: as it is, or inside a JSON object with `output` or `content`; add its images."""

@@ -113,6 +113,10 @@ class ForeignSetup:
             self.skip_file(path, "has no object", guards=guards)
         return value if isinstance(value, dict) else {}
 
+    def note(self, line: str) -> None:
+        """Report what is not taken over, without the keys in the line."""
+        self.notes.append(one_line(redact(line, environ={}))[:300])
+
     def lose(self, decision: str, line: str) -> None:
         """Report a rule that has no counterpart."""
         line = one_line(redact(line, environ={}))[:300]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -25,6 +26,7 @@ from nexus_cli.provider.model_names import provider_prefixes
 
 CODEX_DECISIONS: Mapping[str, Decision] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
 _JSONC = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+_VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
 _ENV = re.compile(r"\{env:([A-Za-z_]\w*)\}")
 
 
@@ -143,6 +145,10 @@ class PlainProgram:
     """Keys of tables and lists that may deny something."""
     texts: str = ""
     """The file with instructions."""
+    providers: str = ""
+    """The key of providers that the person described."""
+    advice: Mapping[str, str] = field(default_factory=dict)
+    """What to do instead, by key."""
 
 
 PLAIN: Mapping[str, PlainProgram] = {
@@ -150,6 +156,7 @@ PLAIN: Mapping[str, PlainProgram] = {
         ".config/opencode",
         ("opencode.json", "opencode.jsonc", "config.json"),
         servers="mcp",
+        providers="provider",
         rules=("permission", "tools"),
         texts="AGENTS.md",
     ),
@@ -161,7 +168,14 @@ PLAIN: Mapping[str, PlainProgram] = {
         rules=("tools", "allowedTools", "excludeTools", "coreTools"),
         texts="GEMINI.md",
     ),
-    "aider": PlainProgram("", (".aider.conf.yml",)),
+    "aider": PlainProgram(
+        "",
+        (".aider.conf.yml",),
+        advice={
+            "lint-cmd": "write it as a [[check]], nexus docs checks",
+            "test-cmd": "write it as a [[check]], or give it to --until, nexus docs checks",
+        },
+    ),
 }
 
 
@@ -180,8 +194,16 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
         for key in plain.rules:
             if key in settings:
                 setup.lose_unknown(f"{key} in {where}: its rules are not translated, nexus rules add")
+        for key in filter(settings.__contains__, plain.advice):
+            setup.note(f"{key} {' '.join(as_texts(settings[key])) or settings[key]} in {where}: {plain.advice[key]}")
+        for name, value in as_table(settings.pop(plain.providers, None)).items():
+            address = as_table(as_table(value).get("options")).get("baseURL")
+            own = f" ({address}): set OPENAI_API_BASE to its address, and the model to openai/NAME, nexus docs settings"
+            setup.note(f"provider {name} in {where}{own if address else f': nexus login {name}'}")
         for name, value in as_table(settings.get(plain.servers)).items():
             table = as_table(value)
+            if program == "gemini":
+                table = json.loads(_VARIABLE.sub(r"${\1}", json.dumps(table)))
             env = table.get("env") or table.get("environment")
             entry = {"env": env} | server_entry(table, "url", "headers", "cwd")
             if address := table.get("httpUrl"):
@@ -190,7 +212,7 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
                 entry["type"] = "sse"
             used = "type command args env environment cwd url httpUrl headers includeTools excludeTools"
             _add_server(setup, name, table, entry, used, where)
-        setup.note_unused(settings, ("$schema", "model", plain.servers, *plain.rules), where)
+        setup.note_unused(settings, ("$schema", "model", plain.servers, *plain.rules, *plain.advice), where)
     if plain.texts:
         _read_texts(setup, home / plain.texts, home / "command", home / "commands")
     return setup

@@ -6,6 +6,7 @@ The form is that of Claude Code. An entry may describe its plugin by itself, in 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.real_files import read_regular
 from nexus_cli.plugins.installed_plugins import PluginSource
 
+COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 FILE = ".claude-plugin/marketplace.json"
 MOST_BYTES = 4 << 20
 """Most bytes of a marketplace's file."""
@@ -77,7 +79,9 @@ def read_repository(source: Mapping[str, Any]) -> PluginSource | None:
         return None
     commit, ref, inner = (str(source.get(key) or "") for key in ("sha", "ref", "path"))
     inner = os.path.normpath(inner) if inner else ""
-    return None if inner.startswith(("/", "..")) else PluginSource(place, commit, inner, ref or "HEAD")
+    if inner.startswith(("/", "..")) or (commit and not COMMIT.fullmatch(commit)):  # a branch moves, a part is no pin
+        return None
+    return PluginSource(place, commit, inner, ref or "HEAD")
 
 
 def github_address(repository: str) -> str:

@@ -19,12 +19,11 @@ from nexus_cli.config.programs import GIT_OPTIONS, find_program, git_environment
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.plugins.installed_plugins import PluginSource
-from nexus_cli.plugins.marketplace import MarketPlugin, find_market, find_market_plugin, github_address
+from nexus_cli.plugins.marketplace import COMMIT, MarketPlugin, find_market, find_market_plugin, github_address
 from nexus_cli.plugins.plugin_folder import MANIFESTS
 
 SECONDS = 300.0
 """Time limit of one command of git."""
-COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REMOTE = r"(?:[a-z][a-z+.-]*://[^/]*/|[\w.-]+@[\w.-]+:)"
 _SOURCE = re.compile(rf"(?P<place>{_REMOTE}?[^@:]+)(?:@(?P<ref>[^@:]+))?(?::(?P<inner>.+))?", re.DOTALL)
 _SHORT = re.compile(r"[A-Za-z0-9][\w-]*/[\w.-]+")

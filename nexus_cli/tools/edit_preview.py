@@ -17,13 +17,13 @@ from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.elide import plural
 from nexus_cli.core.message import FileEdit, replace_surrogates
 from nexus_cli.core.tool import EditPreview, ToolContext
+from nexus_cli.tools.editor_texts import read_shown_file
 from nexus_cli.tools.files import (
     ToolError,
     count_common_ends,
     decided_path,
     decode_file,
     project_relative,
-    read_real_file,
     split_lines,
     to_lf,
 )
@@ -93,7 +93,7 @@ def preview_change(path: str, context: ToolContext, change: Callable[[DecodedTex
         target = decided_path(path, context)
         name = project_relative(target, context.project)
         try:
-            content = read_real_file(target)
+            content = read_shown_file(target, context.services)
         except FileNotFoundError:
             digest = ""
             return EditPreview(unified_diff(None, change(None), name), digest)

@@ -27,7 +27,7 @@ from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, Tool
 from nexus_cli.core.limits import ASK, Limits, require_level
 from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.core.services import WorkerTask
+from nexus_cli.core.services import EditorTexts, WorkerTask
 from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
@@ -361,6 +361,8 @@ class SessionWorkers(RunningWorkers[Session]):
             worktree=worker.worktree,
         )
         own_workers = partial(SessionWorkers, depth=self._depth + 1, prefix=f"{worker.id}.", places=self._places)
+        texts = state.services.find(EditorTexts)
+        editor = [ServiceMaker(EditorTexts, lambda _: texts)] if texts else []
         session = open_session(
             options,
             parent.settings,
@@ -368,7 +370,7 @@ class SessionWorkers(RunningWorkers[Session]):
             provider=parent.provider,
             clock=parent.conversation.clock,
             ledger=state.ledger,
-            services=(ServiceMaker(RunningWorkers, own_workers),),
+            services=(ServiceMaker(RunningWorkers, own_workers), *editor),
         )
         session.dispatcher.call_changes.report_to(dispatcher.call_changes, worker.id)
         own = session.engine

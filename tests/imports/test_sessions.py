@@ -299,6 +299,37 @@ def test_codex_of_today_and_of_the_first_versions(tmp_path: Path) -> None:
     assert again.id == "old" and texts(again.entries) == texts(found.entries) and again.folder == ""
 
 
+def test_the_summary_of_a_compaction_of_codex_is_no_answer_and_a_tag_of_an_image_no_text(tmp_path: Path) -> None:
+    """As codex 0.169 writes them: the reply to its own request, then the record; the image between two tags."""
+    path = tmp_path / "rollout-2026-11-26T08-00-00-0199.jsonl"
+    image = {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}
+    tags = ['<image name=[Image #1] path="/srv/a/shot.png">', "</image>", "what is this?"]
+    first, second, third = ({"type": "input_text", "text": one} for one in tags)
+    asked = {"type": "message", "role": "user", "content": [first, image, second, third]}
+    path.write_text(
+        codex_lines(
+            *(say("user", "<image> is a tag"), asked, say("assistant", "A dot.")),
+            *(say("assistant", "Short\n\nSUMMARY"), ("compacted", {"message": "Here is it:\nShort\n\nSUMMARY"})),
+            *(say("user", "and now?"), say("assistant", "SUMMARY")),
+            *(say("user", "go on"), say("assistant", "All is said."), ("compacted", {"message": "Of another model"})),
+        )
+    )
+    found = read_codex_session(path)
+    assert texts(found.entries) == [
+        *("<image> is a tag", "what is this?", "A dot.", "and now?", "SUMMARY", "go on", "All is said.")
+    ]
+    assert len(found.entries[1].message.parts) == 1
+    assert found.left_out["summaries of compactions (the messages themselves are here)"] == 2
+
+
+@pytest.mark.parametrize(
+    "typed", ["/compact", "<command-name>/compact</command-name><command-args>short</command-args>"]
+)
+def test_a_command_that_claude_code_carries_out_itself_gives_no_title(tmp_path: Path, typed: str) -> None:
+    found = read_claude_session(Session("s", "/srv/a").user(typed).user("Fix it").reply("Done.").write(tmp_path))
+    assert texts(found.entries) == ["Fix it", "Done."] and found.left_out["commands of Claude Code itself"] == 1
+
+
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=20)
 
 

@@ -51,7 +51,7 @@ OPENCODE = """\ufeff{
                     "enabled": false},
           "away": {"type": "remote", "url": "https://api.example.com/m", "headers": {"X-Key": "{env:K_TOKEN}"}}},
   "tools": {"write": false, "webfetch": false},
-  "provider": {"openai": {"options": {"apiKey": "KEY"}}},
+  "provider": {"openai": {"options": {"apiKey": "KEY"}}, "mine": {"options": {"baseURL": "http://10.0.0.7:8000/v1"}}},
 }""".replace("KEY", KEY, 1)
 GEMINI = {
     "model": {"name": "gemini-2.5-pro"},
@@ -61,10 +61,16 @@ GEMINI = {
     },
     "mcpServers": {
         "sse": {"url": "https://api.example.com/sse"},
-        "http": {"httpUrl": "https://api.example.com/m", "trust": True, "excludeTools": ["wipe"]},
+        "http": {
+            "httpUrl": "https://api.example.com/m",
+            "trust": True,
+            "excludeTools": ["wipe"],
+            "headers": {"X-Team": "$TEAM", "Authorization": "Bearer ${TOK}"},
+        },
     },
 }
 AIDER = f"model: sonnet\nopenai-api-key: {KEY}\napi-key:\n  - gemini={KEY}\nread: [CONVENTIONS.md]\ndark-mode: true\n"
+AIDER += "lint-cmd:\n  - 'python: ruff check'\ntest-cmd: pytest -q\n"
 
 
 def write(path: Path, text: str) -> None:
@@ -113,7 +119,10 @@ def test_opencode(tmp_path: Path) -> None:
     assert [line.split()[0] for line in setup.lost] == ["permission", "tools"], "what denied there is not translated"
     made = apply(setup)
     assert KEY not in made and "${HOME_A}" in made and "enabled = false" in made and "X-Key: ${K_TOKEN}" in made
-    assert "provider" in str(setup.notes) and KEY not in str(setup.notes) and setup.commands == {"fix": "Fix $1.\n"}
+    openai, mine = (line for line in setup.notes if line.startswith("provider "))
+    assert "nexus login openai" in openai, setup.notes
+    assert "mine" in mine and "http://10.0.0.7:8000/v1" in mine and "OPENAI_API_BASE" in mine, setup.notes
+    assert KEY not in str(setup.notes) and setup.commands == {"fix": "Fix $1.\n"}
 
 
 @pytest.mark.parametrize(
@@ -142,12 +151,16 @@ def test_gemini_and_aider(tmp_path: Path) -> None:
     assert setup.lost[0].startswith("tools in ") and {name: one["url"][-1] for name, one in setup.servers.items()} == {
         "http": "m"
     }
-    assert any("server http" in line and "trust" in line for line in setup.notes) and apply(setup)
+    assert any("server http" in line and "trust" in line for line in setup.notes)
+    made = apply(setup)
+    assert "X-Team: ${TEAM}" in made and "Authorization: Bearer ${TOK}" in made, "nexus fills in no $NAME"
 
     write(tmp_path / ".aider.conf.yml", AIDER)
     setup = SETUPS["aider"](tmp_path)
     assert not setup.settings and KEY not in str(setup)
     assert all(word in str(setup.notes) for word in ("sonnet", "dark-mode", "read", "openai-api-key"))
+    lint, test = (line for line in sorted(setup.notes) if "-cmd " in line)
+    assert lint.startswith("lint-cmd python: ruff check in ") and "[[check]]" in lint and "--until" in test
 
 
 def test_what_differs_is_asked_about_and_both_may_stay(tmp_path: Path) -> None:

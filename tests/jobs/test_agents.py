@@ -119,6 +119,19 @@ def test_what_an_agent_cannot_have_is_told_and_permits_nothing(place: Stage) -> 
     assert not asked and "is not trusted" in done.text and "nexus trust" in done.text, done.text
 
 
+def test_an_agent_file_gives_no_tool_and_no_level_that_its_session_lacks(place: Stage) -> None:
+    fields = "tools: Edit, Root(*), ../../x\npermissionMode: bypassPermissions"
+    (place.folder / ".claude/agents/sly.md").write_text(f"---\nname: sly\ndescription: Sly.\n{fields}\n---\nBe sly.\n")
+    told = " ".join(place.run("trust").text.split())
+    assert "there is no tool Root here" in told and "permissionMode is not applied" in told, told
+    write = ("edit_file", {"path": "calc.py", "edits": [{"old": "1", "new": "2"}]})
+    for worker in (write, ("Root", {"command": "rm calc.py"}), ("bash", {"command": "echo 2 > calc.py"})):
+        asked = play(place, {"task": "TASK", "recipe": "sly"}, worker=worker)
+        done = place.ask("--allow", "ask", "go")
+        assert len(asked) == 2 and (place.folder / "calc.py").read_text() == "1\n", (worker, done)
+        assert len([line for line in said(asked[1], "tool").splitlines() if line]) == 1, said(asked[1], "tool")
+
+
 def test_a_worker_whose_agent_is_gone_is_not_steered_and_why_is_told(place: Stage) -> None:
     assert place.run("trust").status == 0
     play(place, {"task": "TASK", "recipe": "reviewer"})

@@ -11,67 +11,20 @@ import base64
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from acp import connect_to_agent, schema
+from acp import schema
 from acp.exceptions import RequestError
-from acp.interfaces import Agent
 from images import png
-from program.nursery import launcher
+from program.editor import Editor, connected, live, text
 from program.stage import MODEL, PRICED, QUICK, Stage, calls, stage
 
 PNG = png()
 EDIT = ("edit_file", {"path": "price.py", "edits": [{"old": "return 1", "new": "return 2"}]})
 TODO = ("todo", {"items": [{"text": "fix it", "state": "doing"}, {"text": "test it", "state": "open"}]})
-
-
-class Editor:
-    """The client: keeps every update, answers questions as told."""
-
-    def __init__(self, answer: str = "once") -> None:
-        self.answer = answer
-        self.updates: list[Any] = []
-        self.moved = asyncio.Event()
-        self.questions: list[tuple[schema.ToolCallUpdate, list[str], dict[str, Any]]] = []
-        self.hangs = False
-        self.forms: list[str] = []
-
-    async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
-        self.updates.append(update)
-        self.moved.set()
-
-    async def request_permission(
-        self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **kwargs: Any
-    ) -> schema.RequestPermissionResponse:
-        self.questions.append((tool_call, [one.option_id for one in options], kwargs))
-        self.moved.set()
-        if self.hangs:
-            await asyncio.sleep(3600)
-        outcome = schema.AllowedOutcome(outcome="selected", option_id=self.answer)
-        return schema.RequestPermissionResponse(outcome=outcome)
-
-    async def create_elicitation(self, message: str, mode: Any, **kwargs: Any) -> Any:
-        self.forms.append(message)
-        return schema.AcceptElicitationResponse(action="accept", content={"answer_1": "the second one"})
-
-    def on_connect(self, conn: Any) -> None:
-        pass
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for an update or a question after which `condition` holds."""
-        while not condition():
-            self.moved.clear()
-            await self.moved.wait()
-
-    def of(self, kind: type) -> list[Any]:
-        return [one for one in self.updates if isinstance(one, kind)]
-
-    def said(self, kind: type = schema.AgentMessageChunk) -> str:
-        return "".join(one.content.text for one in self.of(kind))
 
 
 @pytest.fixture
@@ -81,40 +34,6 @@ def place(tmp_path: Path) -> Iterator[Stage]:
         (made.folder / "price.py").write_text("def price():\n    return 1\n")
         subprocess.run(["git", "init", "-q", str(made.folder)], check=True)
         yield made
-
-
-@asynccontextmanager
-async def connected(place: Stage, editor: Editor, *options: str) -> AsyncIterator[tuple[Agent, Any]]:
-    process = await asyncio.create_subprocess_exec(
-        launcher(),
-        "acp",
-        *options,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=place.env(),
-        cwd=place.folder,
-        limit=1 << 24,
-    )
-    assert process.stdin is not None and process.stdout is not None
-    agent = connect_to_agent(editor, process.stdin, process.stdout, use_unstable_protocol=True)  # type: ignore[arg-type]
-    try:
-        forms = schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities())
-        begun = await agent.initialize(1, schema.ClientCapabilities(elicitation=forms))
-        assert begun.protocol_version == 1 and begun.agent_info is not None and begun.agent_info.name == "nexus"
-        yield agent, process
-    finally:
-        process.stdin.close()
-        assert await asyncio.wait_for(process.wait(), 120) == 0, (await process.stderr.read()).decode()  # type: ignore[union-attr]
-        await agent.close()
-
-
-def text(words: str) -> schema.TextContentBlock:
-    return schema.TextContentBlock(type="text", text=words)
-
-
-def live(work: Callable[[], Any]) -> None:
-    asyncio.run(asyncio.wait_for(work(), 240))
 
 
 def test_a_bug_is_fixed_from_an_editor_with_a_question_a_diff_and_a_plan(place: Stage) -> None:

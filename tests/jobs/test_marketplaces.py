@@ -134,6 +134,13 @@ def test_what_a_marketplace_says_wrongly_ends_in_one_line(place: Stage, tools: P
     ):
         done = add(place, f"file://{tools}:{name}")
         assert done.status == 2 and len(done.told) == 1 and why in done.told[0], done
+    own = tools.parent / "own"
+    for lie in ("main", "HEAD", "fetched/heads/main", commit_of(own)[:12], "--force", "main:main", 7, [1]):
+        source = {"source": "url", "url": f"file://{own}", "sha": lie}
+        (tools / ".claude-plugin/marketplace.json").write_text(market({"name": "own", "source": source}))
+        commit(tools)
+        done = add(place, f"file://{tools}:own")
+        assert done.status == 2 and len(done.told) == 1 and "names no place for it" in done.told[0], (lie, done)
     broken = "0" * 40
     (tools / ".claude-plugin/marketplace.json").write_text(
         market(

@@ -73,6 +73,22 @@ def test_settings_are_moved_in_once_and_nothing_gets_broader(place: Stage) -> No
     assert all("Its 3 sessions: nexus import claude --sessions" in one.text for one in (shown, done, again))
 
 
+def test_settings_and_sessions_are_moved_in_at_once(place: Stage) -> None:
+    before = personal_files(place)
+    refused = place.run("import", "claude", "--all")
+    assert refused.status == 2 and "--yes" in refused.told[-1], refused
+    shown = place.run("import", "claude", "--all", "--dry-run")
+    assert "+[mcp.files]" in shown.text and "3 sessions would be imported" in shown.text, shown
+    assert personal_files(place) == before and not place.run("sessions", "list", "--json", "--all").result["sessions"]
+    done = json.loads(place.run("import", "claude", "--all", "--yes", "--json").text)
+    assert [one["written"] for one in done["files"]] == [True] * 2 and done["sessions"]["new"] == 3, done
+    assert any("NotebookEdit" in one for one in done["left_out"])
+    again = place.run("import", "claude", "--all")
+    assert again.status == 0 and "Nothing new" in again.text and "3 unchanged" in again.text, again
+    assert "--sessions" not in again.text
+    assert place.run("import", "opencode", "--all").status == 2, "there is nothing"
+
+
 def test_where_there_are_only_sessions_they_are_named(place: Stage) -> None:
     for path in [place.home / ".claude.json", *(place.home / ".claude").iterdir()]:
         if path.name != "projects":

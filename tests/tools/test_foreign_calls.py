@@ -14,8 +14,7 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.permission.permission import resolve_targets
-from nexus_cli.tools import atomic_write
-from nexus_cli.tools.foreign import apply_patch
+from nexus_cli.tools import atomic_write, editor_texts
 from nexus_cli.tools.foreign_calls import ForeignCalls
 from nexus_cli.tools.registry import ToolRegistry, discover_tools, find_tool
 from nexus_cli.tools.schema import check_arguments
@@ -337,7 +336,7 @@ def test_a_failed_write_names_its_file(desk: Any, monkeypatch: pytest.MonkeyPatc
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(apply_patch, "replace_file", refuse)
+    monkeypatch.setattr(editor_texts, "replace_file", refuse)
     done = patch(desk, "*** Update File: a", "@@", "-x", "+y")
     assert done.error == "a: No space left on device\nNothing was changed.", done
 

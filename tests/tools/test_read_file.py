@@ -8,13 +8,14 @@ import os
 import socket
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from images import png
 from tools.documents import make_notebook, make_pdf
 
-from nexus_cli.tools import documents, files
+from nexus_cli.tools import documents, editor_texts, files
 from nexus_cli.tools.builtin import read_file
 
 
@@ -140,7 +141,7 @@ def test_what_is_not_there_is_an_error_with_the_cause(desk: Any) -> None:
 
 def test_beyond_the_hard_limit_bytes_are_counted_and_not_kept(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert files.HARD_LIMIT == 64 * 1024 * 1024
-    monkeypatch.setattr(read_file, "read_file_at", lambda folder, name: files.read_file_at(folder, name, 1000))
+    monkeypatch.setattr(editor_texts, "read_real_file", lambda path: files.read_real_file(path, 1000))
     desk.write("a", "x" * 1000 + "y" * 234)
     result = desk.run("read_file", path="a")
     assert result.output.endswith("234 bytes follow]\n" + "x" * 1000)
@@ -175,18 +176,18 @@ def test_the_parts_of_one_call_have_one_limit_and_each_file_is_read_once(
 ) -> None:
     opened: list[str] = []
     threads: list[threading.Thread] = []
-    read, join = files.read_file_at, read_file._join_parts
+    read, join = files.read_real_file, read_file._join_parts
 
-    def read_noted(folder: int, name: str) -> files.FileContent:
-        opened.append(name)
-        return read(folder, name)
+    def read_noted(path: Path) -> files.FileContent:
+        opened.append(path.name)
+        return read(path)
 
     def join_noted(*parts: Any) -> Any:
         threads.append(threading.current_thread())
         return join(*parts)
 
     monkeypatch.setattr(read_file, "HARD_LIMIT", 1000)
-    monkeypatch.setattr(read_file, "read_file_at", read_noted)
+    monkeypatch.setattr(editor_texts, "read_real_file", read_noted)
     monkeypatch.setattr(read_file, "_join_parts", join_noted)
     desk.write("big", b"x" * 9 + b"\n" + b"y" * 590 + b"\n")
     desk.write("other", b"z" * 700)

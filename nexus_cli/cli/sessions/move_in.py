@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Annotated, TypedDict
 
 from nexus_cli.cli.confirm import ask_terminal
@@ -41,7 +42,7 @@ class ImportReport(VersionedReport):
     in_use: list[str]
     """What nexus reads where it is."""
     sessions: dict[str, int] | None
-    """With --sessions, their numbers: new, grown, same, empty, and entries written."""
+    """With --sessions or --all, their numbers: new, grown, same, empty, and entries written."""
 
 
 MOST_LEFT_OUT = 40
@@ -53,6 +54,7 @@ def import_program(
     program: Annotated[str, Option("|".join(SETUPS), "The program to import from.", is_argument=True, least=0)],
     dry_run: Annotated[bool, Option(None, "Show the changes without writing anything.")] = False,
     sessions: Annotated[bool, Option(None, "Import the program's sessions instead of its settings.")] = False,
+    both: Annotated[bool, Option(None, "Import its settings, then its sessions.", "--all")] = False,
     yes: Annotated[bool, Option(None, "Do not ask; keep different values in your files.", "--yes -y")] = False,
 ) -> Report[ImportReport]:
     """Take over settings, rules, instructions, commands and MCP servers of another program, or its sessions.
@@ -62,37 +64,50 @@ def import_program(
     """
     if program not in SETUPS:
         raise NexusError("usage", f"cannot import from {program}", f"it is one of {', '.join(SETUPS)}", "Name one")
-    if sessions:
-        return _import_sessions(source, program, dry_run)
     home = program_folder(program)
-    setup = SETUPS[program](home)
     count = len(READERS[program][0](home)) if program in READERS else 0
-    there = f"Its {plural(count, 'session')}: nexus import {program} --sessions" if count else ""
+    value: ImportReport = {
+        "version": 1,
+        "program": program,
+        "files": [],
+        "left_out": [],
+        "in_use": [],
+        "sessions": None,
+    }
+    if both or not sessions:
+        _import_setup(source, value, home, count, dry_run=dry_run, yes=yes, both=both)
+    if sessions or (both and count):
+        _import_sessions(source, value, home, dry_run)
+    return Report("", value)
+
+
+def _import_setup(
+    source: Source, value: ImportReport, home: Path, count: int, *, dry_run: bool, yes: bool, both: bool
+) -> None:
+    """Take over the settings; name the command for the `count` sessions unless `both` are imported."""
+    program = value["program"]
+    setup = SETUPS[program](home)
+    there = f"Its {plural(count, 'session')}: nexus import {program} --sessions" if count and not both else ""
     if not (setup.files or setup.lost or setup.in_place):
+        if both and count:
+            return
         why = f"{home} has no settings to import" if count else f"{home} has no files to import"
         raise NexusError("usage", f"nothing to import from {program}", why, there or "See nexus docs moving")
     plan = plan_import(
         setup, places(), _choose if source.confirm and not dry_run and not yes else lambda what, answers: MINE
     )
-    value: ImportReport = {
-        "version": 1,
-        "program": program,
-        "files": [],
-        "left_out": [*setup.lost, *setup.notes, *plan.kept],
-        "in_use": [*setup.in_place],
-        "sessions": None,
-    }
+    value["left_out"] += [*setup.lost, *setup.notes, *plan.kept]
+    value["in_use"] += setup.in_place
     _print_lines(source, "Not taken over, and it kept something from happening:", setup.lost)
     _print_lines(source, "Not taken over:", [*setup.notes, *plan.kept])
     _print_lines(source, "Already in use:", setup.in_place)
     if not plan.changes:
         _print_wrapped(source, f"Nothing new from {', '.join(setup.files) or home}. {there}".rstrip())
-        return Report("", value)
+        return
     if not (source.confirm or yes or dry_run):
         raise refuse_without_terminal()
     value["files"] = [_write(source, change, dry_run=dry_run, yes=yes) for change in plan.changes]
     _print_wrapped(source, there)
-    return Report("", value)
 
 
 def _write(source: Source, change: PersonalChange, *, dry_run: bool, yes: bool) -> ImportedFile:
@@ -109,11 +124,11 @@ def _write(source: Source, change: PersonalChange, *, dry_run: bool, yes: bool) 
     return {"file": str(change.path), "diff": diff, "written": writes and not dry_run}
 
 
-def _import_sessions(source: Source, program: str, dry_run: bool) -> Report[ImportReport]:
+def _import_sessions(source: Source, value: ImportReport, home: Path, dry_run: bool) -> None:
+    program = value["program"]
     if program not in READERS:
         why = f"only sessions of {' and '.join(READERS)} can be imported"
         raise NexusError("usage", f"sessions of {program} cannot be imported", why, "Omit --sessions")
-    home = program_folder(program)
     with closing(open_ledger("read" if dry_run else "create")) as ledger:
         done = import_sessions(ledger, program, home, own_settings().model, dry_run=dry_run)
     if not (done.new or done.grown or done.same or done.empty or done.problems):
@@ -121,16 +136,8 @@ def _import_sessions(source: Source, program: str, dry_run: bool) -> Report[Impo
     left_out = [*done.problems, *_left_out(done)]
     _print_lines(source, "Not taken over:", left_out)
     _print_wrapped(source, _describe(done, dry_run))
-    counts = {name: getattr(done, name) for name in ("new", "grown", "same", "empty", "entries")}
-    value: ImportReport = {
-        "version": 1,
-        "program": program,
-        "files": [],
-        "left_out": left_out,
-        "in_use": [],
-        "sessions": counts,
-    }
-    return Report("", value)
+    value["left_out"] += left_out
+    value["sessions"] = {name: getattr(done, name) for name in ("new", "grown", "same", "empty", "entries")}
 
 
 def _left_out(done: SessionsImport) -> list[str]:

@@ -30,8 +30,8 @@ from nexus_cli.core.memo_kinds import (
     WORK,
 )
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
-from nexus_cli.core.services import Jobs
-from nexus_cli.core.tool import Effect, Tool, describe_subject
+from nexus_cli.core.services import EditorTexts, Jobs
+from nexus_cli.core.tool import Effect, Tool, describe_subject, find_governing
 from nexus_cli.engine.calls.call_decider import CallDecider, DecisionStep
 from nexus_cli.engine.calls.waiting import SessionWaits
 from nexus_cli.engine.requests.clip_output import ClippedText, clip_result, read_room
@@ -39,8 +39,11 @@ from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import LAST_REQUEST
 from nexus_cli.engine.requests.work_notes import work_note
-from nexus_cli.permission.call_decision import refuse_by_limit
+from nexus_cli.permission.call_decision import CheckedCall, refuse_by_limit
 from nexus_cli.permission.run_limits import BEHIND_EDIT, CHANGES
+from nexus_cli.tools.cancellable_thread import run_in_thread
+from nexus_cli.tools.editor_texts import save_text
+from nexus_cli.tools.files import project_relative
 
 NOT_RUN = "not run: the session ended before this call started. Ask for it again if it is still wanted."
 INTERRUPTED = "interrupted while it ran: {who}"
@@ -217,11 +220,40 @@ class Dispatcher(CallDecider):
         run = partial(tool.run, checked.arguments, context)
         work = partial(self.hooks.run_call, checked, run) if self.hooks else run
         try:
+            unsaved = await self._save_texts(checked)
+            if unsaved and tool.effect is Effect.EDIT:
+                return ToolResult(error=f"{unsaved}. Ask the person to save it", ran=False)
             result = await self.call_changes.run(decision, context, work)
+            result = self._note_command(tool, result, unsaved)
             return result if result.waits is None else self.services[SessionWaits].begin(result)
         except Exception as error:  # a bug in a tool becomes a tool result and does not end the turn
             why = f"{tool.name} failed: {type(error).__name__}: {error}"
             return ToolResult(error=why, changed=self.call_changes.take_cut())
+
+    async def _save_texts(self, checked: CheckedCall) -> str:
+        """Let the person's editor save its unsaved text of the files of an edit, or before a command of all that the
+        session knows of and may edit. Return a line with the files of which the disk does not have it, "" for none."""
+        editor, tool = self.services.find(EditorTexts), checked.tool
+        if editor is None or tool.server or tool.effect not in CHANGES:
+            return ""
+        edits = find_governing(self.registry.tools(), Effect.EDIT)
+        rows = list[str]()
+        for path in checked.targets.values() if tool.effect is Effect.EDIT else [*editor.unsaved]:
+            name, why = project_relative(path, self.project_root), "edits of it are refused"
+            if edits and not self._decide(CheckedCall(edits, {"path": name}, {name: path})).is_denied:
+                why = await run_in_thread(partial(save_text, path, editor))
+            rows += [f"{name} ({why})"] if why else []
+        return f"the editor's unsaved text is not on the disk: {', '.join(rows)}" if rows else ""
+
+    def _note_command(self, tool: Tool, result: ToolResult, unsaved: str) -> ToolResult:
+        """Return the result of a command with a line about unsaved texts, and note that the editor's texts of the files
+        that it has changed may be older ones."""
+        editor = self.services.find(EditorTexts)
+        if editor is None or tool.effect is not Effect.RUN:
+            return result
+        for name in result.changed:
+            editor.looks.setdefault(self.project_root / name, ("", None))
+        return result.with_line(f"[the command saw the disk; {unsaved}]") if unsaved else result
 
     async def _record(
         self, context: ContextManager, control: Control, call: ToolCall, result: ToolResult, seconds: float

@@ -10,9 +10,10 @@ from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import FileEdit, ToolResult
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import EditPreview, ToolContext
-from nexus_cli.tools.atomic_write import locked_folder, replace_file
+from nexus_cli.tools.atomic_write import locked_folder
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, describe_edit, name_changed_lines, preview_change, unified_diff
+from nexus_cli.tools.editor_texts import read_for_edit, write_shown_file
 from nexus_cli.tools.exact_edit import EditedText, ExactEdit, apply_edits
 from nexus_cli.tools.files import (
     FileContent,
@@ -22,7 +23,6 @@ from nexus_cli.tools.files import (
     describe_problem,
     encode_text,
     project_relative,
-    read_real_file,
     sha256_hex,
 )
 
@@ -88,7 +88,7 @@ def _edit(target: Path, edits: Sequence[ExactEdit], context: ToolContext, stop: 
         content, text, after = _change(target, edits, context, stop)
         check_before(context, content.digest)
         data = encode_text(text, after.text)
-        replace_file(target, data, stop, expected=content.digest)
+        write_shown_file(target, data, stop, context.services, expected=content.digest)
     diff = unified_diff(text.text, after.text, name)
     notes = f"[{'; '.join(after.notes)}]\n" if after.notes else ""
     message, edit = notes + name_changed_lines(text.text, after.text), describe_edit(target, text.text, after.text)
@@ -101,12 +101,7 @@ def _change(
     """Return the file's content, its text, and the text after the edits; raise `ToolError` if they do not apply."""
     if not edits:
         raise ToolError("`edits` is empty")
-    content = read_real_file(target)
-    if content.beyond:
-        raise ToolError("is over 64 MiB")
-    known = context.service(SeenFileStore).digest(str(target))
-    if known is not None and known != content.digest:
-        raise ToolError("changed on disk since it was read: read it again")
+    content = read_for_edit(target, context)
     text = decode_file(content.data)
     if text is None:
         raise ToolError("is binary")

@@ -22,6 +22,7 @@ from nexus_cli.core.real_files import open_folder, stat_real
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools import grep_worker
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
+from nexus_cli.tools.editor_texts import find_unsaved
 from nexus_cli.tools.files import ToolError, decided_path, describe_problem
 from nexus_cli.tools.listing import check_folder, is_regular_file, list_files
 from nexus_cli.tools.own_worker import find_library, run_walled, run_worker
@@ -29,6 +30,8 @@ from nexus_cli.tools.patterns import PathPattern
 
 SECONDS = 60.0
 LIMIT = 100
+MOST_ASKED = 20
+"""Most files with a match for whose text the person's editor is asked."""
 _BATCH = 60_000
 _WORKER, _DECODER = (Path(str(module.__file__)).read_text(encoding="utf-8") for module in (grep_worker, decode))
 """Read once: if nexus is installed in the project, a command may change the files."""
@@ -104,7 +107,12 @@ def _search(target: Path, arguments: GrepArguments, context: ToolContext, stop: 
     if done.status == 0:
         counts: dict[str, Any] = json.loads(figures) if figures else {}
         more = bool(counts.pop("more", False))
-        return ToolResult(text, uncounted=done.uncounted, counts=counts, more=more)
+        result = ToolResult(text, uncounted=done.uncounted, counts=counts, more=more)
+        shown = set(text.splitlines())
+        found = [root / name for name in names if not is_folder or prefix + name in shown]
+        unsaved = find_unsaved(root, found[:MOST_ASKED], context.services)
+        line = f"[searched on the disk, with other text in the editor: {', '.join(prefix + name for name in unsaved)}]"
+        return result.with_line(line) if unsaved else result
     explained = done.status in (grep_worker.BAD_PATTERN, grep_worker.NO_FOLDER)
     return ToolResult(error=text if explained else f"the search failed (status {done.status})")
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.elide import plural
@@ -22,6 +22,7 @@ from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import ToolContext, split_ranges
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.documents import has_too_many_values, read_notebook, read_pdf
+from nexus_cli.tools.editor_texts import read_shown_file
 from nexus_cli.tools.files import (
     HARD_LIMIT,
     FileContent,
@@ -30,7 +31,6 @@ from nexus_cli.tools.files import (
     decided_path,
     decode_file,
     describe_problem,
-    read_file_at,
 )
 from nexus_cli.tools.outline import outline_text
 
@@ -102,7 +102,7 @@ async def _read_part(
         target = decided_path(part.path, context)
         if target not in last:
             last.clear()
-            last[target] = await asyncio.to_thread(_read, target)
+            last[target] = await asyncio.to_thread(_read, target, context.services)
         content = last[target]
         if isinstance(content, list):
             listed = "\n".join(content) or "[empty folder]"
@@ -125,11 +125,11 @@ async def _read_part(
     return result
 
 
-def _read(target: Path) -> FileContent | list[str]:
+def _read(target: Path, services: Mapping[type, Any]) -> FileContent | list[str]:
     """Return the content of a file, or the names in a folder, following no link that was put there meanwhile."""
     with open_folder(target.parent) as parent:
         if not stat.S_ISDIR(stat_real(parent, target.name).st_mode):
-            return read_file_at(parent, target.name)
+            return read_shown_file(target, services)
         with open_folder(target.name, inside=parent) as at, open_listable(at) as listed, os.scandir(listed) as entries:
             return sorted(entry.name + ("/" if _is_folder(entry) else "") for entry in entries)
 

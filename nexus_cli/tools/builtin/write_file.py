@@ -11,9 +11,10 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.message import FileEdit, ToolResult
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import EditPreview, ToolContext
-from nexus_cli.tools.atomic_write import locked_folder, replace_file
+from nexus_cli.tools.atomic_write import locked_folder
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, describe_edit, preview_change, unified_diff
+from nexus_cli.tools.editor_texts import read_shown_file, write_shown_file
 from nexus_cli.tools.files import (
     FileContent,
     ToolError,
@@ -26,7 +27,6 @@ from nexus_cli.tools.files import (
     keep_line_ends,
     main_line_end,
     project_relative,
-    read_real_file,
     sha256_hex,
     to_lf,
 )
@@ -95,7 +95,7 @@ def _write(target: Path, content: str, context: ToolContext, stop: StopFlag) -> 
         digest = "" if old is None else old.digest
         check_before(context, digest)
         data = encode_text(before, after)
-        replace_file(target, data, stop, expected=None if old is None else old.digest)
+        write_shown_file(target, data, stop, context.services, expected=None if old is None else old.digest)
     undecodable = old is not None and before is None
     name = project_relative(target, context.project)
     diff = "" if undecodable else unified_diff(None if before is None else before.text, after, name)
@@ -113,7 +113,7 @@ def _change(target: Path, content: str, context: ToolContext) -> tuple[FileConte
     Raises `ToolError` if the file must not be replaced.
     """
     try:
-        old = read_real_file(target)
+        old = read_shown_file(target, context.services)
     except FileNotFoundError:
         old = None
     if old is not None:

@@ -19,6 +19,7 @@ from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, describe_edit, name_changed_lines, unified_diff
+from nexus_cli.tools.editor_texts import read_for_edit, write_shown_file
 from nexus_cli.tools.exact_edit import ExactEdit, apply_edits, describe_nearest, find_lines
 from nexus_cli.tools.files import (
     ToolError,
@@ -29,7 +30,6 @@ from nexus_cli.tools.files import (
     near_line_end,
     project_relative,
     read_file_at,
-    read_real_file,
     sha256_hex,
     split_lines,
 )
@@ -93,7 +93,7 @@ async def run(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResul
         check_before(context, _digest(changes))
         for change in changes:
             try:
-                _write(change, stop)
+                _write(change, stop, context)
             except (OSError, ToolError) as problem:
                 raise ToolError(describe_problem(change.path, problem, context)) from problem
             done.append(change)
@@ -188,7 +188,7 @@ def _prepare(patch: str, context: ToolContext, stop: StopFlag) -> list[_Change]:
         try:
             if file.kind == DELETE or file.moved:
                 _refuse_link(file.path, context)
-            changes.append(_change(file, named, context.service(SeenFileStore), stop))
+            changes.append(_change(file, named, context, stop))
         except (OSError, ToolError) as problem:
             raise ToolError(describe_problem(file.path, problem, context)) from problem
         below = next((one for one in named if touched.intersection(one.parents)), None) or next(
@@ -212,7 +212,7 @@ def _decided(path: str, context: ToolContext) -> Path:
     return context.targets[path]
 
 
-def _change(file: _FilePatch, named: Sequence[Path], seen: SeenFileStore, stop: StopFlag) -> _Change:
+def _change(file: _FilePatch, named: Sequence[Path], context: ToolContext, stop: StopFlag) -> _Change:
     target, moved = named[0], named[1] if len(named) > 1 else None
     for place in [target] if file.kind == ADD else [moved] if moved else []:
         if os.path.lexists(place):
@@ -223,12 +223,7 @@ def _change(file: _FilePatch, named: Sequence[Path], seen: SeenFileStore, stop: 
     if file.kind == ADD:
         text = "".join(f"{line}\n" for hunk in file.hunks for line in hunk.new)
         return _Change(file.path, target, "", None, text, encode_text(None, text))
-    content = read_real_file(target)
-    if content.beyond:
-        raise ToolError("is over 64 MiB")
-    known = seen.digest(str(target))
-    if known is not None and known != content.digest:
-        raise ToolError("changed on disk since it was read: read it again")
+    content = read_for_edit(target, context)
     decoded = decode_file(content.data)
     if file.kind == DELETE:
         return _Change(file.path, target, content.digest, decoded.text if decoded else "", None, b"")
@@ -299,11 +294,11 @@ def _find_passage(bodies: Sequence[str], hunk: _Hunk, first: int, number: int, s
 # -- writing it --------------------------------------------------------------------------------------------------------
 
 
-def _write(change: _Change, stop: StopFlag) -> None:
+def _write(change: _Change, stop: StopFlag, context: ToolContext) -> None:
     with locked_folder(change.target.parent, stop, create=not change.digest):
         if change.after is not None and change.moved is None:
             if change.after != change.before or not change.digest:
-                replace_file(change.target, change.data, stop, expected=change.digest or None)
+                write_shown_file(change.target, change.data, stop, context.services, expected=change.digest or None)
             return
         with open_folder(change.target.parent) as folder:
             if read_file_at(folder, change.target.name).digest != change.digest:

@@ -9,9 +9,10 @@ from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import EditPreview, ToolContext
-from nexus_cli.tools.atomic_write import locked_folder, replace_file
+from nexus_cli.tools.atomic_write import locked_folder
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, describe_edit, name_changed_lines, preview_change, unified_diff
+from nexus_cli.tools.editor_texts import read_for_edit, write_shown_file
 from nexus_cli.tools.files import (
     ToolError,
     decided_path,
@@ -21,7 +22,6 @@ from nexus_cli.tools.files import (
     keep_line_ends,
     near_line_end,
     project_relative,
-    read_real_file,
     sha256_hex,
     split_lines,
 )
@@ -41,20 +41,19 @@ async def run(arguments: InsertLinesArguments, context: ToolContext) -> ToolResu
     seen = context.service(SeenFileStore)
     try:
         target = decided_path(arguments.path, context)
-        known = seen.digest(str(target))
 
         def work(stop: StopFlag) -> tuple[str, bytes, str, str]:
             with locked_folder(target.parent, stop):
-                content = read_real_file(target)
-                if known is None or known != content.digest:
-                    raise ToolError("line numbers need a file that was read, and not changed since: read it again")
+                content = read_for_edit(target, context)
+                if seen.digest(str(target)) is None:
+                    raise ToolError("line numbers need a file that was read: read it first")
                 before = decode_file(content.data)
-                if before is None or content.beyond:
-                    raise ToolError("is binary or over 64 MiB")
+                if before is None:
+                    raise ToolError("is binary")
                 check_before(context, content.digest)
                 after = _insert(before.text, arguments)
                 data = encode_text(before, after)
-                replace_file(target, data, stop, expected=content.digest)
+                write_shown_file(target, data, stop, context.services, expected=content.digest)
                 return content.digest, data, before.text, after
 
         def note(done: tuple[str, bytes, str, str]) -> None:

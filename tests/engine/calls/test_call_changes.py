@@ -95,7 +95,7 @@ def test_a_command_deletes_what_a_tool_has_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "module", "name"),
     [
-        (("write_file", {"path": "new.txt", "content": "x"}), write_file, "replace_file"),
+        (("write_file", {"path": "new.txt", "content": "x"}), write_file, "write_shown_file"),
         (("bash", {"command": "echo x > new.txt"}), bash, "_format_result"),
     ],
 )

@@ -1,0 +1,80 @@
+"""`EditorFiles`: the texts of files in the editor of one session, by `fs/read_text_file` and `fs/write_text_file`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from acp import Client, RequestError
+
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.event import Notice
+from nexus_cli.session.session import Session
+
+SECONDS = 10.0
+"""Time that the editor has for an answer; it is asked no more when it has not answered."""
+LONGEST = 200
+"""Most characters of its error."""
+SILENT, NO_TEXT = "it does not answer", "it answered without a text"
+
+
+class EditorFiles:
+    """Implements `core.services.EditorTexts`. It is called by threads, the editor by the event loop."""
+
+    def __init__(self, client: Client, loop: asyncio.AbstractEventLoop, session: Session) -> None:
+        self.unsaved: dict[Path, str] = {}
+        self.looks: dict[Path, tuple[str, str | None]] = {}
+        self._client = client
+        self._loop = loop
+        self._session = session
+        self._told: set[str] = set()
+        self._is_silent = False
+
+    def read(self, path: Path) -> str | None:
+        """See `EditorTexts`. Only files of the session's folders are asked for, and none while commands run beside the
+        turn: one of them could put a link in the place of a folder, which the editor would follow."""
+        dispatcher, jobs = self._session.dispatcher, self._session.jobs
+        folders = map(os.path.realpath, (dispatcher.project_root, *dispatcher.call_changes.added()))
+        if self._is_silent or not any(path.is_relative_to(folder) for folder in folders):
+            return None
+        if jobs and jobs.running():
+            self._tell_once("", "unsaved text of the editor is not read while commands run in the background")
+            return None
+        answer, why = self._ask(self._client.read_text_file(session_id=self._session.id, path=str(path)))
+        if why:
+            line = f"the editor does not give its text of {path.name}: {why}; files are read from the disk"
+            self._tell_once("read", line)
+        return None if why else str(answer.content)
+
+    def write(self, path: Path, text: str) -> str:
+        """See `EditorTexts`."""
+        if self._is_silent:
+            return SILENT
+        _, why = self._ask(self._client.write_text_file(session_id=self._session.id, path=str(path), content=text))
+        if why:
+            self._tell_once("write", f"the editor does not save {path.name}: {why}")
+        return why
+
+    def _ask(self, request: Coroutine[Any, Any, Any]) -> tuple[Any, str]:
+        """Return the answer of the editor, and why there is none."""
+        future = asyncio.run_coroutine_threadsafe(request, self._loop)
+        try:
+            return future.result(SECONDS), ""
+        except (TimeoutError, ConnectionError):
+            future.cancel()
+            self._is_silent = True
+            return None, SILENT
+        except RequestError as error:
+            details = error.data.get("details") if isinstance(error.data, dict) else ""
+            return None, one_line(f"{error} {details or ''}").strip()[:LONGEST]
+        except (ValueError, AttributeError, TypeError):  # the SDK cannot read the answer
+            return None, NO_TEXT
+
+    def _tell_once(self, what: str, line: str) -> None:
+        """Tell the person one line of each kind."""
+        if what not in self._told:
+            self._told.add(what)
+            self._loop.call_soon_threadsafe(self._session.engine.control.emit_aside, Notice(line))
