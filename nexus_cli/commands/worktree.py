@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, ServerMethod, Source, Verb, report_act
 from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.elide import plural
 from nexus_cli.core.json_types.report_types import DiffReport
-from nexus_cli.core.json_types.server_results import AppliedWorktree
+from nexus_cli.core.json_types.server_results import AppliedWorktree, RemovedWorktree, WorktreeDiff
+from nexus_cli.core.json_types.setup_reports import WorktreesReport
+from nexus_cli.core.surrogates import replace_surrogates
 
 if TYPE_CHECKING:
     from nexus_cli.worktrees.apply_worktree import ApplyResult
@@ -26,7 +28,7 @@ MOST = 512 * 1024
 
 def build_list(
     source: Source, everywhere: Annotated[bool, Option(None, "Show worktrees of every project.", "--all")] = False
-) -> Report[Any]:
+) -> Report[WorktreesReport]:
     """List the worktrees of this project and their changes."""
     from nexus_cli.reports import worktrees as reports  # noqa: PLC0415  (worktrees run git)
 
@@ -39,7 +41,7 @@ def build_diff(
     name: Name,
     stat: Annotated[bool, Option(None, "Count the changed lines of each file.")] = False,
 ) -> Report[DiffReport]:
-    """Print the changes made in a worktree, without changes that the project had when the worktree was created.
+    """Show the changes made in a worktree, without changes that the project had when the worktree was created.
 
     In a pipe the output is a patch for git apply, including binary files.
     """
@@ -67,6 +69,11 @@ def diff_value(data: bytes, most: int = MOST) -> DiffReport:
         "untracked": [],
         "untracked_count": 0,
     }
+
+
+def read_patch(report: Report[DiffReport]) -> WorktreeDiff:
+    """Return the result of the server's method `worktree_diff`."""
+    return {"diff": replace_surrogates(report.value["text"])}
 
 
 def apply_changes(source: Source, name: Name) -> Report[AppliedWorktree]:
@@ -121,7 +128,10 @@ async def follow_apply_in(context: CommandContext, record: WorktreeRecord, of: s
 def remove(
     source: Source, name: Name, force: Annotated[bool, Option(None, "Discard unapplied changes.")] = False
 ) -> Act:
-    """Remove a worktree with its branch. A worktree with unapplied changes needs --force."""
+    """Remove a worktree with its branch.
+
+    A worktree with unapplied changes needs --force.
+    """
     from nexus_cli.worktrees.apply_worktree import clean_killed_apply, refuse_to_lose  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import remove_worktree  # noqa: PLC0415
 
@@ -131,6 +141,12 @@ def remove(
         refuse_to_lose(record)
     more = remove_worktree(record, force=force)
     return report_act(f"worktree {name} was removed{f'; {more}' if more else ''}.", name)
+
+
+def read_removal(report: Act) -> RemovedWorktree:
+    """Return the result of the server's method `worktree_remove`."""
+    _, _, note = report.value["message"].partition("; ")
+    return {"removed": True, "note": note.removesuffix(".")}
 
 
 def find_record(source: Source, name: str) -> WorktreeRecord:
@@ -152,11 +168,32 @@ NOUN = Noun(
     "worktree",
     "run",
     (
-        Verb(build_list, "list", opens="nothing"),
-        Verb(build_diff, "diff", opens="nothing", complete=_complete),
-        Verb(apply_changes, "apply", Authority.PERMITS, "nothing", places=("shell",), complete=_complete),
+        Verb(build_list, "list", opens="nothing", method=ServerMethod("worktree_list")),
+        Verb(
+            build_diff,
+            "diff",
+            opens="nothing",
+            complete=_complete,
+            method=ServerMethod("worktree_diff", ("name", "cwd", "stat"), read_patch),
+        ),
+        Verb(
+            apply_changes,
+            "apply",
+            Authority.PERMITS,
+            "nothing",
+            places=("shell",),
+            complete=_complete,
+            method=ServerMethod("worktree_apply", ("name", "cwd")),
+        ),
         Verb(apply_in_session, "apply", Authority.PERMITS, places=("slash",), complete=_complete),
-        Verb(remove, "remove", Authority.PERMITS, "nothing", complete=_complete),
+        Verb(
+            remove,
+            "remove",
+            Authority.PERMITS,
+            "nothing",
+            complete=_complete,
+            method=ServerMethod("worktree_remove", ("name", "cwd", "force"), read_removal),
+        ),
     ),
     "List, diff, apply or remove git worktrees.",
     aliases=("worktrees",),
