@@ -75,7 +75,7 @@ LAZY = {
     "commands/runs.py": {"nexus_cli"},  # the runner, where a run is answered
     "commands/doctor.py": {"nexus_cli"},  # all that is checked
     "commands/replay.py": {"nexus_cli"},  # the check of what was sent
-    "commands/rules.py": {"nexus_cli"},  # the rules, which a session loads when it needs them
+    "commands/permissions.py": {"nexus_cli"},  # the rules, which a session loads when it needs them
     "commands/skill.py": {"nexus_cli"},  # the check; the names of all commands
     "commands/schedule.py": {"nexus_cli"},  # cron and time zones, where something is scheduled
     "commands/export.py": {"nexus_cli", "markdown_it"},  # the page of a session; the code blocks of an answer

@@ -60,8 +60,8 @@ MODULES = {"import": "move_in"}
 """Modules of commands whose name is no name in Python."""
 TYPED = ("ask", "map")
 """Commands that are typer functions: a cold `nexus ask` loads no verbs."""
-FORMER = {"plan": "schedule"}
-"""Former names of commands: still accepted, not listed."""
+FORMER = {"plan": "schedule", "permissions": "rules", "rule": "rules"}
+"""Former and further names of commands: accepted, not listed."""
 PEER_WORDS = {
     **dict.fromkeys(("exec", "run", "prompt", "-p", "--print"), 'nexus ask "..."'),
     **dict.fromkeys(("chat", "code", "start"), "nexus"),

@@ -47,7 +47,7 @@ class Authority(StrEnum):
     session: facts, plans, runs, messages. For the person at a terminal of this machine alone."""
 
 
-def _keep_silent(text: str) -> None:
+def _keep_silent(told: object) -> None:
     """Print nothing."""
 
 
@@ -78,6 +78,8 @@ class Source:
     """Returns what a program pipes into a shell command."""
     confirm: Callable[[str], bool] | None = None
     """Asks the person a question that is answered with yes or no; None if nobody can be asked."""
+    show: Callable[[Report[Any]], None] = _keep_silent
+    """Shows a report before a question, or before another report."""
 
     @property
     def ledger(self) -> Ledger:
