@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 from nexus_cli.commands.arguments import read_source
@@ -40,7 +41,8 @@ def build_worker(source: Source, worker: WorkerId) -> Report[SessionReport]:
 
 def build_list(source: Source) -> Report[WorkersReport]:
     """List the workers of a session, and the agents that the model can hand work to."""
-    agents, untrusted = list_agents(source.folder())
+    folder = Path(source.ledger.session(source.session()).folder) if source.named else source.folder()
+    agents, untrusted = list_agents(folder)
     value: WorkersReport = {"version": 1, "session": "", "workers": [], "agents": agents, "untrusted": untrusted}
     try:
         value["session"] = source.session()

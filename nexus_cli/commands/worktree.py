@@ -13,6 +13,7 @@ from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Server
 from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.elide import plural
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_types.report_types import DiffReport
 from nexus_cli.core.json_types.server_results import AppliedWorktree, RemovedWorktree, WorktreeDiff
 from nexus_cli.core.json_types.setup_reports import WorktreesReport
@@ -130,16 +131,23 @@ def remove(
 ) -> Act:
     """Remove a worktree with its branch.
 
-    A worktree with unapplied changes needs --force.
+    A worktree with unapplied changes needs --force; in a terminal nexus asks.
     """
     from nexus_cli.worktrees.apply_worktree import clean_killed_apply, refuse_to_lose  # noqa: PLC0415
-    from nexus_cli.worktrees.worktrees import remove_worktree  # noqa: PLC0415
+    from nexus_cli.worktrees.worktrees import is_in_use, remove_worktree  # noqa: PLC0415
 
     record = find_record(source, name)
     clean_killed_apply(record)
-    if not force:
-        refuse_to_lose(record)
-    more = remove_worktree(record, force=force)
+    try:
+        if not force:
+            refuse_to_lose(record)
+        more = remove_worktree(record, force=force)
+    except NexusError as error:
+        if source.confirm is None or error.what != f"kept worktree {name}":
+            raise
+        if not source.confirm(f"Worktree {name}: {error.why}. Delete it?") or is_in_use(record):
+            return report_act("nothing was deleted.")
+        more = remove_worktree(record, force=True)
     return report_act(f"worktree {name} was removed{f'; {more}' if more else ''}.", name)
 
 

@@ -40,16 +40,20 @@ DOING = 200
 def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
     """Return the last records of a session's workers, each followed by its own workers.
 
-    Dollars come from the worker's session in the ledger. The state is `unknown` if the process ended while the worker
-    ran.
+    Dollars come from the worker's session in the ledger, and so do steps and tokens if the process ended while the
+    worker ran: its state is `unknown` then.
     """
     newest = {str(memo.value["id"]): memo.value for memo in ledger.log(session).memos(WORKER, own=True)}
     rows: list[WorkerObject] = []
     for value in newest.values():
         row = {key: value[key] for key in SHOWN}
-        if row["state"] in AT_WORK and not (ledger.is_locked(session) or ledger.find_locked([session])):
-            row["state"] = UNKNOWN
+        was_ended = row["state"] in AT_WORK and not (ledger.is_locked(session) or ledger.find_locked([session]))
         try:
+            if was_ended:
+                row["state"] = UNKNOWN
+            if was_ended and row["session"]:
+                row["steps"] = ledger.log(row["session"]).step()
+                row["tokens"] = ledger.usage(row["session"]).tokens
             row["cost_usd"] = ledger.session(row["session"]).cost_usd if row["session"] else row["cost_usd"]
             below = recorded_workers(ledger, row["session"]) if row["session"] else []
         except NexusError:  # its session was deleted

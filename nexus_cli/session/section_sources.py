@@ -430,6 +430,7 @@ def make_collector(
     own: dict[str, Any] = {
         "mode": SERVER_MODE if options.served else "",
         "is_run": is_run,
+        "is_worker": bool(options.spawner),
         "style": settings.ui.style if options.interactive and not is_run else "",
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
