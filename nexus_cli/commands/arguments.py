@@ -55,10 +55,8 @@ def show_report(context: CommandContext, report: Report[Any]) -> None:
     """Show the report of a verb."""
     if report.form:
         context.show(report.form, report.value)
-    elif report.line:
-        context.say(report.line)
-    elif report.note:
-        context.say(f"{report.note[0].upper()}{report.note[1:]}")
+    if told := report.line or report.note[:1].upper() + report.note[1:]:
+        context.say(told)
 
 
 async def wait_settled(work: Coroutine[Any, Any, T], stopped: Callable[[], object] = lambda: None) -> T:

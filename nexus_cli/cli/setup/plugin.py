@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from nexus_cli.cli.confirm import choose_several
-from nexus_cli.cli.print_report import print_for_consent, print_json
+from nexus_cli.cli.print_report import print_json
 from nexus_cli.commands.plugin import Name
-from nexus_cli.commands.verb import Authority, Option, Source, Verb
+from nexus_cli.commands.verb import Authority, Option, Report, Source, Verb
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
@@ -20,7 +19,7 @@ from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState, Plug
 from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
 from nexus_cli.plugins.plugin_source import open_source, parse_source
 from nexus_cli.plugins.store_plugin import store_plugin
-from nexus_cli.reports.plugins import compare_files, installed_object, plugin_object, plugins_text
+from nexus_cli.reports.plugins import compare_files, installed_object, plugin_object
 
 All = Annotated[bool, Option(None, "Accept every item without a question.", "--all")]
 Yes = Annotated[list[str] | None, Option("ITEM", "Accept items whose kind and name start with ITEM; repeatable.")]
@@ -130,7 +129,7 @@ def _choose(
     if source.confirm and len(asking) > 1 and not (accept_all or yes):
         value["numbers"] = {key: number for number, key in enumerate(asking, 1)}
     if not source.is_json or (source.confirm and not (accept_all or yes)):
-        print_for_consent(partial(plugins_text, value), is_json=source.is_json)
+        source.show(Report("plugins", value))
     if accept_all:
         return list(asking)
     if yes:
