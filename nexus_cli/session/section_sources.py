@@ -454,8 +454,7 @@ def make_collector(
         own |= {"skills": catalogue.offered}
     if reads_skills or can_run:  # a skill that comes later can be printed by a command
         own |= {"matching_skills": catalogue.matching}
-    admitted = (name for name in discover() if name not in without and recipe.admits(name))
-    contributors = {name: discover()[name] for name in admitted}
+    contributors = {name: one for name, one in discover().items() if name not in without and recipe.admits(name)}
     if options.system_prompt is not None:
         contributors = {name: one for name, one in contributors.items() if one.layer is not Layer.SYSTEM}
         contributors |= _given_prompt(options.system_prompt)

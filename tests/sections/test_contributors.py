@@ -156,12 +156,6 @@ def bare_sources(folder: Path, **seams: Any) -> Sources:
     return Sources.of(folder, START, **{"host": lambda: HERE, "clock": lambda: START, **seams})
 
 
-def test_a_worker_is_not_told_of_the_pages_of_nexus_that_its_task_names(tmp_path: Path) -> None:
-    seams = {"tools": lambda: ("bash",), "about": lambda: "Another run of nexus hands you the task below."}
-    assert made("skill_match", bare_sources(tmp_path, **seams))
-    assert not made("skill_match", bare_sources(tmp_path, **seams, is_worker=True))
-
-
 def made(contributor: str, given_: Sources, view: View = VIEW) -> tuple[Section, ...]:
     chosen = ALL[contributor]
     return chosen.render(chosen.read(given_), view)
