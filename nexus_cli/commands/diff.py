@@ -33,4 +33,9 @@ def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[
     return Report("diff", value, note=f"turn {shown} was undone." if undone else "")
 
 
-NOUN = Noun("diff", "run", (Verb(build_diff, of_session=True),), is_first=True)
+NOUN = Noun(
+    "diff",
+    "run",
+    (Verb(build_diff, places=("slash",)), Verb(build_diff, of_session=True, places=("shell",))),
+    is_first=True,
+)

@@ -172,6 +172,18 @@ async def _drive(context: CommandContext, ledger: Ledger, run: Run) -> None:
         own.close()
 
 
+def find_resumable(source: Source, run: str) -> Run:
+    """Return a run of the person that can go on; raise `NexusError` for another one."""
+    from nexus_cli.runs.run_approvals import require_own  # noqa: PLC0415  (few sessions resume runs)
+
+    found = source.ledger.runs.find(run)
+    if found.has_ended and found.state != FAILED:
+        hint = f"`nexus ask -r {found.session}` continues its session" if found.session else "See nexus runs list"
+        raise NexusError("usage", found.id, f"it is {found.state}", hint)
+    require_own(source.ledger, found)
+    return found
+
+
 async def resume_run(
     context: CommandContext,
     run: OneRun = "",
@@ -184,16 +196,11 @@ async def resume_run(
 
     With --all, --plan, --space or --agent the pause of these runs ends.
     """
-    from nexus_cli.runs.run_approvals import require_own  # noqa: PLC0415  (few sessions resume runs)
-
     source = read_source(context)
     if not run:
         show_report(context, end_pause(source, every, plan, space, agent))
         return
-    runs, found = source.ledger.runs, source.ledger.runs.find(run)
-    if found.has_ended and found.state != FAILED:
-        raise NexusError("usage", found.id, f"it is {found.state} already", f"/runs show {found.id}")
-    require_own(source.ledger, found)
+    runs, found = source.ledger.runs, find_resumable(source, run)
     if found.state == FAILED:
         runs.resume_failed(found, format_utc(local_now()))
         done = "continues with nexus serve"

@@ -57,7 +57,10 @@ def _trust_folder(source: Source, folder: Path) -> Report[Any]:
         record.revoke_trust(folder)  # of what was trusted nothing is left
     if not found.files or (value["state"] == "trusted" and not is_removed):
         return report
-    if not _agrees(source, report):
+    if source.confirm:
+        source.show(report)
+    # In a shell where nobody can be asked, the command itself is the consent.
+    if not (source.confirm("Trust it?") if source.confirm else source.live is None):
         source.say("nothing was changed.")
         return report._replace(form="")
     record.trust(folder, found)
@@ -67,14 +70,6 @@ def _trust_folder(source: Source, folder: Path) -> Report[Any]:
     when = " It takes effect with your next message." if source.live else ""
     note = f"{folder} is trusted. Active: {', '.join(value['active']) or 'nothing'}.{when}"
     return report._replace(form="", note=note)
-
-
-def _agrees(source: Source, report: Report[Any]) -> bool:
-    """Ask the person; in a shell where nobody can be asked, the command itself is the consent."""
-    if source.confirm is None:
-        return source.live is None
-    source.show(report)
-    return source.confirm("Trust it?")
 
 
 def _revoke(root: Path, folders: list[Path]) -> Report[Any]:

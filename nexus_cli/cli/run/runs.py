@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.cli.serve.serve_once import drive_runs, make_show
-from nexus_cli.commands.runs import Every, OfAgent, OfPlan, OfSpace, OneRun, build_list, end_pause
+from nexus_cli.commands.runs import Every, OfAgent, OfPlan, OfSpace, OneRun, build_list, end_pause, find_resumable
 from nexus_cli.commands.verb import Authority, Option, Report, Source, Verb
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import one_line
@@ -16,7 +16,7 @@ from nexus_cli.core.run import FAILED, RUNNING, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import broken_runs, run_report
 from nexus_cli.runs.away_report import describe_rest
-from nexus_cli.runs.run_approvals import ANSWERS, answer_run, ask_person, asks_approval, name_person, require_own
+from nexus_cli.runs.run_approvals import ANSWERS, answer_run, ask_person, asks_approval, name_person
 from nexus_cli.ui.print.stream import Stream
 
 if TYPE_CHECKING:
@@ -69,12 +69,7 @@ def resume_run(
                 "usage", f"--answer {answer}", "it needs the id of a run", f"nexus runs resume ID --answer {answer}"
             )
         return end_pause(source, every, plan, space, agent)
-    ledger = source.ledger
-    found = ledger.runs.find(run)
-    if found.has_ended and found.state != FAILED:
-        hint = f"`nexus ask -r {found.session}` continues its session" if found.session else "See nexus runs list"
-        raise NexusError("usage", found.id, f"it is {found.state}", hint)
-    require_own(ledger, found)
+    ledger, found = source.ledger, find_resumable(source, run)
     _signal(source, found, answer)
     if found.state == FAILED:
         ledger.runs.resume_failed(found, format_utc(local_now()))
