@@ -122,12 +122,9 @@ def _changed(source: Source, befores: Sequence[Run], done: str) -> Report[Any]:
     return Report("runs", changed_runs(source.ledger, [one.key for one in befores], done))
 
 
-async def list_and_answer(context: CommandContext, run: OneRun = "") -> None:
+async def list_and_answer(context: CommandContext) -> None:
     """List the runs, and answer what those of this project ask; one that is answered goes on here. With ID show it."""
     source = read_source(context)
-    if run:
-        show_report(context, build_run(source, run))
-        return
     show_report(context, build_list(source))
     if not context.options.served:
         await _answer_waiting(context, source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import cast
 
 from nexus_cli.core.errors import NexusError
@@ -47,17 +48,14 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
     rows: list[WorkerObject] = []
     for value in newest.values():
         row = {key: value[key] for key in SHOWN}
-        was_ended = row["state"] in AT_WORK and not (ledger.is_locked(session) or ledger.find_locked([session]))
-        try:
-            if was_ended:
-                row["state"] = UNKNOWN
-            if was_ended and row["session"]:
-                row["steps"] = ledger.log(row["session"]).step()
-                row["tokens"] = ledger.usage(row["session"]).tokens
-            row["cost_usd"] = ledger.session(row["session"]).cost_usd if row["session"] else row["cost_usd"]
-            below = recorded_workers(ledger, row["session"]) if row["session"] else []
-        except NexusError:  # its session was deleted
-            below = []
+        if row["state"] in AT_WORK and not (ledger.is_locked(session) or ledger.find_locked([session])):
+            row["state"] = UNKNOWN
+        below: list[WorkerObject] = []
+        with suppress(NexusError):  # its session was deleted
+            if own := row["session"]:
+                row["cost_usd"], below = ledger.session(own).cost_usd, recorded_workers(ledger, own)
+            if own and row["state"] == UNKNOWN:
+                row |= {"steps": ledger.log(own).step(), "tokens": ledger.usage(own).tokens}
         rows += [cast("WorkerObject", row), *below]
     return rows
 

@@ -6,10 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from nexus_cli.cli.confirm import choose_several
-from nexus_cli.cli.print_report import print_json
 from nexus_cli.commands.plugin import Name
 from nexus_cli.commands.verb import Authority, Option, Report, Source, Verb
 from nexus_cli.config.trust_items import TrustItem
@@ -38,7 +37,7 @@ def add(
     ],
     accept_all: All = False,
     yes: Yes = None,
-) -> int:
+) -> Report[Any]:
     """Copy a plugin folder and choose which of its items to accept. Adding runs no code of the plugin.
 
     A branch or tag is resolved to its commit. Accepted items are pinned: an item that changes later is inactive.
@@ -61,7 +60,7 @@ def update(
     place: Annotated[str, Option("[SOURCE]", "The new folder, repository or COMMIT.", is_argument=True, least=0)] = "",
     accept_all: All = False,
     yes: Yes = None,
-) -> int:
+) -> Report[Any]:
     """Update a plugin: copy its folder again, show the differences, and ask about each inactive item."""
     installed = find_plugin(name)
     known = installed.source
@@ -83,8 +82,8 @@ def _accept(
     before: InstalledPlugin | None,
     accept_all: bool,
     yes: Sequence[str],
-) -> int:
-    """Show the plugin, ask for its items, and store it with those that are accepted; return the exit status."""
+) -> Report[Any]:
+    """Show the plugin, ask for its items, and store it with those that are accepted."""
     if not plugin.items:
         raise NexusError("config", f"plugin {plugin.name}", "it has no skill, command, agent, hook or server", "")
     diff = compare_files(before.folder, plugin) if before else ""
@@ -97,14 +96,12 @@ def _accept(
         chosen = _choose(source, plugin, place, states, asking, diff, accept_all, yes)
         if not [*kept, *chosen]:
             source.say("nothing was accepted, nothing was changed.")
-            return 0
+            return Report("", {"version": 1, "plugins": []})
         store_plugin(plugin, place, [*kept, *chosen], is_new=before is None)
         count = plural(len(kept) + len(chosen), "item")
         source.say(f"{plugin.name} is installed, {count} of {len(states)} in effect.")
-    if source.is_json:
-        value = {"version": 1, "plugins": [installed_object(find_plugin(plugin.name))]}
-        print_json(value | ({"diff": diff} if before else {}))
-    return 0
+    value = {"version": 1, "plugins": [installed_object(find_plugin(plugin.name))]}
+    return Report("", value | ({"diff": diff} if before else {}))
 
 
 def _compare(item: TrustItem, before: InstalledPlugin | None) -> ItemState:
