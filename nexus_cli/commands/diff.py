@@ -27,7 +27,7 @@ def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[
     value = turn_diff(request)
     if not value["text"] and not value["unread"]:
         none = f"turn {turn} changed no file" if turn else "no turn of this session changed a file"
-        return Report("", value, note=f"{none}{' of this path' if path else ''}.")
+        return Report("", value, note=f"{none}{' at this path' if path else ''}.")
     shown = value["turn"]
     undone = shown is not None and is_undone(request, shown)
     return Report("diff", value, note=f"turn {shown} was undone." if undone else "")

@@ -223,7 +223,7 @@ NOUN = Noun(
     "runs",
     "run",
     (
-        Verb(list_and_answer),
+        Verb(list_and_answer, fits=lambda context, words: not words),
         Verb(build_list, "list"),
         Verb(build_run, "show", complete=_complete_runs),
         Verb(cancel_run, "cancel", Authority.PERMITS, "write", complete=_complete_runs),
