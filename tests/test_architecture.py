@@ -75,7 +75,7 @@ LAZY = {
     "commands/runs.py": {"nexus_cli"},  # the runner, where a run is answered
     "commands/doctor.py": {"nexus_cli"},  # all that is checked
     "commands/replay.py": {"nexus_cli"},  # the check of what was sent
-    "commands/rules.py": {"nexus_cli"},  # the rules, which a session loads when it needs them
+    "commands/permissions.py": {"nexus_cli"},  # the rules, which a session loads when it needs them
     "commands/skill.py": {"nexus_cli"},  # the check; the names of all commands
     "commands/schedule.py": {"nexus_cli"},  # cron and time zones, where something is scheduled
     "commands/export.py": {"nexus_cli", "markdown_it"},  # the page of a session; the code blocks of an answer
@@ -469,9 +469,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_410, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (48_377, 0, 5),
+    "cli": (47_861, 0, 5),
     "client": (2_291, 0, 2),
-    "commands": (40_392, 0, 46),
+    "commands": (40_905, 0, 50),
     "config": (33_172, 0, None),
     "context": (9_856, 0, 24),
     "conversation": (50_475, 0, 120),
@@ -482,23 +482,23 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "imports": (14_526, 0, 9),
     "ledger": (51_583, 0, 30),
     "mcp": (18_636, 0, 17),
-    "permission": (12_130, 0, 44),
+    "permission": (12_140, 0, 44),
     "plugins": (7_653, 0, 23),
-    "provider": (33_029, 0, 59),
-    "reports": (89_541, 8_414, None),
-    "rpc": (17_544, 0, 16),
-    "rules": (29_584, 0, 18),
+    "provider": (33_050, 0, 59),
+    "reports": (89_562, 8_414, None),
+    "rpc": (17_600, 0, 16),
+    "rules": (29_590, 0, 18),
     "runs": (23_960, 0, 42),
     "sandbox": (39_300, 0, 27),
-    "sections": (38_234, 0, 66),
+    "sections": (38_253, 0, 66),
     "service_list": (303, 0, 2),
-    "session": (55_353, 0, 94),
+    "session": (55_352, 0, 94),
     "spaces": (10_618, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (2_266, 0, None),
     "tools": (56_400, 26_975, 51),
     "tree undo worktrees": (66_519, 0, 60),
-    "ui": (97_627, 0, 46),
+    "ui": (97_637, 0, 46),
     "workers": (9_850, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -512,7 +512,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (966_190, 49_503)
+SUM = (966_329, 49_503)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 19,650 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

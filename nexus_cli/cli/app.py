@@ -60,8 +60,8 @@ MODULES = {"import": "move_in"}
 """Modules of commands whose name is no name in Python."""
 TYPED = ("ask", "map")
 """Commands that are typer functions: a cold `nexus ask` loads no verbs."""
-FORMER = {"plan": "schedule"}
-"""Former names of commands: still accepted, not listed."""
+FORMER = {"plan": "schedule", "permissions": "rules", "rule": "rules"}
+"""Former and further names of commands: accepted, not listed."""
 PEER_WORDS = {
     **dict.fromkeys(("exec", "run", "prompt", "-p", "--print"), 'nexus ask "..."'),
     **dict.fromkeys(("chat", "code", "start"), "nexus"),
@@ -134,11 +134,11 @@ def _find_slash_command(word: str) -> str:
     return next((one.name for one in discover().values() if word in (one.name, *one.aliases)), "")
 
 
-def bare_verb(name: str) -> str:
-    """Return the verb of a command that is given without one, "" if it takes none."""
+def list_verbs(name: str) -> list[str]:
+    """Return the verbs of a command that takes one, first the one that it has without a word; none of others."""
     noun = None if name in TYPED else find_noun(find_command(name))
     names = [verb.name for verb in noun.verbs] if noun else [""]
-    return "" if "" in names else names[0]
+    return [] if "" in names else names
 
 
 @cache
@@ -198,9 +198,11 @@ class LazyGroup(TyperGroup):
             raise _unknown_command(args[0], self.list_commands(ctx))
         further = args[1] if len(args) > 1 else "--"
         is_bare = further.startswith("-") and further not in ("-h", "--help")
-        bare = bare_verb(args[0]) if args and is_bare and not is_typed else ""
-        if bare:
-            args = [args[0], bare, *args[1:]]
+        verbs = list_verbs(args[0]) if args and is_bare and not is_typed else []
+        if further == "--json" and args[2:] and args[2] in verbs:
+            args = [args[0], args[2], further, *args[3:]]
+        elif verbs:
+            args = [args[0], verbs[0], *args[1:]]
         return super().resolve_command(ctx, args)
 
 

@@ -17,7 +17,7 @@ from nexus_cli.cli.run.map_journal import MapLine
 from nexus_cli.cli.serve import run_server, serve_once
 from nexus_cli.cli.sessions import consolidate
 from nexus_cli.core.event import LineEvent, StreamLine
-from nexus_cli.core.json_schema import NAMES, declared_keys, is_object, json_keys
+from nexus_cli.core.json_schema import NAMES, declared_keys, is_object, json_keys, json_type
 from nexus_cli.engine.requests import drop_list
 from nexus_cli.reports.forms import MODULES, import_report
 from nexus_cli.rpc import methods
@@ -85,7 +85,9 @@ def _list_types_of_verbs() -> dict[Any, list[str]]:
     for noun in filter(None, map(find_noun, chain(*list_help_lines().values()))):
         for verb in noun.verbs:
             if verb.has_report:
-                found.setdefault(verb.value_type, []).append(f"`nexus {f'{noun.name} {verb.name}'.strip()} --json`")
+                found.setdefault(json_type(verb.value_type), []).append(
+                    f"`nexus {f'{noun.name} {verb.name}'.strip()} --json`"
+                )
     return found
 
 

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from nexus_cli.cli.command_options import Json, SessionKey, check_amount, refuse_empty, whole_number
-from nexus_cli.cli.print_report import print_diff, print_json, print_original, print_text, text_width
+from nexus_cli.cli.print_report import print_diff, print_for_consent, print_json, print_original, print_text, text_width
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger, open_unchanged_ledger
 from nexus_cli.commands.verb import Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.config.paths import working_folder
@@ -84,7 +84,7 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
             open_once()
         source = make_source(open_once, named=session, of_session=verb.of_session)
         with progress_bar(verb.busy):
-            result = verb.run(replace(source, is_json=json), **options)
+            result = verb.run(replace(source, is_json=json, show=partial(_show, noun, json)), **options)
         if verb.opens in ("write", "create"):
             open_once().close()
         return _print(noun, source, result, json=json)
@@ -101,6 +101,13 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
     run.__annotations__ = {name: hint for name, (hint, _) in every.items()}
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return run
+
+
+def _show(noun: Noun, json: bool, report: Report[Any]) -> None:
+    """Print a report before a question; with `json` on stderr."""
+    from nexus_cli.reports.forms import find_form  # noqa: PLC0415  (where a report is drawn)
+
+    print_for_consent(partial(find_form(report.form, noun.name), report.value), is_json=json)
 
 
 def _print(noun: Noun, source: Source, result: Report[Any] | int | None, *, json: bool) -> int:

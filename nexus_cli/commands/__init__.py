@@ -71,7 +71,7 @@ def discover() -> dict[str, Command]:
     return {one.name: one for one in commands}
 
 
-OTHERS = ("export", "plan", "trust")
+OTHERS = ("export", "plan")
 """Slash commands that are others than the shell commands of their name."""
 
 
@@ -82,7 +82,7 @@ def _shell_names() -> re.Pattern[str]:
     for command in discover().values():
         verbs = "|".join(verb.name for verb in command.verbs if verb.name)
         further = rf"(?: (?:{verbs})\b|(?![\w-]| [a-z]))" if verbs else r"(?![\w-])"
-        names += [] if command.name in OTHERS else [command.name + further]
+        names += [] if command.name in OTHERS else [one + further for one in (command.name, *command.aliases)]
     return re.compile(
         r"^(?:job|\|) .*|(?<!\w)'[^'\n]*'"  # lines of jobs and programs, quoted words
         r"|(?<![\w/.-])(?<!\w\()(?<![&|] )nexus (?="

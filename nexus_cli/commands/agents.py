@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 from nexus_cli.commands.arguments import read_source
@@ -40,7 +41,8 @@ def build_worker(source: Source, worker: WorkerId) -> Report[SessionReport]:
 
 def build_list(source: Source) -> Report[WorkersReport]:
     """List the workers of a session, and the agents that the model can hand work to."""
-    agents, untrusted = list_agents(source.folder())
+    folder = Path(source.ledger.session(source.session()).folder) if source.named else source.folder()
+    agents, untrusted = list_agents(folder)
     value: WorkersReport = {"version": 1, "session": "", "workers": [], "agents": agents, "untrusted": untrusted}
     try:
         value["session"] = source.session()
@@ -144,7 +146,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> None:
     elif chosen == DISCARD:
         if await asyncio.to_thread(inspect_worktree, record) != state:
             raise usage_error("agents", rest, "the worktree has changed since the review", "Review it again")
-        await _discard(context, row, record)
+        await _remove(context, row, record, discards=True)
 
 
 async def _apply(context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord, reviewed: str) -> None:
@@ -160,26 +162,22 @@ async def _apply(context: CommandContext, row: Mapping[str, Any], record: Worktr
         context.say(error.line)
 
 
-async def _remove(context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord) -> None:
-    """Remove a worktree whose changes are in the project. Raises `NexusError` if it has anything else."""
-    from nexus_cli.worktrees.worktrees import remove_worktree  # noqa: PLC0415
-
-    more = await asyncio.to_thread(remove_worktree, record)
-    _close_review(context, row, "applied")
-    context.say(f"Worktree {record.name} was removed{f'; {more}' if more else ''}.")
-
-
-async def _discard(context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord) -> None:
+async def _remove(
+    context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord, *, discards: bool = False
+) -> None:
+    """Remove a worktree whose changes are in the project, or which the person discards. Raises `NexusError` if it has
+    anything else, or a session works in it."""
     from nexus_cli.worktrees.worktrees import is_in_use, remove_worktree  # noqa: PLC0415
 
-    if is_in_use(record):
-        raise usage_error(
-            "agents", f"review {row['id']}", "a session is working in its worktree", "End that session first"
-        )
-    more = await asyncio.to_thread(remove_worktree, record, force=True)
-    _close_review(context, row, "discarded")
-    context.session.engine.tell_model(f"the person discarded the changes of worker {row['id']}")
-    context.say(f"Worktree {record.name} was discarded{f'; {more}' if more else ''}.")
+    if discards and is_in_use(record):
+        why = "a session is working in its worktree"
+        raise usage_error("agents", f"review {row['id']}", why, "End that session first")
+    more = await asyncio.to_thread(remove_worktree, record, force=discards)
+    _close_review(context, row, "discarded" if discards else "applied")
+    if discards:
+        context.session.engine.tell_model(f"the person discarded the changes of worker {row['id']}")
+    done = "discarded" if discards else "removed"
+    context.say(f"Worktree {record.name} was {done}{f'; {more}' if more else ''}.")
 
 
 def _close_review(context: CommandContext, row: Mapping[str, Any], outcome: str) -> None:

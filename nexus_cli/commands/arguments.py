@@ -55,10 +55,8 @@ def show_report(context: CommandContext, report: Report[Any]) -> None:
     """Show the report of a verb."""
     if report.form:
         context.show(report.form, report.value)
-    elif report.line:
-        context.say(report.line)
-    elif report.note:
-        context.say(f"{report.note[0].upper()}{report.note[1:]}")
+    if told := report.line or report.note[:1].upper() + report.note[1:]:
+        context.say(told)
 
 
 async def wait_settled(work: Coroutine[Any, Any, T], stopped: Callable[[], object] = lambda: None) -> T:
@@ -75,7 +73,7 @@ async def wait_settled(work: Coroutine[Any, Any, T], stopped: Callable[[], objec
 def require_ledger(context: CommandContext) -> Ledger:
     """Return the ledger of the session; raise `NexusError("ledger", ...)` if there is none."""
     if context.session.ledger is None:
-        raise _no_ledger()
+        raise NexusError("ledger", "this session has no ledger", "another program created it", "Start it with nexus")
     return context.session.ledger
 
 
@@ -90,17 +88,6 @@ def warn_if_stale(context: CommandContext) -> None:
         until = "the last recorded request"
     now = f"the window holds about {status.used:,} of {status.budget:,} tokens by now"
     context.say(f"The ledger cannot be written: this report ends with {until}; {now}.")
-
-
-def require_record(context: CommandContext) -> LaneLog:
-    """Return the log of the session; raise `NexusError("ledger", ...)` if there is none."""
-    if context.session.record is None:
-        raise _no_ledger()
-    return context.session.record
-
-
-def _no_ledger() -> NexusError:
-    return NexusError("ledger", "this session has no ledger", "another program created it", "Start it with nexus")
 
 
 def resume_options(context: CommandContext, **changes: Any) -> Options:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import read_log, read_source, require_record
+from nexus_cli.commands.arguments import read_log, read_source
 from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.core.errors import NexusError
@@ -79,7 +79,8 @@ def _read_range(source: Source, drop: str, span: str) -> tuple[str, int, int]:
 
 async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") -> None:
     """Send a drop, or a range of its characters, with your next message."""
-    text, start, end = _read_range(read_source(context), drop, span)
+    source = read_source(context)
+    text, start, end = _read_range(source, drop, span)
     if start == end:
         raise NexusError(
             "usage", f"drops recall {drop}", "this drop has no content to recall", "/drops lists all drops"
@@ -88,7 +89,7 @@ async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") ->
     shared = await session.share(text[start:end], f"part of {drop}, recalled by the person")
     block = f'<recalled id="{drop}" characters="{start}:{end} of {len(text)}">\n{shared}\n</recalled>'
     tokens = session.context.counter.count(block)
-    require_record(context).count_recall(drop)
+    read_log(source).count_recall(drop)
     session.attached_texts.note_recall(block, drop)
     context.attach(block, f"{drop}, {tokens:,} tokens")
     context.feed(ContextRecall(drop, tokens))

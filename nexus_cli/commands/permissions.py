@@ -1,22 +1,142 @@
-"""`/permissions`: the permission level; it also takes the verbs of `/rules`."""
+"""What runs without asking, what asks, what is refused: the permission level and the rules for tool calls."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+from nexus_cli.commands.arguments import find_permission
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.rules import ADD, REMOVE, add_rule
-from nexus_cli.commands.verb import Act, Noun, Option, Source, Verb
-from nexus_cli.core.limits import ASK, LEVELS, PLAN, Limits, parse_level
-from nexus_cli.reports.permissions import describe_level, permissions_report
-from nexus_cli.session.session import Session
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
+from nexus_cli.config.paths import project_root
+from nexus_cli.config.worktree_record import project_identity
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.limits import ASK, LEVELS, PLAN, Limits, level_fields, parse_level, require_level
+from nexus_cli.permission.approvals import remove_allowance
+from nexus_cli.text.hidden_signs import mark_hidden_signs
 
-Rule = Annotated[str, Option("RULE", "A tool, or TOOL(PATTERN): bash(npm test *).", is_argument=True, is_text=True)]
+if TYPE_CHECKING:
+    from nexus_cli.rules.rule_set import RuleSet
+    from nexus_cli.session.session import Session
+
+EXIT_STATUS = {"allow": 0, "ask": 1, "deny": 3}
+RuleText = Annotated[
+    list[str], Option("RULE", "allow, ask or deny, then TOOL or TOOL(PATTERN).", is_argument=True, is_text=True)
+]
+Pattern = Annotated[str, Option("RULE", "A tool, or TOOL(PATTERN): bash(npm test *).", is_argument=True, is_text=True)]
 
 
-async def set_permissions(
+def _read(source: Source) -> tuple[RuleSet, NexusError | None]:
+    """Return the rules in force, and the error for the first invalid one; print the others, and in a shell the notices
+    of the settings."""
+    rules = find_permission(source).rules_in_force()
+    for notice in () if source.live else source.settings().notices:
+        source.say(notice)
+    for problem in rules.problems[1:]:
+        source.say(problem)
+    if not rules.problems:
+        return rules, None
+    where, _, why = rules.problems[0].partition(": ")
+    return rules, NexusError("config", where, why, "Correct the rule; `nexus config edit` opens the file")
+
+
+def list_rules(source: Source) -> Report[Any]:
+    """Print all rules with file and line, strictest first."""
+    rules, error = _read(source)
+    if error is not None:
+        source.say(error.line.removeprefix("nexus: "))
+    value = {"version": 1, "rules": to_json_value(rules.listed()), "problems": list(rules.problems)}
+    return Report("rules", value, whole=True, status=error.exit_status if error else 0)
+
+
+def test_command(
+    source: Source,
+    command: Annotated[list[str], Option("COMMAND", "A command line.", is_argument=True, is_text=True)],
+    allow: Annotated[str, Option("|".join(LEVELS), "The level.")] = "",
+    network: Annotated[bool, Option(None, "Test a call that asks for the network.")] = False,
+    outside: Annotated[str, Option("WHY", "Test a call that asks to run outside the sandbox.")] = "",
+) -> Report[Any]:
+    """Show the decision on COMMAND and the reason, without running COMMAND. Exit status: 0 allow, 1 ask, 3 deny."""
+    from nexus_cli.rules.decide import decide_command  # noqa: PLC0415  (a session loads rules at the first call)
+
+    folder, settings = source.folder(), source.settings()
+    own, most = source.live.status().allow if source.live else settings.allow, settings.project.allow or settings.allow
+    usual = LEVELS[0] if own == PLAN else min(own, most, key=LEVELS.index)
+    rules, error = _read(source)
+    if error is not None:
+        raise error
+    level = require_level(allow, "--allow") if allow else usual
+    decision = decide_command(
+        " ".join(command),
+        level=level,
+        rules=rules,
+        cwd=folder,
+        project=project_root(folder),
+        confined=find_permission(source).has_sandbox(),
+        network=network,
+        outside=outside,
+    )
+    fields = level_fields(level)
+    value = {**to_json_value(decision), **fields}
+    for part in value["parts"]:  # scripts know the origin by the former name of the level
+        part |= {"origin": part["from"], "from": part["from"].replace(f"level {level}", f"level {fields['allow']}")}
+    return Report("rule_test", value, whole=True, status=EXIT_STATUS[decision.decision])
+
+
+def add_rule(
+    source: Source,
+    rule: RuleText,
+    here: Annotated[bool, Option(None, "Add the rule only for this project.")] = False,
+) -> Act:
+    """Add a rule to the personal config.toml: nexus rules add allow 'bash(npm test *)'."""
+    decision, _, text = " ".join(rule).partition(" ")
+    typed = f"{decision} {_unquote(text)}".rstrip()
+    folder = os.path.realpath(project_identity(source.folder())) if here else ""
+    added = find_permission(source).add_rule(typed, folder)
+    if decision == "allow" and text.startswith("mcp__"):
+        _accept_definitions(source, _unquote(text))
+    if not added:
+        return report_act(f"already in your settings: {typed}.")
+    return report_act(f"added {typed} to your settings.", typed)
+
+
+def _accept_definitions(source: Source, rule: str) -> None:
+    """Keep the definitions of the tools of MCP servers that a rule allows, as they are now; show what has changed."""
+    from nexus_cli.mcp.server_tools import read_tools  # noqa: PLC0415  (most rules are for other tools)
+
+    options = source.live.state.options if source.live else None
+    tools = read_tools(source.folder(), options.servers if options else ())
+    for name, change in find_permission(source).accept_definitions(rule, tools).items():
+        for line in (f"{name} is accepted with its changed definition:", *change.diff.split("\n")):
+            source.say(mark_hidden_signs(line))
+
+
+def remove_rule(source: Source, rule: RuleText) -> Act:
+    """Remove a rule from the personal config.toml, or in a session revoke a granted permission, by its listed name.
+
+    Write it as `nexus rules list` prints it; allow, ask or deny may be omitted.
+    """
+    typed = _unquote(" ".join(rule))
+    if source.live and remove_allowance(source.live.dispatcher.always, typed, source.live.dispatcher.project_root):
+        return report_act(f"revoked for this session: {typed}.", typed)
+    removed = find_permission(source).remove_rule(typed)
+    return report_act(f"removed {typed} from your settings.", *removed)
+
+
+def _unquote(rule: str) -> str:
+    """Remove the quotes that a rule has in a shell."""
+    return rule[1:-1] if len(rule) > 1 and rule[0] == rule[-1] and rule[0] in "'\"" else rule
+
+
+async def _withdraw_questions(context: CommandContext) -> None:
+    """Ask no longer what the changed rules decide."""
+    context.session.dispatcher.withdraw_questions()
+
+
+async def set_level(
     context: CommandContext,
     level: Annotated[str, Option("LEVEL", "What runs without asking from now on.", is_argument=True)] = "",
 ) -> None:
@@ -26,6 +146,8 @@ async def set_permissions(
     commands. edit: also editing inside it. auto: also commands confined to the project, without network. all:
     everything, unconfined. plan: read-only; the model proposes a plan (see /plan).
     """
+    from nexus_cli.reports.permissions import describe_level, permissions_report  # noqa: PLC0415  (imports the engine)
+
     session = context.session
     if not level:
         context.show("permissions", await asyncio.to_thread(permissions_report, session.state))
@@ -40,7 +162,15 @@ async def set_permissions(
     context.say(f"permissions {now}: {runs}.{held}")
 
 
-def allow(source: Source, rule: Rule) -> Act:
+def _describe_limit(session: Session, level: str) -> str:
+    """Return the bound that `level` exceeds, to follow "more than"."""
+    most = session.state.options.most_allow if session.state.options else None
+    if most is not None and (Limits(allow=level) & Limits(allow=most)).allow != level:
+        return f"the server allows, {most}"
+    return "your settings allow"
+
+
+def allow(source: Source, rule: Pattern) -> Act:
     """Add a rule that allows calls to your settings, with immediate effect."""
     return add_rule(source, ["allow", rule])
 
@@ -52,32 +182,30 @@ async def ask(
     ] = "",
 ) -> None:
     """Add a rule that has calls ask you; without RULE set the level ask."""
-    await (context.commands["rules"].run(context, f"add ask {rule}") if rule else set_permissions(context, ASK))
+    await (context.commands["permissions"].run(context, f"add ask {rule}") if rule else set_level(context, ASK))
 
 
-def deny(source: Source, rule: Rule) -> Act:
+def deny(source: Source, rule: Pattern) -> Act:
     """Add a rule that denies calls to your settings, with immediate effect."""
     return add_rule(source, ["deny", rule])
 
 
-def _describe_limit(session: Session, level: str) -> str:
-    """Return the bound that `level` exceeds, to follow "more than"."""
-    most = session.state.options.most_allow if session.state.options else None
-    if most is not None and (Limits(allow=level) & Limits(allow=most)).allow != level:
-        return f"the server allows, {most}"
-    return "your settings allow"
-
-
-NOUN = Noun(
+ADD = Verb(add_rule, "add", Authority.PERMITS, "nothing", then=_withdraw_questions)
+PERMISSIONS = Noun(
     "permissions",
     "setup",
     (
-        Verb(set_permissions, complete=lambda source: (PLAN, *LEVELS)),
+        Verb(set_level, complete=lambda source: (PLAN, *LEVELS)),
+        Verb(list_rules, "list", opens="nothing"),
+        Verb(test_command, "test", opens="nothing"),
+        ADD,
         replace(ADD, run=allow, name="allow", places=("slash",)),
         Verb(ask, "ask"),
         replace(ADD, run=deny, name="deny", places=("slash",)),
-        replace(REMOVE, places=("slash",)),
+        replace(ADD, run=remove_rule, name="remove"),
     ),
-    aliases=("approvals", "allowed-tools"),
+    "Show or set what runs without asking.",
+    aliases=("rules", "rule", "approvals", "allowed-tools"),
     is_first=True,
 )
+NOUNS = (PERMISSIONS,)

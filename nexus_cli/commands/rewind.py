@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.commands.arguments import require_ledger, require_record, wait_settled
+from nexus_cli.commands.arguments import read_log, read_source, require_ledger, wait_settled
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.sessions import one_line_title, reopen_fork
 from nexus_cli.commands.verb import Noun, Option, Verb
@@ -56,7 +56,7 @@ async def rewind(
     list, goals and notices of that time; the message is put into the input box. To go forward again, /resume the
     previous session and use /redo.
     """
-    record, rest = require_record(context), f"{number or ''} {part}".strip()
+    record, rest = read_log(read_source(context)), f"{number or ''} {part}".strip()
     turns = await asyncio.to_thread(_list_turns, record, context.session.id)
     if not turns:
         raise usage_error("rewind", rest, "this session has no messages yet")
@@ -154,8 +154,7 @@ async def _undo_turns(context: CommandContext, first: int, stop: threading.Event
     being undone, and sets `stop`."""
     from nexus_cli.session.undo_files import rewind_files, undo_request  # noqa: PLC0415
 
-    record = require_record(context)
-    done: list[UndoReport] = []
+    record, done = read_log(read_source(context)), list[UndoReport]()
     request = undo_request(record, context.session.folder)
 
     async def work() -> None:

@@ -122,12 +122,9 @@ def _changed(source: Source, befores: Sequence[Run], done: str) -> Report[Any]:
     return Report("runs", changed_runs(source.ledger, [one.key for one in befores], done))
 
 
-async def list_and_answer(context: CommandContext, run: OneRun = "") -> None:
+async def list_and_answer(context: CommandContext) -> None:
     """List the runs, and answer what those of this project ask; one that is answered goes on here. With ID show it."""
     source = read_source(context)
-    if run:
-        show_report(context, build_run(source, run))
-        return
     show_report(context, build_list(source))
     if not context.options.served:
         await _answer_waiting(context, source)
@@ -172,6 +169,18 @@ async def _drive(context: CommandContext, ledger: Ledger, run: Run) -> None:
         own.close()
 
 
+def find_resumable(source: Source, run: str) -> Run:
+    """Return a run of the person that can go on; raise `NexusError` for another one."""
+    from nexus_cli.runs.run_approvals import require_own  # noqa: PLC0415  (few sessions resume runs)
+
+    found = source.ledger.runs.find(run)
+    if found.has_ended and found.state != FAILED:
+        hint = f"`nexus ask -r {found.session}` continues its session" if found.session else "See nexus runs list"
+        raise NexusError("usage", found.id, f"it is {found.state}", hint)
+    require_own(source.ledger, found)
+    return found
+
+
 async def resume_run(
     context: CommandContext,
     run: OneRun = "",
@@ -184,16 +193,11 @@ async def resume_run(
 
     With --all, --plan, --space or --agent the pause of these runs ends.
     """
-    from nexus_cli.runs.run_approvals import require_own  # noqa: PLC0415  (few sessions resume runs)
-
     source = read_source(context)
     if not run:
         show_report(context, end_pause(source, every, plan, space, agent))
         return
-    runs, found = source.ledger.runs, source.ledger.runs.find(run)
-    if found.has_ended and found.state != FAILED:
-        raise NexusError("usage", found.id, f"it is {found.state} already", f"/runs show {found.id}")
-    require_own(source.ledger, found)
+    runs, found = source.ledger.runs, find_resumable(source, run)
     if found.state == FAILED:
         runs.resume_failed(found, format_utc(local_now()))
         done = "continues with nexus serve"
@@ -219,7 +223,7 @@ NOUN = Noun(
     "runs",
     "run",
     (
-        Verb(list_and_answer),
+        Verb(list_and_answer, fits=lambda context, words: not words),
         Verb(build_list, "list"),
         Verb(build_run, "show", complete=_complete_runs),
         Verb(cancel_run, "cancel", Authority.PERMITS, "write", complete=_complete_runs),

@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Annotated, Any, cast
 
-from nexus_cli.commands.arguments import read_source, require_ledger, require_record, resume_options, show_report
+from nexus_cli.commands.arguments import read_log, read_source, require_ledger, resume_options, show_report
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.export import export_session
 from nexus_cli.commands.runs import cancel_run
@@ -102,14 +102,11 @@ def stop_session(
     _refuse_open(source, session)
     owner = stop_running(ledger, session)
     named = " ".join(filter(None, (f"nexus {owner.command}".rstrip(), owner.terminal)))
-    if not yes and source.confirm is None:
-        raise NexusError("usage", f"session {session}", f"it would stop {named}, process {owner.pid}", "Add --yes")
-    if (
-        source.confirm
-        and not yes
-        and not source.confirm(f"It is open in {named}, process {owner.pid}. {KEPT} Stop it?")
-    ):
-        return report_act("")
+    if not yes:
+        if source.confirm is None:
+            raise NexusError("usage", f"session {session}", f"it would stop {named}, process {owner.pid}", "Add --yes")
+        if not source.confirm(f"It is open in {named}, process {owner.pid}. {KEPT} Stop it?"):
+            return report_act("")
     if not ledger.end_owner(session, owner):
         raise NexusError("usage", f"session {session}", "the session was just closed", "nexus sessions list --running")
     return report_act(f"process {owner.pid} was asked to stop. {KEPT}", session)
@@ -343,8 +340,8 @@ async def edit_message(
     The session continues in a copy that ends before it, with the message in the input box. Files stay as they are;
     /rewind takes them back too.
     """
-    ledger, record, before = require_ledger(context), require_record(context), context.session.id
-    found = await asyncio.to_thread(_messages, record, MOST if chooses else 1)
+    source, before = read_source(context), context.session.id
+    found = await asyncio.to_thread(_messages, read_log(source), MOST if chooses else 1)
     if not found:
         raise usage_error("edit", "", "this session has no messages yet", "Type your first message")
     place = 0
@@ -358,9 +355,9 @@ async def edit_message(
     context.session.refuse_to_leave()
     from nexus_cli.session import undo_files  # noqa: PLC0415  (imports the undo)
 
-    await reopen_fork(context, undo_files.fork_before(ledger, before, entry).id)
+    await reopen_fork(context, undo_files.fork_before(source.ledger, before, entry).id)
     context.fill(words)
-    named = reports.short_id(ledger, before)
+    named = reports.short_id(source.ledger, before)
     context.say(f"Edit and send again. Files stay as they are. Previous session: /resume {named}")
 
 

@@ -75,14 +75,13 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
     def say(line: str) -> None:
         loop.call_soon_threadsafe(source.say, line)
 
-    def run() -> Report[Any]:
-        found: Report[Any] = verb.run(
-            replace(source, confirm=confirm if context.can_choose else None, say=say), **given
-        )
-        return found
+    def show(report: Report[Any]) -> None:
+        loop.call_soon_threadsafe(show_report, context, report)
+
+    asked = replace(source, confirm=confirm if context.can_choose else None, say=say, show=show)
 
     async def work() -> None:
-        running = asyncio.to_thread(run)
+        running = asyncio.to_thread(verb.run, asked, **given)
         show_report(context, await (wait_settled(running) if verb.busy else running))
 
     await (context.busy(verb.busy, work()) if verb.busy else work())

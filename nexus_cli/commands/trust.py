@@ -1,19 +1,18 @@
-"""`/trust`: what the configuration of this project would do, and the question whether to trust it."""
+"""The configuration of a project: what it would do, and the question whether to trust it."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from nexus_cli.commands.command import Choice, CommandContext
-from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
+from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.config import trust as record
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.load_settings import load_settings
-from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.paths import places, project_root, working_folder
 from nexus_cli.config.project_items import project_folders
-from nexus_cli.config.trust import Configuration, read_configuration, trust
+from nexus_cli.core.errors import NexusError
 
 
 def build_trust(source: Source) -> Report[Any]:
@@ -21,39 +20,78 @@ def build_trust(source: Source) -> Report[Any]:
 
     Changes since you trusted it are marked.
     """
-    return read_trust(project_root(source.folder()))[1]
+    return _read_trust(project_root(source.folder()))[1]
 
 
-async def trust_project(context: CommandContext) -> None:
-    """Show the effects of this project's configuration, and let it take effect if you agree.
+def trust_project(
+    source: Source,
+    directory: Annotated[str, Option("[DIR]", "A folder in the project.", is_argument=True)] = "",
+    revoke: Annotated[bool, Option(None, "Revoke trust.")] = False,
+) -> Report[Any]:
+    """Let the configuration of this project take effect.
 
-    It can restrict your permissions, but not extend them. Items that change later are inactive until you trust them
-    again.
+    It can restrict your permissions, but not extend them. nexus first shows its effects and the changes since you last
+    trusted it. Items that change later are inactive until you trust them again.
     """
-    root, *inner = project_folders(context.session.folder)
-    for folder in (root, *inner):
-        found, report = await asyncio.to_thread(read_trust, folder)
-        if folder == root or found.files:
-            await _ask(context, folder, found, report)
+    below = working_folder(directory, "trust") if directory else source.folder()
+    root, *inner = project_folders(below)
+    if revoke:
+        return _revoke(root, [root, *inner])
+    report = _trust_folder(source, root)
+    for folder in inner:  # of a large repository: what is there for agents counts only below it
+        if not source.is_json and record.read_configuration(folder, KINDS).files:
+            source.show(report)
+            report = _trust_folder(source, folder)
+    return report
 
 
-async def _ask(context: CommandContext, folder: Path, found: Configuration, report: Report[Any]) -> None:
-    context.show(report.form, report.value)
-    if found.problem or not found.files or report.value["state"] == "trusted":
-        return
-    choices = [Choice("no", "no", "leave it as it is"), Choice("yes", "yes", "let it take effect")]
-    if await context.choose("Trust it?", choices) == "yes":
-        await asyncio.to_thread(trust, folder, found)
-        context.say("Trusted. It takes effect with your next message.")
+def _trust_folder(source: Source, folder: Path) -> Report[Any]:
+    """Put a configuration into effect if the person agrees; return what is left to show."""
+    found, report = _read_trust(folder)
+    value = report.value
+    is_removed = any(one["state"] == "removed" for one in value["items"])
+    if found.problem:
+        source.show(report)
+        raise NexusError("config", f"{folder} is not trusted", found.problem, "Fix or remove the file")
+    if is_removed and not found.files:
+        record.revoke_trust(folder)  # of what was trusted nothing is left
+    if not found.files or (value["state"] == "trusted" and not is_removed):
+        return report
+    if source.confirm:
+        source.show(report)
+    # In a shell where nobody can be asked, the command itself is the consent.
+    if not (source.confirm("Trust it?") if source.confirm else source.live is None):
+        source.say("nothing was changed.")
+        return report._replace(form="")
+    record.trust(folder, found)
+    value["state"] = "trusted"
+    if source.confirm is None:
+        return report
+    when = " It takes effect with your next message." if source.live else ""
+    note = f"{folder} is trusted. Active: {', '.join(value['active']) or 'nothing'}.{when}"
+    return report._replace(form="", note=note)
 
 
-def read_trust(folder: Path) -> tuple[Configuration, Report[Any]]:
+def _revoke(root: Path, folders: list[Path]) -> Report[Any]:
+    gone = sum(map(record.revoke_trust, folders)) > 0
+    value = {"version": 1, "project": str(root), "revoked": gone, "state": record.trust_state(root)}
+    return Report("", value, note=f"{root} is no longer trusted." if gone else f"{root} was not trusted.")
+
+
+def _read_trust(folder: Path) -> tuple[record.Configuration, Report[Any]]:
     """Return the configuration of a project, and the report of its effects."""
     from nexus_cli.reports.trust import trust_report  # noqa: PLC0415  (rules, once somebody asks)
 
-    found = read_configuration(folder, KINDS)
+    found = record.read_configuration(folder, KINDS)
     return found, Report("trust", trust_report(folder, found, load_settings(places(), os.environ)))
 
 
-VERBS = (Verb(trust_project, authority=Authority.PERMITS), Verb(build_trust, "show", places=("slash",)))
-NOUNS = (Noun("trust", "setup", VERBS, "Show the project's configuration, and trust it."),)
+NOUN = Noun(
+    "trust",
+    "setup",
+    (
+        Verb(trust_project, "", Authority.PERMITS, "nothing"),
+        Verb(build_trust, "show", opens="nothing", places=("slash",)),
+    ),
+    "Show the project's configuration, and trust it.",
+)

@@ -54,7 +54,10 @@ def undo_files(
             raise NexusError(
                 "usage", "undo", "files changed while nexus waited for your answer", "Run the command again"
             )
-    return restore(log, replace(request, takes_unsure=everything))
+    report = restore(log, replace(request, takes_unsure=everything))
+    if report.value["turn"] is None and (numbers := [one for one in path or () if one.isdecimal()]):
+        source.say(f"{numbers[0]} is the name of a file here; a turn is named with --turn {numbers[0]}.")
+    return report
 
 
 def open_undo(

@@ -64,7 +64,7 @@ class Authority(StrEnum):
     session: facts, plans, runs, messages. For the person at a terminal of this machine alone."""
 
 
-def _keep_silent(text: str) -> None:
+def _keep_silent(told: object) -> None:
     """Print nothing."""
 
 
@@ -95,6 +95,8 @@ class Source:
     """Returns what a program pipes into a shell command."""
     confirm: Callable[[str], bool] | None = None
     """Asks the person a question that is answered with yes or no; None if nobody can be asked."""
+    show: Callable[[Report[Any]], None] = _keep_silent
+    """Shows a report before a question, or before another report."""
 
     @property
     def ledger(self) -> Ledger:
@@ -146,6 +148,23 @@ def report_text(name: str, text: str) -> Text:
 def report_line(name: str, line: str) -> Text:
     """Return the report of a verb that prints one line."""
     return report_text(name, line)._replace(line=line)
+
+
+def read_value(report: Report[V]) -> V:
+    """Return the value of a report."""
+    return report.value
+
+
+class ServerMethod(NamedTuple):
+    """The method of the server that a verb is too: it works in the folder `cwd` that a client names, and needs the
+    level edit unless the verb only reads."""
+
+    name: str = ""
+    """"" if the verb is no method."""
+    takes: tuple[str, ...] = ("cwd",)
+    """Its parameters in order: the folder, and those of the verb that it has."""
+    read: Callable[[Report[Any]], Mapping[str, Any]] = read_value
+    """Returns its result, in the type that it declares; the value of the report without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +277,7 @@ class Verb:
     that of a verb before it then. The context is None if it is only asked whether the line waits for a turn."""
     then: Callable[..., Coroutine[Any, Any, None]] | None = None
     """Takes the `CommandContext`: what the open session does when the verb has ended, in its event loop."""
+    method: ServerMethod = ServerMethod()  # noqa: RUF009  (frozen)
 
     def __post_init__(self) -> None:
         if self.is_live and self.authority is Authority.READS:
@@ -275,8 +295,8 @@ class Verb:
 
     @property
     def value_type(self) -> Any:
-        """The type of the JSON value that its report has; `Any` if it is not declared."""
-        returned = get_type_hints(self.run).get("return")
+        """The type of the JSON value that its report has; `Any` if it is not declared. `json_type` reads it."""
+        returned = get_type_hints(self.run, include_extras=True).get("return")
         return next(iter(get_args(returned)), Any)
 
     @property

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, ServerMethod, Source, Verb, report_act
 from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.elide import plural
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import DiffReport
+from nexus_cli.core.server_results import RemovedWorktree, WorktreeDiff
+from nexus_cli.core.surrogates import replace_surrogates
 
 if TYPE_CHECKING:
     from nexus_cli.worktrees.apply_worktree import ApplyResult
@@ -25,7 +28,7 @@ MOST = 512 * 1024
 
 def build_list(
     source: Source, everywhere: Annotated[bool, Option(None, "Show worktrees of every project.", "--all")] = False
-) -> Report[Any]:
+) -> Report[Annotated[Any, "reports.worktrees.WorktreesReport"]]:
     """List the worktrees of this project and their changes."""
     from nexus_cli.reports import worktrees as reports  # noqa: PLC0415  (worktrees run git)
 
@@ -38,7 +41,7 @@ def build_diff(
     name: Name,
     stat: Annotated[bool, Option(None, "Count the changed lines of each file.")] = False,
 ) -> Report[DiffReport]:
-    """Print the changes made in a worktree, without changes that the project had when the worktree was created.
+    """Show the changes made in a worktree, without changes that the project had when the worktree was created.
 
     In a pipe the output is a patch for git apply, including binary files.
     """
@@ -68,7 +71,12 @@ def diff_value(data: bytes, most: int = MOST) -> DiffReport:
     }
 
 
-def apply_changes(source: Source, name: Name) -> Report[Any]:
+def read_patch(report: Report[DiffReport]) -> WorktreeDiff:
+    """Return the result of the server's method `worktree_diff`."""
+    return {"diff": replace_surrogates(report.value["text"])}
+
+
+def apply_changes(source: Source, name: Name) -> Report[Annotated[Any, "worktrees.apply_worktree.AppliedWorktree"]]:
     """Apply the changes of a worktree to the project, with a three-way merge of each file.
 
     Conflicts are marked in the file; a file that cannot be merged keeps the project's version. Exit status 1 if
@@ -120,16 +128,32 @@ async def follow_apply_in(context: CommandContext, record: WorktreeRecord, of: s
 def remove(
     source: Source, name: Name, force: Annotated[bool, Option(None, "Discard unapplied changes.")] = False
 ) -> Act:
-    """Remove a worktree with its branch. A worktree with unapplied changes needs --force."""
+    """Remove a worktree with its branch.
+
+    A worktree with unapplied changes needs --force; in a terminal nexus asks.
+    """
     from nexus_cli.worktrees.apply_worktree import clean_killed_apply, refuse_to_lose  # noqa: PLC0415
-    from nexus_cli.worktrees.worktrees import remove_worktree  # noqa: PLC0415
+    from nexus_cli.worktrees.worktrees import is_in_use, remove_worktree  # noqa: PLC0415
 
     record = find_record(source, name)
     clean_killed_apply(record)
-    if not force:
-        refuse_to_lose(record)
-    more = remove_worktree(record, force=force)
+    try:
+        if not force:
+            refuse_to_lose(record)
+        more = remove_worktree(record, force=force)
+    except NexusError as error:
+        if source.confirm is None or error.what != f"kept worktree {name}":
+            raise
+        if not source.confirm(f"Worktree {name}: {error.why}. Delete it?") or is_in_use(record):
+            return report_act("nothing was deleted.")
+        more = remove_worktree(record, force=True)
     return report_act(f"worktree {name} was removed{f'; {more}' if more else ''}.", name)
+
+
+def read_removal(report: Act) -> RemovedWorktree:
+    """Return the result of the server's method `worktree_remove`."""
+    _, _, note = report.value["message"].partition("; ")
+    return {"removed": True, "note": note.removesuffix(".")}
 
 
 def find_record(source: Source, name: str) -> WorktreeRecord:
@@ -151,11 +175,32 @@ NOUN = Noun(
     "worktree",
     "run",
     (
-        Verb(build_list, "list", opens="nothing"),
-        Verb(build_diff, "diff", opens="nothing", complete=_complete),
-        Verb(apply_changes, "apply", Authority.PERMITS, "nothing", places=("shell",), complete=_complete),
+        Verb(build_list, "list", opens="nothing", method=ServerMethod("worktree_list")),
+        Verb(
+            build_diff,
+            "diff",
+            opens="nothing",
+            complete=_complete,
+            method=ServerMethod("worktree_diff", ("name", "cwd", "stat"), read_patch),
+        ),
+        Verb(
+            apply_changes,
+            "apply",
+            Authority.PERMITS,
+            "nothing",
+            places=("shell",),
+            complete=_complete,
+            method=ServerMethod("worktree_apply", ("name", "cwd")),
+        ),
         Verb(apply_in_session, "apply", Authority.PERMITS, places=("slash",), complete=_complete),
-        Verb(remove, "remove", Authority.PERMITS, "nothing", complete=_complete),
+        Verb(
+            remove,
+            "remove",
+            Authority.PERMITS,
+            "nothing",
+            complete=_complete,
+            method=ServerMethod("worktree_remove", ("name", "cwd", "force"), read_removal),
+        ),
     ),
     "List, diff, apply or remove git worktrees.",
     aliases=("worktrees",),

@@ -149,7 +149,7 @@ class ModelInfo:
     """False if it is not in the table: without a window from elsewhere, 128,000 is assumed, with a notice."""
     images: bool = False
     blind: bool = False
-    """True if its server states that it takes no images."""
+    """True if its server, or the person's settings, state that it takes no images."""
     tools: bool = True
     """False if its server states that it takes no tools."""
     cache: bool = False

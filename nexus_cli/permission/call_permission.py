@@ -449,13 +449,14 @@ class CallPermission:
         self.rules_in_force()
         return added
 
-    def remove_rule(self, typed: str) -> None:
-        """Remove a rule (`rules.edit_rules.remove_rule`), with effect at once. Blocks."""
+    def remove_rule(self, typed: str) -> list[str]:
+        """Remove a rule (`rules.edit_rules.remove_rule`), with effect at once, and return it. Blocks."""
         from nexus_cli.rules.edit_rules import remove_rule  # noqa: PLC0415
 
-        remove_rule(typed, self.rules_in_force())
+        removed = remove_rule(typed, self.rules_in_force())
         self._forget_rules()
         self.rules_in_force()
+        return removed
 
     def make_sandbox(
         self, profile: ProfileName, *, asks: bool = True, stays: bool = False, hook: bool = False

@@ -341,6 +341,7 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
     if "window" in numbers:
         fields |= {"known": True, "window_key": _window_setting_key(key)}
     fields |= {name: bool(given[name]) for name in ("images", "tools") if name in given}
+    fields["blind"] = given.get("images") is False
     fields["cache"] = info.cache or "cache_read_price" in charged
     # A given price holds for every input length.
     fields["tiers"] = tuple(replace(tier, **charged) for tier in info.tiers)

@@ -143,7 +143,7 @@ def served_model_info(
         choose = partial(server.choose_question, info.provider, bare)
         is_told, row = server.ask(choose, bare, waits=waits, saves=saves), server.describe(info.provider, bare)
     stated = {key: value for key, value in row.items() if key in _STATED and key not in given}
-    stated["blind"] = row.get("blind") is True and not {**stated, **given}.get("images")
+    stated["blind"] = info.blind or (row.get("blind") is True and not {**stated, **given}.get("images"))
     runs_here = is_loopback(server.base) and (info.provider != "openai" or row.get("owner") in _FREE)
     if info.input_price is None and runs_here:
         stated = {"input_price": 0.0, "output_price": 0.0, **stated}

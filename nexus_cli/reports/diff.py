@@ -42,12 +42,13 @@ class _Unable(Exception):
     """Git cannot be used; the text is the reason."""
 
 
-async def folder_diff(folder: Path, ledger: Ledger | None, session: str) -> dict[str, Any]:
-    """Return `source`: `git` (`text`, `untracked`, `unread` large or binary, `cut`), or `session` (`files`, `why`)."""
+def folder_diff(folder: Path, ledger: Ledger, session: str) -> dict[str, Any]:
+    """Return `source`: `git` (`text`, `untracked`, `unread` large or binary, `cut`), or `session` (`files`, `why`).
+    Blocks."""
     try:
-        return await run_in_thread(lambda stop: _by_git(folder, stop))
+        return _by_git(folder, StopFlag())
     except (_Unable, GitError) as reason:
-        files = ledger.log(session).files() if ledger is not None else []
+        files = ledger.log(session).files()
         changed = [_near(path, folder) for path, how in files if how != "read"]
         return {"version": 1, "source": "session", "why": str(reason), "files": changed}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TypedDict, cast
 
 from nexus_cli.core.errors import NexusError
@@ -47,8 +48,8 @@ DOING = 200
 def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
     """Return the last records of a session's workers, each followed by its own workers.
 
-    Dollars come from the worker's session in the ledger. The state is `unknown` if the process ended while the worker
-    ran.
+    Dollars come from the worker's session in the ledger, and so do steps and tokens if the process ended while the
+    worker ran: its state is `unknown` then.
     """
     newest = {str(memo.value["id"]): memo.value for memo in ledger.log(session).memos(WORKER, own=True)}
     rows: list[WorkerObject] = []
@@ -56,11 +57,12 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
         row = {key: value[key] for key in SHOWN}
         if row["state"] in AT_WORK and not (ledger.is_locked(session) or ledger.find_locked([session])):
             row["state"] = UNKNOWN
-        try:
-            row["cost_usd"] = ledger.session(row["session"]).cost_usd if row["session"] else row["cost_usd"]
-            below = recorded_workers(ledger, row["session"]) if row["session"] else []
-        except NexusError:  # its session was deleted
-            below = []
+        below: list[WorkerObject] = []
+        with suppress(NexusError):  # its session was deleted
+            if own := row["session"]:
+                row["cost_usd"], below = ledger.session(own).cost_usd, recorded_workers(ledger, own)
+            if own and row["state"] == UNKNOWN:
+                row |= {"steps": ledger.log(own).step(), "tokens": ledger.usage(own).tokens}
         rows += [cast("WorkerObject", row), *below]
     return rows
 

@@ -1,7 +1,8 @@
-"""A method of the server: a coroutine function declares it.
+"""A method of the server: a coroutine function declares it, or a verb.
 
-Its name, parameters and result are those of the function, its texts stand in the docstring: the summary, then a line
-`NAME: TEXT` for each parameter. `Annotated` gives the JSON Schema of a parameter whose type does not say all.
+The first has its name, parameters and result; its texts stand in the docstring: the summary, then a line `NAME: TEXT`
+for each parameter. `Annotated` gives the JSON Schema of a parameter whose type does not say all. A verb says in
+`Verb.method` what its method has.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from inspect import Parameter, cleandoc, signature
 from types import UnionType
 from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_origin
 
+from nexus_cli.commands.verb import Authority, Verb, read_value
 from nexus_cli.core.json_schema import NAMES, json_schema, json_type, type_hints
-from nexus_cli.rpc.jsonrpc import INVALID_PARAMS, NO_SUCH_AGENT, RpcError
+from nexus_cli.rpc.jsonrpc import INVALID_PARAMS, NO_SUCH_AGENT, REFUSED, RpcError
 
 F = TypeVar("F", bound=Callable[..., Any])
 Schema = dict[str, Any]
@@ -52,6 +54,8 @@ class Method:
     """Our error codes that it can return."""
     of_agent: bool
     """True if it acts on one agent, named by `agent_id`."""
+    verb: Verb | None = None
+    """The verb that is run; None if a function is."""
 
     def check(self, params: Mapping[str, Any]) -> None:
         """Raise `RpcError` unless `params` match the method."""
@@ -66,6 +70,12 @@ class Method:
 
 
 AGENT_ID = Param(name="agent_id", description="The agent.", required=True, schema=json_schema(str))
+FOLDER = Param(
+    name="cwd",
+    description="A folder of the project; the server's without one.",
+    required=False,
+    schema=json_schema(str),
+)
 
 
 def rpc_method(*errors: int) -> Callable[[F], F]:
@@ -96,6 +106,21 @@ def _read_method(function: Any, of_agent: bool) -> Method:
     errors = (NO_SUCH_AGENT,) * of_agent + getattr(function, _ERRORS)
     result = json_type(hints["return"])
     return Method(function.__name__, " ".join(about.split()), params, result, errors, of_agent)
+
+
+def read_verb(verb: Verb) -> Method:
+    """Return the method that a verb declares."""
+    name, takes, read = verb.method
+    about = " ".join(verb.help.partition("\n\n")[0].split())
+    about += "" if verb.authority is Authority.READS else " Needs the level edit."
+    params = {"cwd": FOLDER}
+    for one in verb.parameters:
+        is_required = one.default is Parameter.empty
+        params[one.name] = Param(
+            name=one.name, description=one.option.help, required=is_required, schema=json_schema(one.kind)
+        )
+    result = json_type(verb.value_type if read is read_value else type_hints(read)["return"])
+    return Method(name, about, {key: params[key] for key in takes}, result, (REFUSED,), False, verb)
 
 
 def _schema(hint: Any) -> Schema:

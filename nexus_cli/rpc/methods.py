@@ -1,6 +1,6 @@
 """The methods of the server: the table that checks calls and generates `/openrpc.json`, and those of no agent.
 
-Those of an agent are in `AgentDispatcher`. A new method is one coroutine, see `method`.
+Those of an agent are in `AgentDispatcher`. A new method is one coroutine, or a word on a verb: see `method`.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
 from nexus_cli import __version__
-from nexus_cli.config.paths import places
+from nexus_cli.commands import worktree
+from nexus_cli.commands.verb import Authority, Source, Verb
 from nexus_cli.config.project_settings import settings_in
-from nexus_cli.config.worktree_record import WorktreeRecord
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import LineEvent
@@ -29,12 +29,10 @@ from nexus_cli.core.server_results import (
     CutLine,
     DestroyedAgent,
     GapLine,
-    RemovedWorktree,
-    WorktreeDiff,
 )
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.reports.sessions import SessionsReport, list_sessions
-from nexus_cli.reports.worktrees import WorktreesReport, find_project, worktrees_report
+from nexus_cli.reports.worktrees import find_project
 from nexus_cli.rpc.dispatcher import MOST_MESSAGES, STOPPING, AgentDispatcher
 from nexus_cli.rpc.jsonrpc import (
     BUSY,
@@ -46,12 +44,9 @@ from nexus_cli.rpc.jsonrpc import (
     REFUSED,
     RpcError,
 )
-from nexus_cli.rpc.method import Method, number, one_of, read_methods, rpc_method
+from nexus_cli.rpc.method import Method, number, one_of, read_methods, read_verb, rpc_method
 from nexus_cli.rpc.pool import Agent, AgentConfig, AgentPool
 from nexus_cli.session.event_json import ResultLine
-from nexus_cli.undo.follow_changes import follow_apply
-from nexus_cli.worktrees.apply_worktree import AppliedWorktree, apply_worktree, refuse_to_lose
-from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of, remove_worktree
 
 _LIMITS = {
     "type": "object",
@@ -71,7 +66,7 @@ EVENTS: Mapping[str, Any] = {
 
 
 class ServerMethods:
-    """The methods that need no agent: those of worktrees, and the end of the server."""
+    """What needs no agent: the verbs that are methods, and the end of the server."""
 
     def __init__(self, pool: AgentPool, folder: Path, shutdown: Callable[[], object]) -> None:
         """A caller's relative `cwd` is below `folder`; `shutdown` is called once and must not block."""
@@ -85,57 +80,17 @@ class ServerMethods:
             raise RpcError(INVALID_PARAMS, "cwd has a character that no path can have")
         return self._folder / os.path.expanduser(replace_surrogates(cwd))
 
-    def _find_worktree(self, name: str, cwd: str, *, edits: bool = False) -> WorktreeRecord:
-        """Return a worktree; raise `NexusError` if there is none, or if the level of the server forbids edits."""
-        record = find_worktree_of(find_project(self._resolve(cwd)), name)
-        if edits:
-            self.pool.require_level(EDIT, self.pool.shared.config or settings_in(record.source))
-        return record
+    async def run_verb(self, verb: Verb, cwd: str = "", **given: Any) -> Mapping[str, Any]:
+        """Run a verb that is a method; raise `NexusError` for a change that the level of the server forbids."""
+        folder = self._resolve(cwd)
 
-    @rpc_method(REFUSED)
-    async def worktree_list(self, cwd: str = "") -> WorktreesReport:
-        """List the worktrees of a project.
+        def settings() -> Settings:
+            return self.pool.shared.config or settings_in(find_project(folder))
 
-        cwd: A folder of the project; the server's without one.
-        """
-        return await asyncio.to_thread(worktrees_report, find_project(self._resolve(cwd)))
-
-    @rpc_method(REFUSED)
-    async def worktree_diff(self, name: str, cwd: str = "", stat: bool = False) -> WorktreeDiff:
-        """Return the changes of a worktree as a patch for git apply.
-
-        name: Its name.
-        cwd: A folder of the project; the server's without one.
-        stat: Count the changed lines of each file instead.
-        """
-        record = self._find_worktree(name, cwd)
-        data = await asyncio.to_thread(diff_worktree, record, stat=stat, binary=not stat)
-        return {"diff": data.decode("utf-8", "replace")}
-
-    @rpc_method(REFUSED)
-    async def worktree_apply(self, name: str, cwd: str = "") -> AppliedWorktree:
-        """Apply the changes of a worktree to the project, with a three-way merge of each file. Needs the level edit.
-
-        name: Its name.
-        cwd: A folder of the project; the server's without one.
-        """
-        record = self._find_worktree(name, cwd, edits=True)
-        data, work = places().data, partial(apply_worktree, record)
-        done = await asyncio.to_thread(follow_apply, data, name, record.source, work)
-        return done.to_json(record)
-
-    @rpc_method(REFUSED)
-    async def worktree_remove(self, name: str, cwd: str = "", force: bool = False) -> RemovedWorktree:
-        """Remove a worktree with its branch. Needs the level edit.
-
-        name: Its name.
-        cwd: A folder of the project; the server's without one.
-        force: Also if something in it is not applied.
-        """
-        record = self._find_worktree(name, cwd, edits=True)
-        if not force:
-            await asyncio.to_thread(refuse_to_lose, record)
-        return {"removed": True, "note": await asyncio.to_thread(remove_worktree, record, force=force)}
+        if verb.authority is not Authority.READS:
+            self.pool.require_level(EDIT, settings())
+        source = Source(self.pool.open_ledger, str, str, settings, tuple, lambda: folder, is_piped=True)
+        return verb.method.read(await asyncio.to_thread(verb.run, source, **given))
 
     @rpc_method()
     async def shutdown(self) -> Acknowledged:
@@ -151,8 +106,9 @@ class PoolMethods(ServerMethods):
     async def call(self, name: str, params: Mapping[str, Any]) -> Any:
         """Return the result of a method; raise `RpcError` for every failure that a caller may see."""
         target, given = self.find_target(name, params)
+        verb = METHODS[name].verb
         try:
-            return await getattr(target, name)(**given)
+            return await (self.run_verb(verb, **given) if verb else getattr(target, name)(**given))
         except NexusError as error:
             raise RpcError.of(error) from error
 
@@ -257,6 +213,7 @@ METHODS: Mapping[str, Method] = {
     for method in (
         *read_methods(PoolMethods),
         *read_methods(AgentDispatcher, of_agent=True),
+        *(read_verb(verb) for verb in worktree.NOUN.verbs if verb.method.name),
         *read_methods(ServerMethods),
     )
 }

@@ -32,21 +32,21 @@ def add_rule(typed: str, tools: Mapping[str, Tool], folder: str = "") -> bool:
     return change_list(places(), rules_key(decision, folder), text, add=True)
 
 
-def remove_rule(typed: str, in_force: RuleSet) -> None:
+def remove_rule(typed: str, in_force: RuleSet) -> list[str]:
     """Remove a rule from the personal settings, with or without its decision; each of them where it has several. Those
-    of other projects' folders stay.
+    of other projects' folders stay. Return what was removed, with its decision.
 
     Raises `NexusError("usage", ...)` if it is not there; one that is `in_force` from elsewhere is named with its place.
     """
     decision, text = _split_decision(typed)
     known = DECISIONS if decision is None else (decision,)
-    here = [one.key for one in in_force.rules if one.folder and one.text == text and one.decision in known]
-    keys = dict.fromkeys([*map(rules_key, known), *here])
-    removed = [change_list(places(), key, text, add=False) for key in keys]
-    if not any(removed):
-        elsewhere = next((one for one in in_force.rules if one.text == text and one.decision in known), None)
-        why = f"it comes from {elsewhere.origin}" if elsewhere else "there is no such rule"
+    found = [one for one in in_force.rules if one.text == text and one.decision in known]
+    keys = {rules_key(one): one for one in known} | {one.key: one.decision for one in found if one.folder}
+    removed = [one for key, one in keys.items() if change_list(places(), key, text, add=False)]
+    if not removed:
+        why = f"it comes from {found[0].origin}" if found else "there is no such rule"
         raise NexusError("usage", text, why, LISTED)
+    return [f"{decision} {text}" for decision in dict.fromkeys(removed)]
 
 
 def _split_decision(typed: str) -> tuple[Decision | None, str]:

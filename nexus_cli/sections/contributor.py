@@ -61,6 +61,8 @@ class Sources:
     """The front end, if the model has to know it: a program at the other end, not a person."""
     is_run: bool = False
     """True in a structured run, whose blocks have the time."""
+    is_worker: bool = False
+    """True if its messages are another model's, not the person's."""
     host: Callable[[], Host] = Host.here
     clock: Clock = local_now
     notices: Callable[[], Sequence[str]] = tuple

@@ -430,6 +430,7 @@ def make_collector(
     own: dict[str, Any] = {
         "mode": SERVER_MODE if options.served else "",
         "is_run": is_run,
+        "is_worker": bool(options.spawner),
         "style": settings.ui.style if options.interactive and not is_run else "",
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
@@ -453,8 +454,7 @@ def make_collector(
         own |= {"skills": catalogue.offered}
     if reads_skills or can_run:  # a skill that comes later can be printed by a command
         own |= {"matching_skills": catalogue.matching}
-    admitted = (name for name in discover() if name not in without and recipe.admits(name))
-    contributors = {name: discover()[name] for name in admitted}
+    contributors = {name: one for name, one in discover().items() if name not in without and recipe.admits(name)}
     if options.system_prompt is not None:
         contributors = {name: one for name, one in contributors.items() if one.layer is not Layer.SYSTEM}
         contributors |= _given_prompt(options.system_prompt)

@@ -30,14 +30,15 @@ async def run_on_terminal(
     """Run `command` on the terminal, with `text` on its stdin if there is one; return its exit status, negative for a
     signal.
 
-    If cancelled, ends the program first: with SIGTERM, and after `PATIENCE` seconds by force. Raises `OSError` or
-    `ValueError` if it cannot be started.
+    Where a program reads our stdout, that of `command` is our stderr. If cancelled, ends the program first: with
+    SIGTERM, and after `PATIENCE` seconds by force. Raises `OSError` or `ValueError` if it cannot be started.
     """
     with _deaf():
         process = await start_program_async(
             command,
             env=program_environment(os.environ if environ is None else environ),
             stdin=None if text is None else asyncio.subprocess.PIPE,
+            stdout=None if os.isatty(1) else 2,
         )
         try:
             if text is not None:

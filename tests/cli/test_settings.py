@@ -437,6 +437,8 @@ def test_a_broken_edit_is_offered_again_and_never_takes_the_files_place(
 def test_without_a_terminal_no_editor_is_guessed(nexus: Run) -> None:
     done = nexus("config", "edit", env={"VISUAL": "", "EDITOR": ""})
     assert done.returncode == 2 and b"no terminal" in done.stderr and done.stdout == b""
+    done = nexus("config", "edit", "--json", env={"VISUAL": "cat"})
+    assert json.loads(done.stdout)["ids"] == [] and b"#" in done.stderr, "what the editor prints is no result"
 
 
 @pytest.mark.matrix

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from nexus_cli.cli.setup.trust import trust
-from nexus_cli.cli.shell_command import make_source
-from nexus_cli.ledger import Ledger
+from nexus_cli.cli import app, shell_command
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -52,11 +48,12 @@ def test_trust_shows_what_would_take_effect_and_lets_it(nexus: Run, project: Pat
 
 @pytest.mark.parametrize(("answer", "state"), [("y", "trusted"), ("n", "untrusted")])
 def test_in_a_terminal_json_asks_too_and_stdout_is_the_object(
-    project: Path, capfd: pytest.CaptureFixture[str], answer: str, state: str
+    project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, answer: str, state: str
 ) -> None:
-    source = make_source(partial(Ledger.open, None))
-    asks = replace(source, is_json=True, confirm=lambda question: question == "Trust it?" and answer == "y")
-    assert trust(asks, str(project)) == 0
+    monkeypatch.setattr(
+        shell_command, "_find_confirm", lambda: lambda question: question == "Trust it?" and answer == "y"
+    )
+    assert app.run(["trust", str(project), "--json"]) == 0
     shown, asked = capfd.readouterr()
     assert json.loads(shown)["state"] == state
     assert "limits.max_steps = 7: instead of 200" in asked

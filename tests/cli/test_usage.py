@@ -15,7 +15,7 @@ import pytest
 from search import sample
 
 from nexus_cli.cli import help_page
-from nexus_cli.cli.app import COMMANDS, bare_verb, build
+from nexus_cli.cli.app import COMMANDS, build, list_verbs
 from nexus_cli.cli.process import SIGNALS
 from nexus_cli.core.errors import EXIT_STATUS
 
@@ -104,8 +104,14 @@ def test_a_shell_takes_the_aliases_of_the_slash_commands(nexus: Run) -> None:
         assert done.stdout.decode() == named.stdout.decode().replace(f"nexus {name}", f"nexus {alias}")
 
 
-LISTED = [(name, verb) for name in COMMANDS if (verb := bare_verb(name))]
+LISTED = [(name, verbs[0]) for name in COMMANDS if (verbs := list_verbs(name))]
 """Nouns without a command of their own, and the verb that they stand for."""
+
+
+def test_json_may_stand_before_the_verb(nexus: Run) -> None:
+    for name, verb in (("worktree", "list"), ("config", "path"), ("runs", "list")):
+        before, behind = nexus(name, "--json", verb), nexus(name, verb, "--json")
+        assert before.returncode == 0 and before.stdout == behind.stdout, (name, before.stderr)
 
 
 @pytest.mark.parametrize("name", sample(COMMANDS, 4))

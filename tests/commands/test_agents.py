@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,19 @@ from workers.crew import Crew, calls_made, content, crewed, doing, handing, run
 from worktrees.repository import git, make_project
 
 from nexus_cli.commands import discover, find
+from nexus_cli.commands.agents import build_list
+from nexus_cli.commands.arguments import read_source
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, WorkerState
+from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.sessions import show_session
 from nexus_cli.reports.transcript import transcript_of
+from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.worktrees import list_worktrees
@@ -167,6 +173,27 @@ def test_a_later_process_reads_the_workers_and_those_below_them_from_the_ledger(
     over(context, again, work)
 
 
+def test_a_worker_whose_process_was_killed_has_the_steps_of_its_session(tmp_path: Path) -> None:
+    session = crewed(Crew({"ONE": doing("seen"), "root": handing("ONE")}), tmp_path)
+    run(session, "root")
+    with closing(Ledger.open(places().ledger)) as ledger:
+        log = ledger.log(session.id)
+        (done,) = recorded_workers(ledger, session.id)
+        memo = log.memos(WORKER)[-1]
+        log.record_memo(replace(memo, value={**memo.value, "state": "running", "steps": 0, "tokens": 0}))
+        (killed,) = recorded_workers(ledger, session.id)
+    assert killed == {**done, "state": "unknown"} and killed["steps"]
+
+
+def test_a_session_that_is_named_lists_the_agents_of_its_folder(context: FakeContext, tmp_path: Path) -> None:
+    (tmp_path / ".claude/agents").mkdir(parents=True)
+    (tmp_path / ".claude/agents/reader.md").write_text("---\nname: reader\ndescription: Reads.\n---\nRead.\n")
+    context.turn("hello")
+    elsewhere = replace(read_source(context), folder=lambda: tmp_path / "other")
+    assert build_list(elsewhere).value["untrusted"] == 0
+    assert build_list(replace(elsewhere, named=context.session.id)).value["untrusted"] == 1
+
+
 def told(ledger: Ledger, session: str) -> str:
     """What `nexus sessions show` prints."""
     replay = Replay(ledger.log(session), {}, is_whole=True)
@@ -276,8 +303,13 @@ def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_ba
         assert [one["name"] for one in context.shown[-1][1]["worktrees"]] == [record.name]
         await give(f"worktree diff {record.name}")
         assert context.shown[-1][0] == "diff" and "+by a worker" in context.shown[-1][1]["text"]
+        context.can_choose = False
         with pytest.raises(NexusError, match="not applied"):
             await give(f"worktree remove {record.name}")
+        context.can_choose, context.pick = True, lambda choices: ""
+        await give(f"worktree remove {record.name}")
+        assert [one.label for one in context.offered] == ["no", "yes"] and "not applied" in context.said[-2]
+        assert context.said[-1] == "Nothing was deleted." and list_worktrees(project)
         await give(f"worktree apply {record.name}")
         assert "by a worker" in (project / "app.py").read_text()
         assert f"applied the changes of worktree {record.name}" in session.engine.readings.notices[-1]

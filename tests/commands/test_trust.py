@@ -28,13 +28,17 @@ def test_trust_asks_for_the_root_and_for_the_folders_below(
         (folder / f".claude/agents/{name}.md").write_text(ROLE.format(name))
     context = FakeContext(inner, Played(answering))
     wanted = iter(answers)
-    context.pick = lambda choices: next(wanted)
+    context.pick = lambda choices: "" if next(wanted) == "no" else "yes"
     context.run("trust")
     states = [trust_state(folder, read_configuration(folder, KINDS)) for folder in (root, inner)]
     assert [state == "trusted" for state in states] == [answer == "yes" for answer in answers]
     assert [value["project"] for _, value in context.shown] == [str(root), str(inner)]
     assert len(find_guides(inner, AGENT)[0]) == known
-    context.pick = lambda choices: "no"
     context.run("trust show")
     assert len(context.shown) == 3
+    context.run("trust --revoke").run("trust --revoke")
+    assert [said.split(maxsplit=1)[1] for said in context.said[-2:]] == ["is no longer trusted.", "was not trusted."]
+    context.can_choose = False
+    context.run("trust")
+    assert "Nothing was changed." in context.said and not len(find_guides(inner, AGENT)[0])
     asyncio.run(context.session.aclose())

@@ -80,8 +80,7 @@ def test_one_turn_or_one_path_is_taken_back(context: FakeContext, work: World) -
 def test_the_changes_of_a_turn_are_shown(context: FakeContext, work: World) -> None:
     value = context.run("diff 1 a").shown[-1][1]
     assert value["text"].startswith("--- a/a\n+++ b/a\n") and "-old\n+new\n" in value["text"] and value["unread"] == []
-    with pytest.raises(NexusError, match="no turn changed this path"):
-        context.run("diff 1 none")
+    assert context.run("diff none").said[-1] == "No turn of this session changed a file at this path."
     assert context.run("diff").shown[-1][1]["source"] in ("git", "session")
 
 

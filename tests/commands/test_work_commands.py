@@ -324,6 +324,7 @@ def test_what_the_project_would_do_once_trusted_is_shown_and_nothing_is_trusted(
     assert context.run("trust").shown[-1][1]["state"] == "nothing"
     (tmp_path / ".nexus").mkdir()
     (tmp_path / ".nexus" / "config.toml").write_text("[limits]\nmax_steps = 7\n")
+    context.pick = lambda choices: ""
     for _ in range(2):
         form, value = context.run("trust").shown[-1]
         assert (form, value["state"]) == ("trust", "untrusted") and "max_steps" in str(value["settings"])

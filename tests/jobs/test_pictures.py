@@ -56,6 +56,15 @@ def test_a_model_looks_at_a_picture_that_it_reads_and_mends_the_page(place: Stag
     assert "data:image/png;base64" in place.run("export", done.result["session"], "--html").text
 
 
+def test_a_picture_that_is_attached_is_not_sent_where_the_settings_say_that_the_model_takes_none(place: Stage) -> None:
+    for setting, sent in (("", 1), ("images = false\n", 0)):
+        place.settings(QUICK + PRICED + setting)
+        play(place)
+        assert place.ask("-f", "shot.png", "look").status == 0
+        body = place.server.requests[-1].body
+        assert len(pictures(body)) == sent and ("this model takes no images" in str(body)) is (not sent)
+
+
 def test_what_cannot_be_looked_at_is_said_and_not_sent(place: Stage) -> None:
     place.settings(QUICK + PRICED)
     play(place, ("read_file", {"path": "shot.png"}), ("read_file", {"path": "broken.png"}))

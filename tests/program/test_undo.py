@@ -69,6 +69,7 @@ def test_what_cannot_be_undone_is_an_error_of_usage_or_nothing(place: Stage) -> 
     for turn in ("2", "0", "x"):
         assert place.run("undo", "--turn", turn).status == 2
     assert place.run("undo", "--turn", "1", "--json").result["turn"] == 1
+    assert any("--turn 3" in line for line in place.run("undo", "--dry-run", "3").told)
     assert place.run("undo", "--session", "nosuch").status == 2
 
 

@@ -381,3 +381,4 @@ def test_a_server_states_whether_a_model_sees_nothing(
     at(answers)
     assert served_model_info(name, {}).blind is blind
     assert not served_model_info(name, {name: {"images": True}}).blind
+    assert served_model_info(name, {name: {"images": False}}).blind

@@ -411,6 +411,7 @@ permissions ask bash(git tag *)
 permissions deny bash(rm *)
 permissions remove bash(npm test *)
 permissions remove bash(nothing)
+rules list
 permissions nonsense
 plan sell cake
 plan

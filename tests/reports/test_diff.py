@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from nexus_cli.ledger import Ledger
 from nexus_cli.reports.diff import changes_to_review, folder_diff
 
 
@@ -34,8 +37,14 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
+def diff_of(folder: Path) -> dict[str, Any]:
+    with closing(Ledger.open(None)) as ledger:
+        made = ledger.create_session(folder="/f", project="/f", model="m", recipe="ask", at="2026-01-01T00:00:00.000Z")
+        return folder_diff(folder, ledger, made.id)
+
+
 def test_no_filter_of_the_repository_runs(repository: Path) -> None:
-    found = asyncio.run(folder_diff(repository, None, ""))
+    found = diff_of(repository)
     assert "-one\n+two\n" in found["text"] and found["source"] == "git"
     assert "+two" in asyncio.run(changes_to_review(repository, "HEAD")).text
     assert not (repository.parent / "was-here").exists()
@@ -45,6 +54,6 @@ def test_a_filter_that_cannot_be_switched_off_ends_the_diff(repository: Path) ->
     (repository / ".gitattributes").write_text("*.txt filter=a=b\n")
     with open(repository / ".git" / "config", "a") as config:
         config.write(f'[filter "a=b"]\n\tclean = "touch {repository.parent / "was-here"}; cat"\n')
-    found = asyncio.run(folder_diff(repository, None, ""))
+    found = diff_of(repository)
     assert found["source"] == "session" and "switched off" in found["why"]
     assert not (repository.parent / "was-here").exists()

@@ -41,7 +41,7 @@ SERVED = {
 }
 SERVED_LIVE = {
     *(SERVED - {"hooks", "jobs"}),
-    *("agents stop", "agents review", "config", "diff", "drops recall", "export", "goal clear", "goal done"),
+    *("agents stop", "agents review", "config", "drops recall", "export", "goal clear", "goal done"),
     *(
         "goal drop",
         "jobs show",
@@ -67,8 +67,7 @@ REFUSED = [
     "plugin remove x",
     "reflect",
     "reload",
-    "rules add allow bash(*)",
-    "rules remove bash(rm *)",
+    "permissions add allow bash(*)",
     "model use openai/other",
     "skill check /etc",
     "resume --stop 01J",
@@ -123,7 +122,7 @@ def test_each_command_was_decided() -> None:
     assert {line.partition(" ")[0] for line in REFUSED} >= {one.name for one in commands if not one.is_served}
 
 
-OWN_VIEW = frozenset({"config show", "context", "pin list", "status"})
+OWN_VIEW = frozenset({"config show", "context", "diff", "pin list", "status"})
 """Verbs whose value in the open session has what only it knows."""
 
 

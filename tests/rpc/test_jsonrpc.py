@@ -11,6 +11,8 @@ import pytest
 from rpc.serving import serving
 
 from nexus_cli.client import CallError, Client
+from nexus_cli.commands import discover, worktree
+from nexus_cli.commands.verb import Authority
 from nexus_cli.rpc.dispatcher import AgentDispatcher
 from nexus_cli.rpc.jsonrpc import MEANINGS, MOST_CALLS
 from nexus_cli.rpc.methods import METHODS, PoolMethods, openrpc_document
@@ -154,8 +156,8 @@ def _parameters(function: Any) -> list[str]:
 @pytest.mark.parametrize("name", METHODS)
 def test_the_table_is_the_code(name: str) -> None:
     method = METHODS[name]
-    function = getattr(AgentDispatcher if method.of_agent else PoolMethods, name)
-    assert inspect.iscoroutinefunction(function)
+    function = getattr(AgentDispatcher if method.of_agent else PoolMethods, name, None)
+    assert inspect.iscoroutinefunction(function) is (method.verb is None)
     client = getattr(Client, name)
     assert inspect.iscoroutinefunction(client)
     assert _parameters(client) == [*method.params]
@@ -163,7 +165,17 @@ def test_the_table_is_the_code(name: str) -> None:
 
 def test_nothing_else_can_be_called() -> None:
     public = {name for name, value in inspect.getmembers(PoolMethods) if inspect.iscoroutinefunction(value)}
-    assert public - {"call"} == {name for name, method in METHODS.items() if not method.of_agent}
+    own = {name for name, method in METHODS.items() if not (method.of_agent or method.verb)}
+    assert public - {"call", "run_verb"} == own
+
+
+def test_a_verb_that_permits_is_a_method_only_where_the_level_edit_is_enough() -> None:
+    verbs = [verb for command in discover().values() for verb in command.verbs]
+    verbs += [verb for verb in worktree.NOUN.verbs if verb not in verbs]
+    assert {verb.method.name for verb in verbs} - {""} == {name for name, method in METHODS.items() if method.verb}
+    permits = {verb.method.name for verb in verbs if verb.authority is not Authority.READS} - {""}
+    assert permits == {"worktree_apply", "worktree_remove"}
+    assert all(METHODS[name].about.endswith(" Needs the level edit.") for name in permits)
 
 
 async def test_the_description_names_every_method_with_its_parameters_and_errors(tmp_path: Path) -> None:

@@ -850,6 +850,13 @@ def test_a_worker_is_stopped_with_its_parent_and_its_session_is_kept(tmp_path: P
     assert run(again, "go on")[1].text == "on we go"
 
 
+def test_a_worker_is_not_told_of_the_pages_of_nexus_that_its_task_names(tmp_path: Path) -> None:
+    crew = Crew({"ONE": doing("seen"), "root": handing("ONE")})
+    run(crewed(crew, tmp_path), "tell me about nexus: root")
+    told = {role: "`nexus docs WORDS`" in str(request.messages) for role, request in crew.seen}
+    assert told == {"root": True, "ONE": False}
+
+
 @pytest.mark.matrix
 def test_after_a_kill_reports_are_there_and_a_running_worker_can_go_on(tmp_path: Path) -> None:
     """Two workers, one done and one at work, when the process is killed; nothing is asked twice."""

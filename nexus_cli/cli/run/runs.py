@@ -6,18 +6,17 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.cli.serve.serve_once import drive_runs, make_show
-from nexus_cli.commands.runs import Every, OfAgent, OfPlan, OfSpace, OneRun, end_pause
+from nexus_cli.commands.runs import Every, OfAgent, OfPlan, OfSpace, OneRun, build_list, end_pause, find_resumable
 from nexus_cli.commands.verb import Authority, Option, Report, Source, Verb
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.run import FAILED, RUNNING, WAITING, Run
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.runs import broken_runs, run_report, run_text, runs_report, runs_text
+from nexus_cli.reports.runs import broken_runs, run_report
 from nexus_cli.runs.away_report import describe_rest
-from nexus_cli.runs.run_approvals import ANSWERS, answer_run, ask_person, asks_approval, name_person, require_own
+from nexus_cli.runs.run_approvals import ANSWERS, answer_run, ask_person, asks_approval, name_person
 from nexus_cli.ui.print.stream import Stream
 
 if TYPE_CHECKING:
@@ -25,27 +24,22 @@ if TYPE_CHECKING:
     from nexus_cli.runs.runner import Runner
 
 
-def list_and_answer(source: Source) -> int:
+def list_and_answer(source: Source) -> Report[Any]:
     """List the runs; in a terminal, also ask what they wait for."""
-    ledger = source.ledger
-    report = runs_report(ledger)
-    if source.is_json:
-        print_json(report)
-        return 0
-    print_text(runs_text(report, text_width()))
-    approver = _make_approver()
-    waiting = ledger.runs.waiting()[::-1] if approver is not None else []
-    for run in waiting:
+    report, ledger = build_list(source), source.ledger
+    approver = None if source.is_json else _make_approver()
+    for run in ledger.runs.waiting()[::-1] if approver is not None else []:
         if not (asks_approval(run) and ledger.runs.is_own(run)):
             continue
+        source.show(report)
         source.say(describe_rest(ledger, run))
         if approver is None or not asyncio.run(ask_person(ledger, run, approver, _name_person(source), run.id)):
-            break
+            return report._replace(form="")
         _, stopped = _drive(ledger, run)
-        print_text(run_text(run_report(ledger, ledger.runs.get(run.key)), text_width()))
+        report = Report("run", run_report(ledger, ledger.runs.get(run.key)), status=stopped)
         if stopped:
-            return stopped
-    return 0
+            break
+    return report
 
 
 def resume_run(
@@ -75,12 +69,7 @@ def resume_run(
                 "usage", f"--answer {answer}", "it needs the id of a run", f"nexus runs resume ID --answer {answer}"
             )
         return end_pause(source, every, plan, space, agent)
-    ledger = source.ledger
-    found = ledger.runs.find(run)
-    if found.has_ended and found.state != FAILED:
-        hint = f"`nexus ask -r {found.session}` continues its session" if found.session else "See nexus runs list"
-        raise NexusError("usage", found.id, f"it is {found.state}", hint)
-    require_own(ledger, found)
+    ledger, found = source.ledger, find_resumable(source, run)
     _signal(source, found, answer)
     if found.state == FAILED:
         ledger.runs.resume_failed(found, format_utc(local_now()))

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from nexus_cli.cli.confirm import choose_several
-from nexus_cli.cli.print_report import print_for_consent, print_json
 from nexus_cli.commands.plugin import Name
-from nexus_cli.commands.verb import Authority, Option, Source, Verb
+from nexus_cli.commands.verb import Authority, Option, Report, Source, Verb
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
@@ -20,7 +18,7 @@ from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState, Plug
 from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
 from nexus_cli.plugins.plugin_source import open_source, parse_source
 from nexus_cli.plugins.store_plugin import store_plugin
-from nexus_cli.reports.plugins import compare_files, installed_object, plugin_object, plugins_text
+from nexus_cli.reports.plugins import compare_files, installed_object, plugin_object
 
 All = Annotated[bool, Option(None, "Accept every item without a question.", "--all")]
 Yes = Annotated[list[str] | None, Option("ITEM", "Accept items whose kind and name start with ITEM; repeatable.")]
@@ -39,7 +37,7 @@ def add(
     ],
     accept_all: All = False,
     yes: Yes = None,
-) -> int:
+) -> Report[Any]:
     """Copy a plugin folder and choose which of its items to accept. Adding runs no code of the plugin.
 
     A branch or tag is resolved to its commit. Accepted items are pinned: an item that changes later is inactive.
@@ -62,7 +60,7 @@ def update(
     place: Annotated[str, Option("[SOURCE]", "The new folder, repository or COMMIT.", is_argument=True, least=0)] = "",
     accept_all: All = False,
     yes: Yes = None,
-) -> int:
+) -> Report[Any]:
     """Update a plugin: copy its folder again, show the differences, and ask about each inactive item."""
     installed = find_plugin(name)
     known = installed.source
@@ -84,8 +82,8 @@ def _accept(
     before: InstalledPlugin | None,
     accept_all: bool,
     yes: Sequence[str],
-) -> int:
-    """Show the plugin, ask for its items, and store it with those that are accepted; return the exit status."""
+) -> Report[Any]:
+    """Show the plugin, ask for its items, and store it with those that are accepted."""
     if not plugin.items:
         raise NexusError("config", f"plugin {plugin.name}", "it has no skill, command, agent, hook or server", "")
     diff = compare_files(before.folder, plugin) if before else ""
@@ -98,14 +96,12 @@ def _accept(
         chosen = _choose(source, plugin, place, states, asking, diff, accept_all, yes)
         if not [*kept, *chosen]:
             source.say("nothing was accepted, nothing was changed.")
-            return 0
+            return Report("", {"version": 1, "plugins": []})
         store_plugin(plugin, place, [*kept, *chosen], is_new=before is None)
         count = plural(len(kept) + len(chosen), "item")
         source.say(f"{plugin.name} is installed, {count} of {len(states)} in effect.")
-    if source.is_json:
-        value = {"version": 1, "plugins": [installed_object(find_plugin(plugin.name))]}
-        print_json(value | ({"diff": diff} if before else {}))
-    return 0
+    value = {"version": 1, "plugins": [installed_object(find_plugin(plugin.name))]}
+    return Report("", value | ({"diff": diff} if before else {}))
 
 
 def _compare(item: TrustItem, before: InstalledPlugin | None) -> ItemState:
@@ -130,7 +126,7 @@ def _choose(
     if source.confirm and len(asking) > 1 and not (accept_all or yes):
         value["numbers"] = {key: number for number, key in enumerate(asking, 1)}
     if not source.is_json or (source.confirm and not (accept_all or yes)):
-        print_for_consent(partial(plugins_text, value), is_json=source.is_json)
+        source.show(Report("plugins", value))
     if accept_all:
         return list(asking)
     if yes:

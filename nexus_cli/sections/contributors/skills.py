@@ -89,9 +89,11 @@ def _cut(text: str, most: int) -> str:
 
 def read_matching(sources: Sources) -> Value:
     """Return name and description of the skills that fit the newest message; the `way` to read them where the model
-    has no tool for it yet. The documentation of nexus counts as one, but in a run, whose messages name nexus always."""
+    has no tool for it yet. The documentation of nexus counts as one, but in a run and for a worker, whose messages name
+    nexus always."""
     way = "" if sources.has_tool("skill") else " (`nexus skill use {name}` prints it)"
-    is_about_nexus = not sources.is_run and "bash" in sources.tools() and "nexus" in sources.about().lower()
+    is_persons = not (sources.is_run or sources.is_worker)
+    is_about_nexus = is_persons and "bash" in sources.tools() and "nexus" in sources.about().lower()
     manual = [{"name": "nexus", "line": MANUAL}] if is_about_nexus else []
     return [*({**one, "way": way.format(**one)} for one in sources.matching_skills()), *manual]
 
