@@ -35,6 +35,7 @@ Count = Callable[[str], int]
 class SectionObject(JsonOf[Section]):
     """A section of a request."""
 
+    layer: Literal["system", "event"]
     multiplier: float
     """The multiplier of the recipe times the learned multiplier."""
     learned: float = ABSENT
