@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from nexus_cli.core.json_value import JsonOf, to_json_value
+
 if TYPE_CHECKING:
     from nexus_cli.core.request import ModelInfo
 
@@ -34,6 +36,10 @@ class UsedTokens:
     @property
     def total(self) -> int:
         return self.system + self.tools + self.history + self.event
+
+    def to_json(self) -> JsonOf[UsedTokens]:
+        """Return the JSON form."""
+        return JsonOf(to_json_value(self))
 
 
 @dataclass(frozen=True, slots=True)

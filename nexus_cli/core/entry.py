@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar, Literal, Protocol, TypedDict
+from typing import Any, ClassVar, Protocol, TypedDict
 
 from nexus_cli.core.message import Message
 from nexus_cli.core.wire import canonical
@@ -24,18 +24,7 @@ class DropObject(TypedDict):
     id: str
     what: str
     tokens: int
-    cause: Literal[
-        "section_budget",
-        "truncation",
-        "compaction",
-        "output_cap",
-        "instruction_cap",
-        "input_cap",
-        "pruned",
-        "limit",
-        "server",
-        "refused",
-    ]
+    cause: Cause
     recall: str
     """The id for `nexus drops show` and the tool `recall`."""
     at: str
@@ -230,7 +219,7 @@ def drop_value(drop: Drop) -> DropObject:
         "id": drop.id,
         "what": drop.what,
         "tokens": drop.tokens,
-        "cause": drop.cause.value,
+        "cause": drop.cause,
         "recall": drop.id,
         "at": drop.at,
         "uncounted_bytes": drop.uncounted,

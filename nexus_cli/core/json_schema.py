@@ -18,7 +18,6 @@ from typing import (
     ClassVar,
     Literal,
     NotRequired,
-    Required,
     Union,
     get_args,
     get_origin,
@@ -41,15 +40,15 @@ def type_hints(kind: Any) -> dict[str, Any]:
 
 
 def json_type(kind: Any) -> Any:
-    """Return the type of `kind` in JSON: a `TypedDict` or dataclass for an object, `list` for a tuple."""
+    """Return the type of `kind` in JSON: a `TypedDict` or dataclass for an object, `list` for a tuple or set."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return json_type(pkgutil.resolve_name(f"nexus_cli.{parts[1]}") if isinstance(parts[1], str) else parts[1])
-    if origin in (NotRequired, Required, JsonOf):
+    if origin in (NotRequired, JsonOf):
         return json_type(parts[0])
     if origin is Union or origin is UnionType:
         return Union[tuple(map(json_type, parts))]  # noqa: UP007  (of any number)
-    if origin in (tuple, list, Sequence):
+    if origin in (tuple, list, frozenset, Sequence):
         return list[json_type(parts[0])]  # type: ignore[misc]
     if origin in (dict, Mapping):
         return dict[str, json_type(parts[1])]  # type: ignore[misc]

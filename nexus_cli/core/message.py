@@ -306,6 +306,7 @@ class Message:
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
+    """For a result: the id of its call."""
     parts: tuple[Part, ...] = ()
     opaque: Opaque | None = None
 

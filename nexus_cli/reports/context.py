@@ -229,7 +229,7 @@ def request_value(view: RequestView) -> ContextReport:
         "cursor": view.cursor,
         "basis": request.basis,
         "budget": to_json_value(request.budget),
-        "counted": to_json_value(counted),
+        "counted": counted.to_json(),
         "scale": round(request.scale, 4),
         "section_budget": _section_budget(view, sections),
         "sections": sections,

@@ -32,7 +32,7 @@ class PluginItem(TypedDict):
     name: str
     what: str
     """The commands that a guide runs, or the entry of a server; the name of a hook has its command."""
-    state: Literal["active", "off", "changed", "new", "removed"]
+    state: ItemState
     """`off`: not accepted. `changed`, `new`, `removed`: different from what was accepted; not in effect."""
 
 

@@ -68,7 +68,7 @@ class UsageReport(VersionedReport):
     days: list[UsageByDay]
     models: list[UsageByModel]
     projects: list[UsageByProject]
-    by: NotRequired[Literal["project", "model", "key", "day", "recipe", "person", "agent", "plan"]]
+    by: NotRequired[UsageBy]
     """With `--by`: whose usage `named` has."""
     named: NotRequired[list[UsageByName]]
     imported: NotRequired[list[ImportedUsage]]

@@ -34,12 +34,6 @@ class WorkersReport(ReportOfSession):
     """Agents of the project that are not in effect."""
 
 
-SHOWN = tuple(
-    """
-    id session task recipe state doing steps seconds tokens cost_usd changed worktree left to_review error
-    """.split()
-)
-"""Keys of a worker in a report."""
 NONE = "No worker was started in this session."
 DOING = 200
 """Most cells of the activity of a worker."""
@@ -54,7 +48,7 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
     newest = {str(memo.value["id"]): memo.value for memo in ledger.log(session).memos(WORKER, own=True)}
     rows: list[WorkerObject] = []
     for value in newest.values():
-        row = {key: value[key] for key in SHOWN}
+        row = {key: value[key] for key in WorkerObject.__annotations__}
         if row["state"] in AT_WORK and not (ledger.is_locked(session) or ledger.find_locked([session])):
             row["state"] = UNKNOWN
         below: list[WorkerObject] = []

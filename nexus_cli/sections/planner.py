@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from nexus_cli.conversation.section_rows import Why, reason_text
-from nexus_cli.core.json_value import ABSENT, JsonOf, to_json_value
+from nexus_cli.core.json_value import ABSENT, JsonOf
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, sha256
 
 MOST_TOKENS = 16_384
@@ -35,6 +35,7 @@ Count = Callable[[str], int]
 class SectionObject(JsonOf[Section]):
     """A section of a request."""
 
+    layer: Literal["system", "event"]
     multiplier: float
     """The multiplier of the recipe times the learned multiplier."""
     learned: float = ABSENT
@@ -129,7 +130,7 @@ class SectionChoice:
         """Return one element of `sections` in `nexus docs json`, with the hash of the text that is sent."""
         learned = {} if self.learned == 1.0 else {"learned": self.learned}
         return {
-            **to_json_value(self.section),
+            **self.section.to_json(),
             **learned,
             "multiplier": self.multiplier,
             "score": self.section.score(self.multiplier),

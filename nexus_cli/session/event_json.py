@@ -86,28 +86,18 @@ def result_of(
     drops: Iterable[Drop] = (),
 ) -> AskResult:
     """Return the result object of a turn; `drops` are those of the turn."""
-    made: dict[str, Any] = {
+    given = {
+        **to_json_value(outcome),
         "type": "result",
         "version": 1,
-        "ok": outcome.ok,
-        "exit": outcome.exit,
-        "text": outcome.text,
-        "data": outcome.data,
-        "finish": outcome.finish,
         "session": session,
         "model": model,
-        "steps": outcome.steps,
-        "seconds": outcome.seconds,
-        "usage": to_json_value(outcome.usage),
         "context": context,
         "drops": [drop_value(drop) for drop in drops],
-        "denied": list(outcome.denied),
         "files_changed": list(outcome.changed),
-        "error": dict(outcome.error) if outcome.error else None,
     }
-    if outcome.until:
-        made["until"] = dict(outcome.until)
-    return cast("AskResult", made)
+    keys = [key for key in AskResult.__annotations__ if key != "until" or outcome.until]
+    return cast("AskResult", {key: given[key] for key in keys})
 
 
 def event_value(event: Event) -> tuple[str, dict[str, Any]] | None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from nexus_cli.core.budget import TokenBudget, UsedTokens
-from nexus_cli.core.json_value import to_json_value
 
 
 @pytest.mark.parametrize(
@@ -33,5 +32,5 @@ def test_the_reserves_are_parts_of_the_window_and_at_most_eight_thousand(
 def test_what_is_used_leaves_the_rest_and_makes_the_pressure(history: int, pressure: str) -> None:
     used = UsedTokens(system=40, tools=30, history=history, event=30)
     budget = replace(TokenBudget(1200, 100, 100), used=used)
-    assert used.total == 100 + history == to_json_value(used)["total"]
+    assert used.total == 100 + history == used.to_json()["total"]
     assert budget.remaining == 900 - history and budget.pressure == pressure

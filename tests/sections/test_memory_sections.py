@@ -16,7 +16,6 @@ from nexus_cli.config.paths import places
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memory import LONGEST, Episode, Fact, FactState, MemorySlot
 from nexus_cli.sections.contributor import Sources, View, discover
 from nexus_cli.sections.contributors.facts import LONG
@@ -189,7 +188,7 @@ def test_a_memory_file_beyond_its_limit_says_so_in_the_text_the_section_and_a_no
     value = chosen.read(Sources.of(tmp_path, START, facts=Remembered()))
     (section,) = chosen.render(value, VIEW)
     beyond = len(data) - 64 * 1024
-    assert section.unread_bytes == to_json_value(section)["unread_bytes"] == beyond
+    assert section.unread_bytes == section.to_json()["unread_bytes"] == beyond
     assert section.full.endswith(f"\n[... {beyond:,} more bytes of MEMORY.md are not read ...]")
     assert list(chosen.notices(value)) == [f"{path}: only the first 65,536 bytes are read"]
     notes(b"short\n")

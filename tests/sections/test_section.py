@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.core.json_value import to_json_value
 from nexus_cli.sections.section import DROP, Layer, Phase, Section
 
 
@@ -98,7 +97,7 @@ def test_the_id_of_a_drop_is_put_where_the_form_leaves_room_for_it() -> None:
 
 
 def test_a_section_describes_itself_with_the_keys_of_the_context_report() -> None:
-    assert to_json_value(section(id="instructions.project", sticky=True, source="NEXUS.md")) == {
+    assert section(id="instructions.project", sticky=True, source="NEXUS.md").to_json() == {
         "id": "instructions.project",
         "layer": "system",
         "phase": "constraint",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from nexus_cli.cli.print_report import print_json
 from nexus_cli.cli.run.run_turn import ask_options
 from nexus_cli.core.budget import UsedTokens
-from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import JsonOf, VersionedReport
 from nexus_cli.sections.planner import SectionObject
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.rehearsal import Rehearsal, rehearse
@@ -56,6 +56,6 @@ def _price_report(made: Rehearsal) -> PriceReport:
         "cost_usd": made.price.cost_usd,
         "cold": not made.price.cache_read,
         "compacts": made.compacts,
-        "used": to_json_value(made.request.budget.used),
+        "used": made.request.budget.used.to_json(),
         "sections": cast("list[SectionObject]", list(made.request.sections)),
     }
