@@ -126,6 +126,7 @@ NEEDS_PROXY = "a network with a proxy needs HTTPS_PROXY (nexus docs network)"
 PROXY_LOGIN = 407
 """The status with which a proxy wants a login."""
 LOST = frozenset({"RemoteProtocolError", "ReadError", "ConnectionResetError", "ServerDisconnectedError"})
+STALLS = frozenset({"ReadTimeout", "StallError"})
 NETWORK_NAMES = frozenset({"APIConnectionError", "APITimeoutError"})
 STATUS_OF_CODE = {
     "rate_limit_error": 429,
@@ -403,8 +404,13 @@ def _network_line(error: BaseException, line: str, to: str, name: str) -> str:
     return format_error_line(str(error)) or f"the connection{to} failed"
 
 
-def to_provider_error(error: BaseException, *, model: str, started: bool = False) -> ProviderError:
-    """Return `error` as a `ProviderError`, or as it is; once a first token `started`, nothing is transient."""
+def to_provider_error(
+    error: BaseException, *, model: str, started: bool = False, stall_seconds: float = 0.0
+) -> ProviderError:
+    """Return `error` as a `ProviderError`, or as it is; once a first token `started`, nothing is transient.
+
+    `stall_seconds` is the time without a byte after which the transport gave up reading.
+    """
     if isinstance(error, ProviderError):
         return error
     package = missing_package(error)
@@ -423,6 +429,8 @@ def to_provider_error(error: BaseException, *, model: str, started: bool = False
     why, hint = f.line, hint_for(kind, model, status=f.status, spent=spent)
     if f.network is not None or f.status == PROXY_LOGIN:
         why, hint, transient = _describe_network(f, f.network or error, hint)
+    if any(type(link).__name__ in STALLS for link in iterate_causes(error)):
+        kind, why, transient = "network", f"no data for {stall_seconds:g} seconds", True
     if f.status == 404 and address_from_env(model, os.environ) and not SAYS_MODEL.search(f.text):
         hint = check_address_hint(provider_of(model))
     if NO_TOOLS.search(f.text):

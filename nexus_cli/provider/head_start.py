@@ -79,10 +79,12 @@ class HeadStart:
         finally:
             _current.reset(token)
 
-    async def connect(self, host: str, port: int, open_new: Callable[[], Awaitable[Any]]) -> Any:
-        """Return the connection for httpcore: the early one if it was made, else a new one."""
+    async def connect(self, host: str, port: int, seconds: float | None, open_new: Callable[[], Awaitable[Any]]) -> Any:
+        """Return the connection for httpcore: the early one if it was made, else a new one. Raises `TimeoutError` if
+        the early one is still being made after `seconds`."""
         if self._opening is not None:
-            await asyncio.wait({self._opening})
+            async with asyncio.timeout(seconds):
+                await asyncio.wait({self._opening})
         if self.is_claimed or (host, port) != (self._host, self._port):
             if self._early is not None and self._early.differs:
                 raise ConnectionError(WASTED)
@@ -265,6 +267,6 @@ def _patch_httpcore() -> None:
         ahead = _current.get()
         if ahead is None:
             return await original(self, host, port, **options)
-        return await ahead.connect(host, port, lambda: original(self, host, port, **options))
+        return await ahead.connect(host, port, options["timeout"], lambda: original(self, host, port, **options))
 
     AutoBackend.connect_tcp = connect_tcp  # type: ignore[assignment,method-assign]

@@ -31,14 +31,11 @@ from nexus_cli.provider.message_lines import MessageLines, fill_body, filling
 from nexus_cli.provider.model_names import SUBSCRIPTIONS, split_model_name
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.provider.open_stream import END, OpenStream, note_request, note_response
-from nexus_cli.provider.stall import StallError
 
 REASONERS = re.compile(r"o\d")
 """OpenAI models whose adapter rewrites messages."""
-GRACE = 5.0
-"""Seconds by which the transport's timeout exceeds ours, so that we always report a stall."""
 OWN_CLIENT = frozenset(
-    {"anthropic", "gemini", "mistral", "deepseek", "xai", "openrouter", "hosted_vllm", "ollama_chat"}
+    "anthropic bedrock deepseek gemini hosted_vllm mistral ollama_chat openrouter vertex_ai xai".split()
 )
 """Providers whose adapter accepts our HTTP client, which can close a response at once."""
 
@@ -197,42 +194,35 @@ class LitellmBackend:
                 await asyncio.to_thread(litellm)
             if info.pending:  # its server has had the time of the import to answer
                 info = self._info(request.model)
-            with line.watch:
-                if where.provider in SUBSCRIPTIONS:
-                    await _use_login(where)
-                async with line.watch.waiting():
-                    with _collection_off(), ahead.lead() if ahead is not None else nullcontext():
-                        await self._open(line, request, where, info)
-                if line.is_web_page:
-                    why = "the server sent a web page instead of an answer"
-                    raise ProviderError("provider", why, check_address_hint(where.provider))
-                if has_own_reasons(where):
-                    reading.track_gemini_reasons(line.chunks)
-                while (chunk := await line.next_chunk()) is not END:
-                    if self._hook is not None and not line.has_answered:
-                        self._hook()
-                    line.has_answered = True
-                    for delta in reading.parse(chunk):
-                        yield delta
+            if where.provider in SUBSCRIPTIONS:
+                await _use_login(where)
+            with _collection_off(), ahead.lead() if ahead is not None else nullcontext():
+                await self._open(line, request, where, info)
+            if line.is_web_page:
+                why = "the server sent a web page instead of an answer"
+                raise ProviderError("provider", why, check_address_hint(where.provider))
+            if has_own_reasons(where):
+                reading.track_gemini_reasons(line.chunks)
+            while (chunk := await line.next_chunk()) is not END:
+                if self._hook is not None and not line.has_answered:
+                    self._hook()
+                line.has_answered = True
+                for delta in reading.parse(chunk):
+                    yield delta
             if sent := line.body_sha256:
                 yield SentDelta(f"{http_library()} {sent}")
             if line.has_invented_end:
                 return
             for delta in reading.finish():
                 yield delta
-        except StallError as error:
-            from nexus_cli.provider.failures import hint_for  # noqa: PLC0415  (few requests fail)
-
-            why = f"no data for {request.stall_seconds:g} seconds"
-            hint, begun = hint_for("network", request.model), reading.started
-            raise ProviderError("network", why, hint, started=begun, transient=not begun, cut=begun) from error
         except ProviderError:
             raise
         except Exception as error:  # the seam: every class that litellm and the SDKs under it raise is sorted here
-            from nexus_cli.provider.failures import to_provider_error  # noqa: PLC0415  (as above)
+            from nexus_cli.provider.failures import to_provider_error  # noqa: PLC0415  (few requests fail)
 
             wasted = ahead.refuse_wasted() if ahead is not None else None
-            raise wasted or to_provider_error(error, model=request.model, started=reading.started) from error
+            begun, limit = reading.started, request.stall_seconds
+            raise wasted or to_provider_error(error, model=request.model, started=begun, stall_seconds=limit) from error
         finally:
             if ahead is not None:
                 await ahead.aclose()
@@ -242,7 +232,7 @@ class LitellmBackend:
         walk = self._walks(request, where)
         made = build_arguments(request, where, info, walk=walk)
         filling.set(None if walk else self._lines.encode(request.messages))
-        made["timeout"] = request.stall_seconds + GRACE
+        made["timeout"] = request.stall_seconds
         module = litellm()
         with litellm_environment():
             if where.provider in OWN_CLIENT:
