@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from threading import Thread
@@ -110,7 +111,7 @@ def _ask(provider: str, address: str, key: str) -> tuple[str, str]:
         text = answer.read(MOST_ANSWER).decode("utf-8", "replace")
     finally:
         connection.close()
-    if answer.status == UNAUTHORIZED or (answer.status == BAD_REQUEST and NO_KEY.search(text)):
+    if answer.status == UNAUTHORIZED or (answer.status == BAD_REQUEST and re.search(NO_KEY, text, re.I)):
         return _read_reason(text) or f"HTTP status {answer.status}", ""
     return "", "" if answer.status == OK else f"{connection.host} answers with HTTP status {answer.status}"
 

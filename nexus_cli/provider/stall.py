@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 
-class StallError(Exception):
+class StallError(TimeoutError):
     """The loop was blocked in a wait for the whole allowed time."""
 
 

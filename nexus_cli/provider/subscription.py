@@ -22,7 +22,7 @@ from nexus_cli.config.stored_keys import store_key, stored_key
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.redact_secrets import protect_secret
 from nexus_cli.provider.endpoint import Endpoint, login_command, set_key_hint
-from nexus_cli.provider.failures import read_facts, to_provider_error
+from nexus_cli.provider.failures import to_provider_error
 from nexus_cli.provider.model_names import SUBSCRIPTIONS
 
 Login = dict[str, Any]
@@ -138,7 +138,8 @@ def _renew(where: Endpoint, library: Any, login: Login) -> Login:
 def _failure(error: Exception, what: str, refused: str, where: tuple[str, str]) -> ProviderError:
     """Return the error for a person, without the text of an answer: it may have tokens. `where` is the provider and
     the name of one of several logins; `refused` is the reason if the provider does not know the login."""
-    status, found = read_facts(error).status, to_provider_error(error, model=f"{where[0]}/")
+    found = to_provider_error(error, model=f"{where[0]}/")
+    status = found.status
     if found.kind == "network" or status not in (400, 401, 403, 404):
         found.what, found.why = what, found.why.partition(" for url")[0]
         return found

@@ -14,7 +14,7 @@ from nexus_cli.core.errors import EXIT_STATUS, ProviderError
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.provider.endpoint import is_loopback, resolve_endpoint
 from nexus_cli.provider.error_text import LINE, format_error_line
-from nexus_cli.provider.failures import is_overflow, overflow_numbers, retry_after, to_provider_error
+from nexus_cli.provider.failures import overflow_numbers, retry_after, to_provider_error
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 
 OVERFLOWS: list[tuple[str, int | None, int | None]] = [
@@ -58,7 +58,7 @@ OVERFLOWS: list[tuple[str, int | None, int | None]] = [
 
 @pytest.mark.parametrize(("text", "limit", "counted"), OVERFLOWS)
 def test_overflows_are_recognised_with_their_numbers(text: str, limit: int | None, counted: int | None) -> None:
-    assert is_overflow(text)
+    assert to_provider_error(Said(text, 400), model="openai/gpt-4o").kind == "overflow"
     assert overflow_numbers(text) == (limit, counted)
 
 
