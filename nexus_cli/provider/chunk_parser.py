@@ -21,7 +21,7 @@ from nexus_cli.core.request import (
     ThinkingDelta,
     UsageDelta,
 )
-from nexus_cli.provider.usage import as_mapping, has_counts, merge_reports, to_usage
+from nexus_cli.provider.usage import as_mapping, to_usage
 
 REASONS = {
     "function_call": "tool_calls",
@@ -39,8 +39,6 @@ BROKEN = {
     "insufficient_system_resource": "overloaded",
 }
 """Finish reasons that are failures, with their kind."""
-GEMINI_REASONS = {"STOP": "stop", "MAX_TOKENS": "length"}
-GEMINI_NEUTRAL = frozenset({"FINISH_REASON_UNSPECIFIED", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"})
 
 
 def _get(thing: object, name: str) -> Any:
@@ -56,19 +54,19 @@ class ChunkParser:
 
     def __init__(self, info: ModelInfo) -> None:
         self._info = info
-        self._usage: dict[str, Any] = {}
+        self._reports: list[Mapping[str, Any]] = []
         self._reason = ""
         self._refused = False
-        self._own_reasons = False
+        self._has_ended = True
+        """False until Gemini has given a finish reason of its own."""
         self.started = False
         """True once a first content delta was read."""
 
     def parse(self, chunk: object) -> list[Delta]:
         """Return the deltas of one chunk. Raises `ProviderError` if the chunk reports a failure."""
         deltas: list[Delta] = []
-        usage = as_mapping(_get(chunk, "usage"))
-        if usage:
-            self._usage = merge_reports(self._usage, usage)
+        if usage := as_mapping(_get(chunk, "usage")):
+            self._reports.append(usage)
         if isinstance(chunk, Mapping):
             self._generic(chunk, deltas)
         for choice in (_get(chunk, "choices") or ())[:1]:
@@ -81,35 +79,25 @@ class ChunkParser:
 
     def finish(self) -> list[Delta]:
         """Return usage and finish reason at the end of the stream; nothing if it had no finish reason."""
-        if self._refused:
-            self._reason = "content_filter"
-        if not self._reason:
+        reason = "content_filter" if self._refused else self._reason if self._has_ended else ""
+        if not reason:
             return []
-        deltas: list[Delta] = []
-        if has_counts(self._usage):
-            deltas.append(UsageDelta(to_usage(self._usage, self._info)))
-        return [*deltas, FinishDelta(self._reason)]
+        usage = to_usage(self._reports, self._info)
+        return [*([UsageDelta(usage)] if usage else []), FinishDelta(reason)]
 
     def track_gemini_reasons(self, stream: object) -> None:
-        """Record Gemini's own finish reasons in `stream`, because each of its chunks claims to be the last."""
+        """Look for Gemini's own finish reason in `stream`, because litellm calls each of its chunks the last."""
         parse: Callable[..., Any] | None = getattr(stream, "chunk_parser", None)
         if parse is None:
             return
-        self._own_reasons = True
+        self._has_ended = False
 
         def noting(chunk: Any) -> Any:
-            self._gemini(chunk)
+            reasons = [_get(candidate, "finishReason") for candidate in _get(chunk, "candidates") or ()]
+            self._has_ended |= any([*reasons, _get(_get(chunk, "promptFeedback"), "blockReason")])
             return parse(chunk)
 
         stream.chunk_parser = noting  # type: ignore[attr-defined]
-
-    def _gemini(self, chunk: object) -> None:
-        for candidate in (_get(chunk, "candidates") or ())[:1]:
-            reason = _get(candidate, "finishReason")
-            if reason:
-                self._reason = GEMINI_REASONS.get(reason, "stop" if reason in GEMINI_NEUTRAL else "content_filter")
-        if _get(_get(chunk, "promptFeedback"), "blockReason"):
-            self._reason = "content_filter"
 
     def _finish(self, reason: object) -> None:
         word = _string(reason)
@@ -117,7 +105,7 @@ class ChunkParser:
             kind = BROKEN[word]
             why = f"the provider ended the answer with {word!r}"
             raise ProviderError(kind, why, started=self.started, transient=not self.started, cut=self.started)
-        if word and not self._own_reasons:
+        if word:
             self._reason = REASONS.get(word, word)
 
     def _delta(self, delta: object, deltas: list[Delta]) -> None:
