@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from nexus_cli.core.certificates import client_context
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import ModelInfo, Request
-from nexus_cli.provider.endpoint import HOSTS, Endpoint, find_address, read_env_key
+from nexus_cli.provider.endpoint import HOSTS, Endpoint, read_env_key
 from nexus_cli.provider.model_names import LOCAL
 from nexus_cli.provider.prompt_cache import add_cache_marks
 from nexus_cli.provider.request_template import Parts, TemplateFile, digest_inputs
@@ -140,10 +140,9 @@ async def find_head_start(folder: Path, request: Request, where: Endpoint, info:
     origin = _origin(where) if is_first else None
     if origin is None or info.pending or _has_own_way():
         return None
-    own = None if where.key else read_env_key(where.provider, os.environ)
     messages, _ = add_cache_marks(request, where.provider)
     plain = [{name: value for name, value in message.items() if value is not None} for message in messages]
-    parts = Parts(where.key or (own.text if own else ""), request.cache_key, request.max_output, plain)
+    parts = Parts(where.key or read_env_key(where.provider, os.environ), request.cache_key, request.max_output, plain)
     _leader = HeadStart(TemplateFile(folder, digest_inputs(request, where, info, os.environ), parts), origin)
     return _leader
 
@@ -152,7 +151,7 @@ def _origin(where: Endpoint) -> tuple[str, int, bool] | None:
     """Return host, port and encryption of the endpoint; None for one without head start."""
     if where.provider not in HOSTS and where.provider not in LOCAL:
         return None
-    address = urlsplit(find_address(where, os.environ))
+    address = urlsplit(where.address)
     if address.scheme not in ("http", "https") or not address.hostname or "@" in address.netloc:
         return None
     tls = address.scheme == "https"

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.proxy import ProxyError, open_connection
 from nexus_cli.core.redact_secrets import protect_secret
-from nexus_cli.provider.endpoint import Endpoint, address_from_env, find_address
+from nexus_cli.provider.endpoint import HOSTS, address_from_env, read_env_address
 from nexus_cli.provider.error_text import find_error, format_error_line
 from nexus_cli.provider.failures import NO_KEY, describe_unreachable
 from nexus_cli.provider.key_shapes import SHAPES, clean_key
@@ -78,7 +78,7 @@ def check_key(provider: str, key: str, environ: Mapping[str, str]) -> tuple[str,
     from http.client import HTTPException  # noqa: PLC0415  (few processes store a key)
 
     try:
-        address = find_address(Endpoint(provider, "", None, None), environ)
+        address = read_env_address(provider, environ) or HOSTS.get(provider, "")
     except NexusError as error:
         return "", error.why
     if provider not in _PATHS or not address:

@@ -27,7 +27,7 @@ from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.wire import as_table
-from nexus_cli.provider.endpoint import address_from_env, is_loopback, read_env_address, read_env_key, resolve_endpoint
+from nexus_cli.provider.endpoint import address_from_env, is_loopback, resolve_endpoint
 from nexus_cli.provider.model_names import split_model_name
 from nexus_cli.provider.model_table import find_override, model_info
 
@@ -192,14 +192,12 @@ def _find_server(provider: str, name: str, base: str = "") -> ModelServer | None
     """Return the record of the server of a model, at `base` or the address in the environment; None for a hosted
     one."""
     try:
-        given = read_env_address(provider, os.environ)
-        if provider == "openai" and (given is None or urlsplit(given.text).hostname == PUBLIC_HOST):
-            return None
-        where, own = resolve_endpoint(name, os.environ), read_env_key(provider, os.environ)
+        where = resolve_endpoint(name, os.environ)
     except ProviderError:
         return None
-    address = (base or where.base or (given.text if given else "")).rstrip("/")
-    return _find_record(address, where.key or (own.text if own else ""))
+    if provider == "openai" and urlsplit(where.base or "").hostname in (None, PUBLIC_HOST):
+        return None
+    return _find_record((base or where.base or "").rstrip("/"), where.key or "")
 
 
 def _question(path: str, name: str) -> str:
