@@ -95,23 +95,13 @@ def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:
         raise NexusError("usage", what, f"it has {len(key)} characters, too few for a key", again)
     if any(environ.get(name, "").strip() for name in BASE_VARIABLES.get(provider, ())):
         return key
-    owner = _owner(key)
-    fits = not shape.starts or key.startswith(shape.starts)
-    if owner not in ("", provider) and not (fits and _start(owner, key) <= _start(provider, key)):
-        title = SHAPES[owner].title
-        raise NexusError("usage", what, f"it looks like a key of {title}", f"nexus login {owner} stores it")
-    if not fits:
-        why = f"it must begin with {' or '.join(shape.starts)}"
-        raise NexusError("usage", what, why, again)
-    return key
-
-
-def _owner(key: str) -> str:
-    """Return the provider whose prefix matches most of `key`, "" if none does."""
-    owner = max(SHAPES, key=lambda provider: _start(provider, key))
-    return owner if _start(owner, key) else ""
-
-
-def _start(provider: str, key: str) -> int:
-    """Return the length of the longest prefix of `provider`'s keys that `key` has."""
-    return max((len(start) for start in SHAPES[provider].starts if key.startswith(start)), default=0)
+    known = max(
+        (start for one in SHAPES.values() for start in one.starts if key.startswith(start)), key=len, default=""
+    )
+    if known in shape.starts or not (known or shape.starts):
+        return key
+    if owner := next((name for name, one in SHAPES.items() if known in one.starts), ""):
+        raise NexusError(
+            "usage", what, f"it looks like a key of {SHAPES[owner].title}", f"nexus login {owner} stores it"
+        )
+    raise NexusError("usage", what, f"it must begin with {' or '.join(shape.starts)}", again)

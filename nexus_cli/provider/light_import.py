@@ -7,7 +7,6 @@ re-export names, and litellm's tokenizer. Every name leads to the same object as
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -22,8 +21,8 @@ TABLE = Path(__file__).with_name("reexports.txt")
 """Distributions with their versions, then the packages that only re-export. `tests/provider/reexports.py` writes it."""
 LIBRARIES = ("litellm", "openai")
 """Top-level packages whose models are built late."""
-TOKENIZER, ENCODING = "litellm.litellm_core_utils.default_encoding", "cl100k_base"
-"""The module that loads litellm's tokenizer, and the name of its encoding."""
+TOKENIZER = "litellm.litellm_core_utils.default_encoding"
+"""The module that loads litellm's tokenizer."""
 
 
 def read_table() -> tuple[dict[str, str], frozenset[str]]:
@@ -144,41 +143,23 @@ def _resolver(module: ModuleType, places: dict[str, _Place]) -> Callable[[str], 
 
 
 class _TokenizerLoader(SourceFileLoader):
-    """Provides `encoding`, also to who asks tiktoken by name; the table is read once something is asked of it."""
+    """Defines `encoding`; the file, which reads the table, runs once something is asked of it."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Define `encoding`."""
-        run, registry = super().exec_module, sys.modules.get("tiktoken.registry")
-        lock, known = getattr(registry, "_lock", None), getattr(registry, "ENCODINGS", None)
-        if lock is None or known is None or ENCODING in known:
-            run(module)
-            return
-
-        def load() -> Any:
-            with litellm_environment(), lock:
-                known.pop(ENCODING, None)
-                run(module)
-            return known[ENCODING]
-
-        known[ENCODING] = module.encoding = _LateEncoding(load)  # type: ignore[attr-defined]
+        run = super().exec_module
+        vars(module)["encoding"] = _LateEncoding(module, lambda: run(module))
 
 
 class _LateEncoding:
-    """A `tiktoken.Encoding` that is loaded at the first use, once."""
+    """A `tiktoken.Encoding` that is loaded at the first use."""
 
-    def __init__(self, load: Callable[[], Any]) -> None:
+    def __init__(self, module: ModuleType, load: Callable[[], None]) -> None:
+        self.module = module
         self._load = load
-        self._loading = threading.Lock()
-
-    def _loaded(self) -> Any:
-        with self._loading:
-            if "_encoding" not in vars(self):
-                self._encoding = self._load()
-            return self._encoding
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._loaded(), name)
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:
-        return type(self._loaded())
+        if self.module.encoding is self:
+            with litellm_environment():
+                self._load()
+        return getattr(self.module.encoding, name)
