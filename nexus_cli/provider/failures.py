@@ -59,7 +59,7 @@ def _read_number(found: re.Match[str] | None) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FailureRule:
     """One row of the table of failures. It fits an answer that has both one of `statuses` and `words`."""
 
     kind: str
@@ -86,50 +86,50 @@ NO_KEY = (
     r"'NoneType' object has no attribute 'access_key'|Unable to locate credentials"
 )
 """What providers say, and litellm of Bedrock."""
-USED_UP = Rule("provider", False, (429,), "exceeded your current quota", SPENT)
+USED_UP = FailureRule("provider", False, (429,), "exceeded your current quota", SPENT)
 """Does not fit where the provider says how long to wait."""
 RULES = (
     # Ollama, OpenRouter and vLLM: the model, or its server as it was started, takes no tools.
-    Rule(
+    FailureRule(
         "usage",
         False,
         words="not support tool|support tool use|enable-auto-tool-choice",
         hint="Choose another model, or start with --no-tools",
     ),
-    Rule("overflow", False, (413,)),
-    Rule("overflow", False, {None, *range(400, 600)} - {401, 403, 404, 429}, OVERFLOW),
-    Rule("auth", False, (401,)),
-    Rule("auth", False, words=NO_KEY),
-    Rule("provider", False, (402,), hint=SPENT),
-    Rule("provider", False, (400, 403), NO_CREDIT, SPENT),
-    Rule(
+    FailureRule("overflow", False, (413,)),
+    FailureRule("overflow", False, {None, *range(400, 600)} - {401, 403, 404, 429}, OVERFLOW),
+    FailureRule("auth", False, (401,)),
+    FailureRule("auth", False, words=NO_KEY),
+    FailureRule("provider", False, (402,), hint=SPENT),
+    FailureRule("provider", False, (400, 403), NO_CREDIT, SPENT),
+    FailureRule(
         "refused",
         False,
         (400, 403, 422, None),
         r"content[_ ](?:policy|filter|management)|ResponsibleAI|flagged|moderation|safety system|prohibited content",
     ),
-    Rule("auth", False, (403,)),
-    Rule("usage", False, (404,)),
-    Rule(
+    FailureRule("auth", False, (403,)),
+    FailureRule("usage", False, (404,)),
+    FailureRule(
         "usage",
         False,
         (400, 422, None),
         r"llm provider not provided|model_not_found|model .{0,80}(?:not found|does not exist|is not supported)|"
         r"(?:invalid|unknown|no such) model|not a valid model",
     ),
-    Rule("rate_limit", False, (429,), "PerDay|per day", SPENT),
-    Rule("provider", False, (429,), rf"{NO_CREDIT}|Request too large [\s\S]{{0,200}}Requested", SPENT),
+    FailureRule("rate_limit", False, (429,), "PerDay|per day", SPENT),
+    FailureRule("provider", False, (429,), rf"{NO_CREDIT}|Request too large [\s\S]{{0,200}}Requested", SPENT),
     USED_UP,
-    Rule("rate_limit", True, (429,)),
-    Rule("overloaded", True, (503, 529)),
-    Rule("overloaded", True, words="overloaded|at capacity|over capacity"),
-    Rule("network", True, (408,)),
-    Rule("provider", False, words=TRACE.pattern),  # inside litellm
-    Rule("provider", True, {None, *range(500, 600)}),
-    Rule("provider", False),
+    FailureRule("rate_limit", True, (429,)),
+    FailureRule("overloaded", True, (503, 529)),
+    FailureRule("overloaded", True, words="overloaded|at capacity|over capacity"),
+    FailureRule("network", True, (408,)),
+    FailureRule("provider", False, words=TRACE.pattern),  # inside litellm
+    FailureRule("provider", True, {None, *range(500, 600)}),
+    FailureRule("provider", False),
 )
 """The first that fits decides."""
-OF_NETWORK = Rule("network", True)
+OF_NETWORK = FailureRule("network", True)
 
 
 def _hint_for(kind: str, model: str, status: int | None) -> str:
