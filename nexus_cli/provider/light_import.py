@@ -21,8 +21,8 @@ TABLE = Path(__file__).with_name("reexports.txt")
 """Distributions with their versions, then the packages that only re-export. `tests/provider/reexports.py` writes it."""
 LIBRARIES = ("litellm", "openai")
 """Top-level packages whose models are built late."""
-TOKENIZER = "litellm.litellm_core_utils.default_encoding"
-"""The module that loads litellm's tokenizer."""
+TOKENIZER, ENCODING = "litellm.litellm_core_utils.default_encoding", "cl100k_base"
+"""The module that loads litellm's tokenizer, and the name of its encoding."""
 
 
 def read_table() -> tuple[dict[str, str], frozenset[str]]:
@@ -143,23 +143,32 @@ def _resolver(module: ModuleType, places: dict[str, _Place]) -> Callable[[str], 
 
 
 class _TokenizerLoader(SourceFileLoader):
-    """Defines `encoding`; the file, which reads the table, runs once something is asked of it."""
+    """Provides `encoding`, also to who asks tiktoken by name; the file, which reads the table, runs once something is
+    asked of it."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Define `encoding`."""
+        from tiktoken import registry  # noqa: PLC0415  (litellm imports it)
+
         run = super().exec_module
-        vars(module)["encoding"] = _LateEncoding(module, lambda: run(module))
+
+        def load() -> None:
+            with litellm_environment(), registry._lock:
+                registry.ENCODINGS.pop(ENCODING, None)
+                run(module)
+
+        late: Any = _LateEncoding(module, load)
+        registry.ENCODINGS[ENCODING] = vars(module)["encoding"] = late
 
 
 class _LateEncoding:
     """A `tiktoken.Encoding` that is loaded at the first use."""
 
     def __init__(self, module: ModuleType, load: Callable[[], None]) -> None:
-        self.module = module
+        self._module = module
         self._load = load
 
     def __getattr__(self, name: str) -> Any:
-        if self.module.encoding is self:
-            with litellm_environment():
-                self._load()
-        return getattr(self.module.encoding, name)
+        if self._module.encoding is self:
+            self._load()
+        return getattr(self._module.encoding, name)

@@ -146,19 +146,17 @@ class LitellmBackend:
         *,
         api_base: str | None = None,
         api_key: str | None = None,
-        first_byte_hook: Callable[[], None] | None = None,
         info: Callable[[str], ModelInfo] = model_info,
         templates: Path | None = None,
     ) -> None:
         """Initialize; `api_base` and `api_key` override the environment.
 
-        `first_byte_hook` is called once per request at its first chunk; `info` returns windows and prices (`model_info`
-        bound to the settings' overrides). With `templates`, a folder, the first request may be sent before litellm is
-        imported (`head_start`); the caller then has to send a request again that fails as `cut`.
+        `info` returns windows and prices (`model_info` bound to the settings' overrides). With `templates`, a folder,
+        the first request may be sent before litellm is imported (`head_start`); the caller then has to send a request
+        again that fails as `cut`.
         """
         self._base = api_base
         self._key = api_key
-        self._hook = first_byte_hook
         self._info = info
         self._templates = templates
         self._bridged: dict[tuple[Any, ...], bool] = {}
@@ -204,9 +202,6 @@ class LitellmBackend:
             if has_own_reasons(where):
                 reading.track_gemini_reasons(line.chunks)
             while (chunk := await line.next_chunk()) is not END:
-                if self._hook is not None and not line.has_answered:
-                    self._hook()
-                line.has_answered = True
                 for delta in reading.parse(chunk):
                     yield delta
             if sent := line.body_sha256:

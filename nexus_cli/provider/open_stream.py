@@ -52,8 +52,6 @@ class OpenStream:
         self._closing = False
         self.chunks: Any = None
         """The iterator of chunks, once open."""
-        self.has_answered = False
-        """True once a first chunk has come."""
         self.stall_seconds = stall_seconds
 
     async def open(self, call: Callable[..., Awaitable[Any]], made: Mapping[str, Any]) -> None:
