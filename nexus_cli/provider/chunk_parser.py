@@ -67,12 +67,9 @@ class ChunkParser:
         deltas: list[Delta] = []
         if usage := as_mapping(_get(chunk, "usage")):
             self._reports.append(usage)
-        if isinstance(chunk, Mapping):
-            self._generic(chunk, deltas)
-        for choice in (_get(chunk, "choices") or ())[:1]:
-            delta = _get(choice, "delta")
-            if delta is not None:
-                self._delta(delta, deltas)
+        choices = _get(chunk, "choices") or (_to_choices(chunk) if isinstance(chunk, Mapping) else ())
+        for choice in choices[:1]:
+            self._delta(_get(choice, "delta"), deltas)
             self._finish(_get(choice, "finish_reason"))
         self.started = self.started or bool(deltas)
         return deltas
@@ -125,15 +122,14 @@ class ChunkParser:
         calls = _get(delta, "tool_calls")
         deltas += [_call_delta(call) for call in calls or ()]
 
-    def _generic(self, chunk: Mapping[str, Any], deltas: list[Delta]) -> None:
-        """Parse a chunk in litellm's generic form. Its `[DONE]` always means "stop", so it counts only with content."""
-        text, call = _string(chunk.get("text")), chunk.get("tool_use")
-        if text:
-            deltas.append(TextDelta(text))
-        if call:
-            deltas.append(_call_delta(call))
-        if (text or call or chunk.get("usage")) and chunk.get("is_finished"):
-            self._finish(chunk.get("finish_reason"))
+
+def _to_choices(chunk: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a chunk in litellm's generic form as choices. Its `[DONE]` always means "stop", so it counts only with
+    content."""
+    text, call = chunk.get("text"), chunk.get("tool_use")
+    is_last = chunk.get("is_finished") and (text or call or chunk.get("usage"))
+    delta = {"content": text, "tool_calls": [call] if call else ()}
+    return [{"delta": delta, "finish_reason": chunk.get("finish_reason") if is_last else None}]
 
 
 def _call_delta(call: object) -> CallDelta:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -271,7 +271,7 @@ def read_facts(error: BaseException) -> ErrorFacts:
     return ErrorFacts(links, status, text, line, retry_after(headers, text))
 
 
-def retry_after(headers: Mapping[str, str], text: str = "", now: datetime | None = None) -> float | None:
+def retry_after(headers: Mapping[str, str], text: str = "") -> float | None:
     """Return the seconds to wait from the headers (`retry-after-ms`; `retry-after` in seconds or as a date) or the
     text."""
     for key, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
@@ -280,11 +280,9 @@ def retry_after(headers: Mapping[str, str], text: str = "", now: datetime | None
             return float(value) * scale
     if headers.get("retry-after"):
         try:
-            moment = parsedate_to_datetime(headers["retry-after"])
+            return max(0.0, parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time())
         except ValueError:
             return None
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
     found = re.search(r'(?:retryDelay"?:\s*"?|try again in )(\d+(?:\.\d+)?)s', text, re.I)
     return float(found[1]) if found else None
 

@@ -159,7 +159,6 @@ class LitellmBackend:
         self._key = api_key
         self._info = info
         self._templates = templates
-        self._bridged: dict[tuple[Any, ...], bool] = {}
         self._clients: dict[asyncio.AbstractEventLoop, Any] = {}
         self._lines = MessageLines()
 
@@ -250,17 +249,14 @@ class LitellmBackend:
             return True
         if where.provider != "openai":
             return False
-        key = (bare, bool(request.tools), request.effort, where.base)
-        if key not in self._bridged:
-            found, _ = litellm().main.responses_api_bridge_check(
-                model=bare,
-                custom_llm_provider="openai",
-                tools=list(request.tools),
-                reasoning_effort=request.effort or None,
-                api_base=where.base,
-            )
-            self._bridged[key] = found.get("mode") == "responses"
-        return self._bridged[key]
+        found, _ = litellm().main.responses_api_bridge_check(
+            model=bare,
+            custom_llm_provider="openai",
+            tools=list(request.tools),
+            reasoning_effort=request.effort or None,
+            api_base=where.base,
+        )
+        return bool(found.get("mode") == "responses")
 
     def _client(self) -> Any:
         loop = asyncio.get_running_loop()
