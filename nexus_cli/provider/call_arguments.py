@@ -70,7 +70,8 @@ def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk:
         "max_tokens": request.max_output,
         "num_retries": 0,
         "max_retries": 0,
-        **where.call_arguments,
+        "api_base": where.base,
+        "api_key": where.key,
         **cache_key_arguments(request.cache_key, where.provider),
     }
     if not walk:

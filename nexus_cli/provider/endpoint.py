@@ -92,30 +92,23 @@ def is_provider_key(name: str) -> bool:
     return any(name in names for names in KEY_VARIABLES.values())
 
 
-def read_env_key(provider: str, environ: Mapping[str, str]) -> str:
-    """Return the key or token in the environment for `provider`, else the stored key; "" without any. Raises
-    `ProviderError` of kind `auth` if it cannot be sent."""
+def read_key(provider: str, environ: Mapping[str, str], key_name: str = "") -> str:
+    """Return the key or token in the environment for `provider`, else the stored key; "" without any. Of a key that a
+    person named the environment has no say. Raises `ProviderError` of kind `auth` if it cannot be sent, or the named
+    one is not stored."""
     names = KEY_VARIABLES.get(provider, (key_variable(provider),) if provider in LOCAL else ())
-    name = next((name for name in names if environ.get(name)), "")
-    stored = stored_key(key_variable(provider)) if provider in KEY_VARIABLES and not name else ""
+    name = "" if key_name else next((name for name in names if environ.get(name)), "")
+    stored = stored_key(stored_name(provider, key_name)) if provider in KEY_VARIABLES and not name else ""
     key = environ[name].strip() if name else stored
     bad = describe_bad_key(key) if name or stored else ""
     if name in BEARERS and key != environ[name]:
         bad = bad or NOT_A_KEY
-    if bad:
-        raise ProviderError("auth", f"{name or f'the stored key of {names[0]}'} {bad}", set_key_hint(provider))
-    return key
-
-
-def _read_named_key(provider: str, key_name: str) -> str:
-    """Return the stored key of `provider` named `key_name`; raise `ProviderError` of kind `auth` without a usable
-    one. The environment has no say: the person named the key."""
-    hint = set_key_hint(provider, key_name)
-    key = stored_key(stored_name(provider, key_name)) if provider in KEY_VARIABLES else ""
-    if not key:
-        raise ProviderError("auth", f"no {provider} key named {key_name} is stored", hint)
-    if bad := describe_bad_key(key):
-        raise ProviderError("auth", f"the {provider} key named {key_name} {bad}", hint)
+    if key_name:
+        why = f"the {provider} key named {key_name} {bad}" if key else f"no {provider} key named {key_name} is stored"
+    else:
+        why = f"{name or f'the stored key of {key_variable(provider)}'} {bad}"
+    if bad or (key_name and not key):
+        raise ProviderError("auth", why, set_key_hint(provider, key_name))
     return key
 
 
@@ -162,11 +155,6 @@ class Endpoint:
     def address(self) -> str:
         """The address, "" for a hosted provider that only litellm knows."""
         return self.base or HOSTS.get(self.provider, "")
-
-    @property
-    def call_arguments(self) -> dict[str, str]:
-        given = {"api_base": self.base, "api_key": self.key}
-        return {name: value for name, value in given.items() if value is not None}
 
 
 def is_loopback(address: str) -> bool:
@@ -215,7 +203,7 @@ def resolve_endpoint(
             why = f"there is no {SUBSCRIPTIONS[provider]} login{named}"
             raise ProviderError("auth", why, set_key_hint(provider, key_name))
         return Endpoint(provider, model, base, None, login)
-    key = key or (_read_named_key(provider, key_name) if key_name else read_env_key(provider, environ))
+    key = key or read_key(provider, environ, key_name)
     if provider in LOCAL:
         base = base or next(server.url for server in SERVERS if f"{provider}/" == server.prefix)
     if provider == "ollama_chat":

@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from nexus_cli.core.certificates import client_context
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import ModelInfo, Request
-from nexus_cli.provider.endpoint import HOSTS, Endpoint, read_env_key
+from nexus_cli.provider.endpoint import HOSTS, Endpoint, read_key
 from nexus_cli.provider.model_names import LOCAL
 from nexus_cli.provider.prompt_cache import add_cache_marks
 from nexus_cli.provider.request_template import Parts, TemplateFile, digest_inputs
@@ -142,7 +142,7 @@ async def find_head_start(folder: Path, request: Request, where: Endpoint, info:
         return None
     messages, _ = add_cache_marks(request, where.provider)
     plain = [{name: value for name, value in message.items() if value is not None} for message in messages]
-    parts = Parts(where.key or read_env_key(where.provider, os.environ), request.cache_key, request.max_output, plain)
+    parts = Parts(where.key or read_key(where.provider, os.environ), request.cache_key, request.max_output, plain)
     _leader = HeadStart(TemplateFile(folder, digest_inputs(request, where, info, os.environ), parts), origin)
     return _leader
 

@@ -201,17 +201,16 @@ def _entry(name: str) -> Mapping[str, Any] | None:
     """Return the entry for `name`: preferably one with its prices, else one of the same model at another provider,
     without prices."""
     table, name = _table(), split_key_name(name)[1]
-    prefix = split_model_name(name)[0]
+    is_local = split_model_name(name)[0] in LOCAL
     elsewhere = None
     for key in _candidates(name):
         entry = table.get(key)
-        if not _answers(entry):
+        if not _answers(entry) or (is_local and not key.startswith("ollama/")):
             continue
-        if prefix in LOCAL and not key.startswith("ollama/"):
-            continue
-        if _bills(entry, key, name):
-            return MappingProxyType({**entry, "_key": key})
-        elsewhere = elsewhere or MappingProxyType({**entry, "_key": key, "_elsewhere": True})
+        found = MappingProxyType({**entry, "_key": key, "_elsewhere": not _bills(entry, key, name)})
+        if not found["_elsewhere"]:
+            return found
+        elsewhere = elsewhere or found
     return elsewhere
 
 
@@ -228,14 +227,14 @@ def _relative(name: str) -> Mapping[str, Any] | None:
     charged = f"{provider_of(name)}/{name.rpartition('/')[2]}"
     table = _table()
     alike = (key for key in table.list_keys(wanted.removeprefix("ft-")) if model_stem(key) == wanted)
-    every = [(key, entry) for key in alike if _answers(entry := table.get(key))]
-    own = [(key, entry) for key, entry in every if _bills(entry, key, charged)]
-    makers = [(key, entry) for key, entry in own or every if "/" not in key] or own
+    every = {key: entry for key in alike if _answers(entry := table.get(key))}
+    own = [key for key in every if _bills(every[key], key, charged)]
+    makers = [key for key in own or every if "/" not in key] or own
     if not makers:
         return None
-    key, entry = max(makers, key=lambda one: ("latest" in one[0], one[0]))
-    priced = bool(own) and len({str(base_prices(one)) for _, one in own}) == 1
-    return MappingProxyType({**entry, "_key": key} | ({} if priced else {"_elsewhere": True}))
+    key = max(makers, key=lambda one: ("latest" in one, one))
+    has_one_price = len({str(base_prices(every[one])) for one in own}) == 1
+    return MappingProxyType({**every[key], "_key": key, "_elsewhere": not has_one_price})
 
 
 def provider_of(name: str) -> str:
@@ -264,7 +263,7 @@ def takes_effort(name: str) -> bool:
 def has_feature(name: str, feature: str) -> bool:
     """True if the table lists `feature` (such as `supports_response_schema`) for the model at its own provider."""
     entry = _entry(name)
-    return bool(entry and entry.get(feature) and "_elsewhere" not in entry)
+    return bool(entry and entry.get(feature) and not entry["_elsewhere"])
 
 
 def encoding_of(name: str) -> str:
@@ -292,7 +291,7 @@ def _from_table(name: str) -> ModelInfo:
         encoding=encoding_of(name),
         covered=provider in SUBSCRIPTIONS,
     )
-    if not entry or "_elsewhere" in entry or info.covered:
+    if not entry or entry["_elsewhere"] or info.covered:
         return info
     prices: dict[str, Any] = base_prices(entry)
     return replace(info, tiers=price_tiers(entry), **prices)
