@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from threading import Thread
 from urllib.parse import urlsplit
 
@@ -13,7 +11,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.proxy import ProxyError, open_connection
 from nexus_cli.core.redact_secrets import protect_secret
 from nexus_cli.provider.endpoint import HOSTS, address_from_env, read_env_address
-from nexus_cli.provider.error_text import find_error, format_error_line
+from nexus_cli.provider.error_text import format_error_line
 from nexus_cli.provider.failures import NO_KEY, describe_unreachable
 from nexus_cli.provider.key_shapes import SHAPES, clean_key
 
@@ -112,12 +110,5 @@ def _ask(provider: str, address: str, key: str) -> tuple[str, str]:
     finally:
         connection.close()
     if answer.status == UNAUTHORIZED or (answer.status == BAD_REQUEST and re.search(NO_KEY, text, re.I)):
-        return _read_reason(text) or f"HTTP status {answer.status}", ""
+        return format_error_line(text) or f"HTTP status {answer.status}", ""
     return "", "" if answer.status == OK else f"{connection.host} answers with HTTP status {answer.status}"
-
-
-def _read_reason(text: str) -> str:
-    """Return the message of a refusal in one line, without keys."""
-    with suppress(ValueError):
-        return format_error_line(str(find_error(json.loads(text)).get("message", "")))
-    return ""

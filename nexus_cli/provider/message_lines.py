@@ -23,20 +23,18 @@ class MessageLines:
     """The encoded messages of the newest request. A message that is the same object is not encoded again."""
 
     def __init__(self) -> None:
-        self._messages: list[Mapping[str, Any]] = []
-        self._lines: list[bytes] = []
+        self._lines: dict[int, tuple[Mapping[str, Any], bytes]] = {}
+        """By identity of the message, which is kept with its line."""
 
     def encode(self, messages: Sequence[Mapping[str, Any]]) -> bytes:
         """Return `messages` as a JSON array without null fields, with the bytes that litellm would send."""
-        same = 0
-        for before, now in zip(self._messages, messages, strict=False):
-            if before is not now:
-                break
-            same += 1
-        new = messages[same:]
-        self._messages[same:] = new
-        self._lines[same:] = [canonical({key: value for key, value in m.items() if value is not None}) for m in new]
-        return b"[" + b",".join(self._lines) + b"]"
+        lines = [self._lines.get(id(message)) or (message, _encode(message)) for message in messages]
+        self._lines = {id(message): (message, line) for message, line in lines}
+        return b"[" + b",".join(line for _, line in lines) + b"]"
+
+
+def _encode(message: Mapping[str, Any]) -> bytes:
+    return canonical({key: value for key, value in message.items() if value is not None})
 
 
 def fill_body(request: Any) -> None:

@@ -185,14 +185,11 @@ def _place(name: str) -> str:
 
 def _open_head(head: str, parts: Parts) -> str:
     """Return the lines of the head with places for the values of the request, which end a line, and for the length."""
-    for name, value in (("key", parts.key), ("cache_key", parts.cache_key)):
-        if value:
-            head = _open_words(re.escape(value), name, head)
-    return _open_words(r"(?<=content-length: )\d+", "length", head)
-
-
-def _open_words(pattern: str, name: str, head: str) -> str:
-    return re.sub(rf"(?<= ){pattern}(?=\r\n|\Z)", lambda _: json.dumps(_place(name)), head, flags=re.IGNORECASE)
+    values = {"key": re.escape(parts.key), "cache_key": re.escape(parts.cache_key)}
+    for name, pattern in {**values, "length": r"(?<=content-length: )\d+"}.items():
+        place = json.dumps(_place(name)).replace("\\", "\\\\")
+        head = re.sub(rf"(?<= ){pattern}(?=\r\n|\Z)", place, head, flags=re.IGNORECASE) if pattern else head
+    return head
 
 
 def _open(value: Any, parts: Parts, name: str = "") -> Any:

@@ -112,11 +112,16 @@ def _read(where: Endpoint, *, anew: bool = False) -> Login:
     with suppress(ValueError):
         login = json.loads(text)
         if isinstance(login, dict) and isinstance(login.get("access_token"), str):
-            for name in SECRETS:
-                protect_secret(str(login.get(name, "")))
-            return login
+            return _protect(login)
     hint = set_key_hint(where.provider, where.login.partition("@")[2])
     raise ProviderError("auth", f"the stored {SUBSCRIPTIONS[where.provider]} login is damaged", hint)
+
+
+def _protect(login: Login) -> Login:
+    """Return `login`, whose secrets are shown nowhere from now on."""
+    for name in SECRETS:
+        protect_secret(str(login.get(name, "")))
+    return login
 
 
 def _renew(where: Endpoint, library: Any, login: Login) -> Login:
@@ -125,8 +130,7 @@ def _renew(where: Endpoint, library: Any, login: Login) -> Login:
     except Exception as error:  # the seam, as in `log_in`
         what, named = f"the {SUBSCRIPTIONS[where.provider]} login", where.login.partition("@")[2]
         raise _failure(error, what, "it has expired or was revoked", (where.provider, named)) from error
-    for name in SECRETS:
-        protect_secret(str(renewed.get(name, "")))
+    _protect(renewed)
     former = stored_key(where.login)
     try:
         store_key(where.login, json.dumps(renewed))
