@@ -127,10 +127,10 @@ def read_env_address(provider: str, environ: Mapping[str, str]) -> str:
 def _is_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
-        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return is_whole and text.isprintable() and " " not in text
     except ValueError:
         return False
-    return whole and text.isprintable() and " " not in text
 
 
 NO_KEY = "no-key-needed"

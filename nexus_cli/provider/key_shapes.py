@@ -87,12 +87,11 @@ def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:
     if len(key) > 1 and key[0] == key[-1] and key[0] in "\"'":
         key = key[1:-1]
     what, again = f"{shape.title} key", f"Copy it again from {shape.page}"
-    if not key:
-        raise NexusError("usage", what, "it is empty", again)
-    if not (key.isascii() and key.isprintable()) or any(char.isspace() for char in key):
-        raise NexusError("usage", what, "it contains spaces or characters that no key contains", again)
-    if len(key) < SHORTEST:
-        raise NexusError("usage", what, f"it has {len(key)} characters, too few for a key", again)
+    why = f"it has {len(key)} characters, too few for a key" if len(key) < SHORTEST else ""
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        why = "it contains spaces or characters that no key contains"
+    if why:
+        raise NexusError("usage", what, why if key else "it is empty", again)
     if any(environ.get(name, "").strip() for name in BASE_VARIABLES.get(provider, ())):
         return key
     known = max(
