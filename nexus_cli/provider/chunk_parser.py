@@ -83,9 +83,9 @@ class ChunkParser:
         return [*([UsageDelta(usage)] if usage else []), FinishDelta(reason)]
 
     def track_gemini_reasons(self, stream: object) -> None:
-        """Look for Gemini's own finish reason in `stream`, because litellm calls each of its chunks the last."""
+        """Look for Gemini's own finish reason in its `stream`, because litellm calls each of its chunks the last."""
         parse: Callable[..., Any] | None = getattr(stream, "chunk_parser", None)
-        if parse is None:
+        if parse is None or "gemini" not in type(stream).__module__:
             return
         self._has_ended = False
 

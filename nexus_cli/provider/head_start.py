@@ -58,8 +58,7 @@ class HeadStart:
         self._host, self._port, self._tls = origin
         self._made = file.render_proven()
         self._opening: asyncio.Task[None] | None = None
-        self._early: _EarlyStream | None = None
-        self._watched: _WatchedStream | None = None
+        self._stream: _EarlyStream | _WatchedStream | None = None
         self.is_claimed = False
         """Litellm has asked for the connection, or never will."""
 
@@ -86,34 +85,35 @@ class HeadStart:
             async with asyncio.timeout(seconds):
                 await asyncio.wait({self._opening})
         if self.is_claimed or (host, port) != (self._host, self._port):
-            if self._early is not None and self._early.differs:
+            if self._stream is not None and self._stream.differs:
                 raise ConnectionError(WASTED)
             return await open_new()
         self.is_claimed = True
-        if self._early is not None:
-            return self._early
-        self._watched = _WatchedStream(await open_new())
-        return self._watched
+        if self._stream is None:
+            self._stream = _WatchedStream(await open_new())
+        return self._stream
 
     async def aclose(self) -> None:
         """Learn from what was sent. Close a connection that litellm never asked for."""
         if self._opening is not None:
             self._opening.cancel()
-        if self._early is not None and not self.is_claimed:
-            await self._early.aclose()
-        self.is_claimed = True
-        stream = self._early or self._watched
-        status = stream.answer[9:STATUS_END] if stream is not None else b""
+        if self._stream is None:
+            self.is_claimed = True
+            return
+        if not self.is_claimed:
+            self.is_claimed = True
+            await self._stream.aclose()
+        status = self._stream.answer[9:STATUS_END]
         if status.startswith(b"3"):
             self._file.refuse()
-        elif status == b"200" and self._watched is not None:
-            self._file.note_sent(self._watched.sent)
+        elif status == b"200" and isinstance(self._stream, _WatchedStream):
+            self._file.note_sent(self._stream.sent)
 
     def refuse_wasted(self) -> ProviderError | None:
         """After a failure: if the request was sent and litellm asked for another one, or for none, use no such template
         any more and return the error. It counts as cut: the caller records the request, with its cost, before it sends
         another one."""
-        if self._early is None or (self.is_claimed and not self._early.differs):
+        if not isinstance(self._stream, _EarlyStream) or (self.is_claimed and not self._stream.differs):
             return None
         self._file.refuse()
         return ProviderError("provider", WASTED, "Ask again", started=True, cut=True)
@@ -125,7 +125,7 @@ class HeadStart:
             reader, writer = await asyncio.open_connection(
                 self._host, self._port, ssl=tls, limit=READ_AHEAD, happy_eyeballs_delay=ATTEMPT_DELAY
             )
-            self._early = _EarlyStream(reader, writer, self._made)
+            self._stream = _EarlyStream(reader, writer, self._made)
 
 
 async def find_head_start(folder: Path, request: Request, where: Endpoint, info: ModelInfo) -> HeadStart | None:
@@ -231,6 +231,8 @@ class _EarlyStream:
 
 class _WatchedStream:
     """A connection of httpcore; keeps the first request that is written to it, and the beginning of the answer."""
+
+    differs = False
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner

@@ -133,11 +133,6 @@ def _ask_nothing() -> None:
     OllamaModelInfo.get_model_info = lambda *_, **__: None
 
 
-def has_own_reasons(where: Endpoint) -> bool:
-    """True for Gemini, whose chunks in litellm's form all claim to be the last."""
-    return where.provider == "gemini" or (where.provider == "vertex_ai" and "gemini" in where.model)
-
-
 class LitellmBackend:
     """A `Provider` for every model that litellm supports."""
 
@@ -198,8 +193,7 @@ class LitellmBackend:
             if line.is_web_page:
                 why = "the server sent a web page instead of an answer"
                 raise ProviderError("provider", why, check_address_hint(where.provider))
-            if has_own_reasons(where):
-                reading.track_gemini_reasons(line.chunks)
+            reading.track_gemini_reasons(line.chunks)
             while (chunk := await line.next_chunk()) is not END:
                 for delta in reading.parse(chunk):
                     yield delta
