@@ -304,14 +304,12 @@ def _describe_missing(error: BaseException, links: Sequence[BaseException], mode
 
 def _find_address(links: Sequence[BaseException]) -> tuple[str, str, int | None]:
     """Return scheme, host and port of the failed request; "" if no exception has one."""
-    for link in reversed(links):
-        try:
-            request: Any = getattr(link, "request", None)  # httpx raises RuntimeError if there is none
-            url = urlsplit(str(request.url))
-        except (AttributeError, RuntimeError, ValueError):
-            continue
-        if url.hostname and not type(link).__module__.startswith("litellm"):
-            return url.scheme, format_error_line(url.hostname), url.port
+    own: list[Any] = [link for link in reversed(links) if not type(link).__module__.startswith("litellm")]
+    for link in own:
+        with suppress(AttributeError, RuntimeError, ValueError):  # httpx raises RuntimeError if there is none
+            url = urlsplit(str(link.request.url))
+            if url.hostname:
+                return url.scheme, format_error_line(url.hostname), url.port
     return "", "", None
 
 

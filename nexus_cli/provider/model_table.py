@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
@@ -110,12 +109,6 @@ SAME_PRICE_TAGS = frozenset({"thinking"})
 OLD_ENCODING = re.compile(r"(^|/)(gpt-4(?!o|\.)|gpt-3\.5|text-)")
 
 
-def table_path() -> Path | None:
-    """Return the path of litellm's table, or None if litellm is not installed."""
-    folder = litellm_folder()
-    return folder / TABLE if folder else None
-
-
 class _Table:
     """The entries of the table, each parsed when it is asked for: all of them take 20 ms."""
 
@@ -148,14 +141,11 @@ class _Table:
         return [(key, key.lower().replace(".", "-")) for key in self._places]
 
 
-def _table() -> _Table:
-    return _read_table(table_path())
-
-
 @lru_cache(maxsize=1)
-def _read_table(path: Path | None) -> _Table:
+def _table() -> _Table:
+    folder = litellm_folder()
     try:
-        return _Table(path.read_text("utf-8") if path else "")
+        return _Table((folder / TABLE).read_text("utf-8") if folder else "")
     except (OSError, ValueError):
         return _Table("")
 

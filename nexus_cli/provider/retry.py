@@ -8,25 +8,11 @@ from __future__ import annotations
 
 from asyncio import sleep
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from random import random
 from time import monotonic
-from typing import TypeVar
 
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Provider, Request, RetryDelta, close_if_closable
-
-T = TypeVar("T")
-
-
-@asynccontextmanager
-async def closing(iterator: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
-    """Yield `iterator` and close it on the way out, if it can be closed."""
-    try:
-        yield iterator
-    finally:
-        await close_if_closable(iterator)
-
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
@@ -77,11 +63,11 @@ class RetryingProvider:
         began, attempt, begun = monotonic(), 0, False
         while True:
             attempt += 1
+            deltas = self.inner.stream(request)
             try:
-                async with closing(self.inner.stream(request)) as deltas:
-                    async for delta in deltas:
-                        begun = True
-                        yield delta
+                async for delta in deltas:
+                    begun = True
+                    yield delta
                 return
             except ProviderError as error:
                 passed, is_last = monotonic() - began, attempt >= self._tries
@@ -94,5 +80,7 @@ class RetryingProvider:
                 if is_last and left <= 0:
                     raise
                 failed = error
+            finally:
+                await close_if_closable(deltas)
             yield RetryDelta(attempt, wait, failed.why)
             await sleep(wait)
