@@ -12,8 +12,8 @@ import os
 import re
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from nexus_cli.provider.endpoint import Endpoint, check_address_hint, resolve_en
 from nexus_cli.provider.head_start import find_head_start
 from nexus_cli.provider.light_import import light_imports
 from nexus_cli.provider.litellm_env import http_library, litellm_environment, silence_litellm
-from nexus_cli.provider.message_lines import MessageLines, fill_body, filling
+from nexus_cli.provider.message_lines import encode_messages, fill_body, filling
 from nexus_cli.provider.model_names import SUBSCRIPTIONS, split_model_name
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.provider.open_stream import END, OpenStream, note_request, note_response
@@ -42,8 +42,6 @@ OWN_CLIENT = frozenset(
 
 _importing = threading.Lock()
 _litellm: Any = None
-_has_opened = False
-"""A request was made in this process."""
 
 
 def litellm() -> Any:
@@ -86,21 +84,6 @@ async def _use_login(where: Endpoint) -> None:
 
     library = await asyncio.to_thread(authenticator, where.provider)
     sent_tokens.set(await asyncio.to_thread(fresh_tokens, where, library))
-
-
-@contextmanager
-def _collection_off() -> Iterator[None]:
-    """Switch garbage collection off within the block, if this is the first request of the process: the library imports
-    500 modules more with it."""
-    global _has_opened
-    collecting, _has_opened = gc.isenabled() and not _has_opened, True
-    if collecting:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _client_class() -> Any:
@@ -155,7 +138,6 @@ class LitellmBackend:
         self._info = info
         self._templates = templates
         self._clients: dict[asyncio.AbstractEventLoop, Any] = {}
-        self._lines = MessageLines()
 
     def prepare(self) -> None:
         """Import litellm (about 1.3 s of CPU). Thread-safe and idempotent."""
@@ -188,7 +170,7 @@ class LitellmBackend:
                 info = self._info(request.model)
             if where.provider in SUBSCRIPTIONS:
                 await _use_login(where)
-            with _collection_off(), ahead.lead() if ahead is not None else nullcontext():
+            with ahead.lead() if ahead is not None else nullcontext():
                 await self._open(line, request, where, info)
             if line.is_web_page:
                 why = "the server sent a web page instead of an answer"
@@ -219,7 +201,7 @@ class LitellmBackend:
     async def _open(self, line: OpenStream, request: Request, where: Endpoint, info: ModelInfo) -> None:
         walk = self._walks(request, where)
         made = build_arguments(request, where, info, walk=walk)
-        filling.set(None if walk else self._lines.encode(request.messages))
+        filling.set(None if walk else encode_messages(request.messages))
         made["timeout"] = request.stall_seconds
         module = litellm()
         with litellm_environment():

@@ -238,16 +238,12 @@ class ReplyFold:
         calls = () if outcome == "refused" else self._name_calls()
         message = Message(Role.ASSISTANT, text, calls, opaque=self._opaque(calls, outcome))
         is_cut = self._reason is None and (outcome in ("none", "empty") or any(call.raw for call in calls))
-        return Reply(message, self._usage, outcome, self._problem(outcome), is_cut, self._sent)
+        problem = PROBLEMS.get("length" if self._reason == "length" else outcome if self._reason else "none", "")
+        return Reply(message, self._usage, outcome, problem, is_cut, self._sent)
 
     def partial(self) -> Message:
         """Return the message so far, for an interrupted stream: its text, without incomplete calls and thinking."""
         return Message(Role.ASSISTANT, "".join(self._text))
-
-    def _problem(self, outcome: str) -> str:
-        if outcome != "tool_calls":
-            return PROBLEMS.get(outcome if self._reason else "none", "")
-        return PROBLEMS["length"] if self._reason == "length" else "" if self._reason else PROBLEMS["none"]
 
     def _name_calls(self) -> tuple[ToolCall, ...]:
         numbered = enumerate(self._drafts)
