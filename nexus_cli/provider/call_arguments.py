@@ -75,11 +75,9 @@ def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk:
         **cache_key_arguments(request.cache_key, where.provider),
     }
     if not walk:
-        made["extra_body"] = {"messages": STAND_IN}
+        made["extra_body"] = {"messages": STAND_IN, **({"tools": tools} if tools else {})}
     if tools:
         made["tools"] = deepcopy(tools) if walk else [PLACEHOLDER_TOOL]  # adapters may change the schemas
-        if not walk:
-            made["extra_body"]["tools"] = tools
         if request.tool_choice != "auto":
             made["tool_choice"] = request.tool_choice
     effort = effort_for(request, where.provider)

@@ -142,10 +142,6 @@ def _call_delta(call: object) -> CallDelta:
         index=index if isinstance(index, int) else None,
         id=own_id,
         name=_string(_get(function, "name")),
-        arguments=arguments if isinstance(arguments, str) else "" if arguments is None else _dumps(arguments),
+        arguments=_string(arguments) if arguments is None or isinstance(arguments, str) else json.dumps(arguments),
         fields=None if "__thought__" in own_id else fields,
     )
-
-
-def _dumps(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)

@@ -35,8 +35,6 @@ FIRST_CHANCE = 0.1
 """Seconds for which the import of litellm leaves the processor to the connection."""
 POLL = 0.01
 """Seconds between two looks of a request that waits until the first one has its connection."""
-READ_AHEAD = 1 << 20
-"""Bytes of an answer that are received before litellm reads them."""
 ATTEMPT_DELAY = 0.25
 """Seconds after which the next address of a host is tried too (RFC 8305)."""
 STATUS_END = 12
@@ -123,7 +121,7 @@ class HeadStart:
         with suppress(OSError, ValueError):
             tls = _tls_context() if self._tls else None
             reader, writer = await asyncio.open_connection(
-                self._host, self._port, ssl=tls, limit=READ_AHEAD, happy_eyeballs_delay=ATTEMPT_DELAY
+                self._host, self._port, ssl=tls, happy_eyeballs_delay=ATTEMPT_DELAY
             )
             self._stream = _EarlyStream(reader, writer, self._made)
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.redact_secrets import SHORTEST
-from nexus_cli.provider.endpoint import KEY_VARIABLES
-from nexus_cli.provider.local_servers import BASE_VARIABLES
+from nexus_cli.provider.endpoint import KEY_VARIABLES, address_from_env
 from nexus_cli.provider.model_names import KEY_NAME, SUBSCRIPTIONS, provider_prefixes
 
 
@@ -92,7 +91,7 @@ def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:
         why = "it contains spaces or characters that no key contains"
     if why:
         raise NexusError("usage", what, why if key else "it is empty", again)
-    if any(environ.get(name, "").strip() for name in BASE_VARIABLES.get(provider, ())):
+    if address_from_env(f"{provider}/", environ):
         return key
     known = max(
         (start for one in SHAPES.values() for start in one.starts if key.startswith(start)), key=len, default=""

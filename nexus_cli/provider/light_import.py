@@ -27,14 +27,8 @@ TOKENIZER, ENCODING = "litellm.litellm_core_utils.default_encoding", "cl100k_bas
 
 def read_table() -> tuple[dict[str, str], frozenset[str]]:
     """Return the versions by distribution, and the names of the packages."""
-    versions, packages = {}, set()
-    for line in TABLE.read_text().splitlines():
-        name, _, number = line.partition(" ")
-        if number:
-            versions[name] = number
-        else:
-            packages.add(name)
-    return versions, frozenset(packages)
+    lines = [line.split() for line in TABLE.read_text().splitlines()]
+    return dict(line for line in lines if line[1:]), frozenset(line[0] for line in lines if not line[1:])
 
 
 @contextmanager

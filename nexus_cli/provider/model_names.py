@@ -68,10 +68,9 @@ def split_key_name(name: str) -> tuple[str, str]:
 
 def split_model_name(name: str) -> tuple[str, str]:
     """Return (provider prefix or "", rest) of `name`, without the name of a key."""
-    if ":" in name:
-        name = split_key_name(name)[1]
-    prefix, slash, rest = name.partition("/")
-    return (prefix, rest) if slash and prefix in provider_prefixes() else ("", name)
+    model = split_key_name(name)[1]
+    prefix, slash, rest = model.partition("/")
+    return (prefix, rest) if slash and prefix in provider_prefixes() else ("", model)
 
 
 def model_stem(name: str) -> str:
