@@ -50,12 +50,9 @@ COUNTS = (
 
 def overflow_numbers(text: str) -> tuple[int | None, int | None]:
     """Return the window and the tokens of the request from `text`, each None if it is missing."""
-    limit, counted = (re.search(words.replace("#", r"([\d,]{2,})"), text, re.I) for words in (LIMITS, COUNTS))
-    return _read_number(limit), _read_number(counted)
-
-
-def _read_number(found: re.Match[str] | None) -> int | None:
-    return int(found[found.lastindex or 0].replace(",", "")) if found else None
+    found = (re.search(words.replace("#", r"([\d,]{2,})"), text, re.I) for words in (LIMITS, COUNTS))
+    limit, counted = (int(one[one.lastindex or 0].replace(",", "")) if one else None for one in found)
+    return limit, counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,8 +130,7 @@ def _resolver(module: ModuleType, places: dict[str, _Place]) -> Callable[[str], 
         except ModuleNotFoundError as error:
             if error.name != f"{package}.{place.name}":
                 raise
-            why = f"module {package!r} has no attribute {name!r}"
-            raise AttributeError(why, name=name, obj=module) from None
+            raise AttributeError(f"module {package!r} has no attribute {name!r}") from None
 
     return resolve
 

@@ -237,6 +237,5 @@ class LitellmBackend:
     def _client(self) -> Any:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            self._clients = {known: client for known, client in self._clients.items() if not known.is_closed()}
             self._clients[loop] = _client_class()(event_hooks={"request": [note_request], "response": [note_response]})
         return self._clients[loop]
