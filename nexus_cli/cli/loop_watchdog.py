@@ -94,24 +94,22 @@ class LoopWatchdog:
             self._terminal.restore()
 
     def _watch(self, over: threading.Event) -> None:
-        silent, late, signals = 0, 0, self._signals
+        late, signals = 0, self._signals
         self._ping()
         while not over.wait(TICK):
             problem = self._problem()
             late = late + 1 if problem is not None else 0
             if self._alive:
-                silent = self._blocked = 0
+                self._blocked = 0
                 self._ping()
             else:
-                silent += 1
                 self._blocked += 1
-            if silent >= BLOCKED_AFTER:
+            if self._blocked >= BLOCKED_AFTER:
                 self._terminal.let_keys_signal()
                 signal.pthread_kill(threading.main_thread().ident or 0, WAKE)
-            if problem is not None and (silent >= EXIT_AFTER or late >= LATE_AFTER) and not over.is_set():
+            is_deaf = self._blocked >= EXIT_AFTER and late >= EXIT_AFTER - BLOCKED_AFTER
+            if problem is not None and (is_deaf or late >= LATE_AFTER) and not over.is_set():
                 self._exit(problem)
-            if problem is None:
-                silent = min(silent, BLOCKED_AFTER)
         self._terminal.restore()
         signals.close()
 
