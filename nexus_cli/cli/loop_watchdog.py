@@ -21,7 +21,7 @@ from types import FrameType, TracebackType
 
 from nexus_cli.cli import process
 from nexus_cli.core.errors import NexusError
-from nexus_cli.provider.stall import StallError, is_waiting_here, overdue_wait
+from nexus_cli.provider.stall import StallError, stall_limit
 from nexus_cli.session.session import Session
 from nexus_cli.tools.process_tree import kill_all
 from nexus_cli.ui.print.stream import is_writing, write_stderr_line
@@ -32,6 +32,8 @@ BLOCKED_AFTER = 4
 """Unanswered pings after which the loop counts as blocked."""
 EXIT_AFTER = 9
 """Unanswered pings after which the process is ended."""
+OVERDUE = 1.25
+"""Factor of a stall limit: a loop that is blocked in a wait for longer did not end it."""
 LATE_AFTER = 20
 """Ticks after which a turn that has to end is ended, even if the loop answers."""
 WAKE = signal.SIGURG
@@ -56,6 +58,8 @@ class LoopWatchdog:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over = threading.Event()
         self._alive = True
+        self._blocked = 0
+        """Pings since the last answer of the loop."""
         self._alarms = 0
         """Alarms since the last answer of the loop, which postpones the next alarm."""
         self._signal = 0
@@ -90,23 +94,22 @@ class LoopWatchdog:
             self._terminal.restore()
 
     def _watch(self, over: threading.Event) -> None:
-        silent, late, signals = 0, 0, self._signals
+        late, signals = 0, self._signals
         self._ping()
         while not over.wait(TICK):
             problem = self._problem()
             late = late + 1 if problem is not None else 0
             if self._alive:
-                silent = 0
+                self._blocked = 0
                 self._ping()
             else:
-                silent += 1
-            if silent >= BLOCKED_AFTER:
+                self._blocked += 1
+            if self._blocked >= BLOCKED_AFTER:
                 self._terminal.let_keys_signal()
                 signal.pthread_kill(threading.main_thread().ident or 0, WAKE)
-            if problem is not None and (silent >= EXIT_AFTER or late >= LATE_AFTER) and not over.is_set():
+            is_deaf = self._blocked >= EXIT_AFTER and late >= EXIT_AFTER - BLOCKED_AFTER
+            if problem is not None and (is_deaf or late >= LATE_AFTER) and not over.is_set():
                 self._exit(problem)
-            if problem is None:
-                silent = min(silent, BLOCKED_AFTER)
         self._terminal.restore()
         signals.close()
 
@@ -151,8 +154,8 @@ class LoopWatchdog:
         if (limit := self._session().passed_limit()) is not None:
             return limit
         assert self._loop is not None, "set when the watchdog is entered"
-        seconds = overdue_wait(asyncio.current_task(self._loop))
-        if seconds is not None:
+        seconds = stall_limit(asyncio.current_task(self._loop))
+        if seconds is not None and max(self._blocked, self._alarms) * TICK > seconds * OVERDUE:
             return NexusError("network", "request failed", f"no data for {seconds:g} seconds", "Try again")
         return None
 
@@ -168,11 +171,11 @@ class LoopWatchdog:
                 self._exit(problem)
         elif self._alive:
             return
-        if not is_waiting_here():
+        if stall_limit(asyncio.current_task(self._loop)) is None:
             return
         if self._signal or self._session().passed_limit() is not None:
             self._session().break_in("cancel" if self._signal else "timeout")
-        elif overdue_wait(asyncio.current_task()) is not None:
+        elif self._problem() is not None:
             raise StallError
 
 

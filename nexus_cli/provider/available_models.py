@@ -29,7 +29,7 @@ def keys_to_choose_from(environ: Mapping[str, str], settings: Settings) -> dict[
     """
     present = keys_present(environ, settings)
     present = {name: model for name, model in present.items() if environ.get(name, "").strip()} or present
-    return {name: _find_served(model) for name, model in present.items()}
+    return {name: resolve_alias(_find_served(model), settings) for name, model in present.items()}
 
 
 def _find_served(model: str) -> str:

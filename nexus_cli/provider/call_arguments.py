@@ -45,9 +45,8 @@ def effort_for(request: Request, provider: str) -> str:
 
 def effort_notice(model: str, effort: str) -> str:
     """Return a line for the person if `effort` has no effect on `model`, else ""."""
-    if effort in ("", DEFAULT_EFFORT) or takes_effort(model):
-        return ""
-    return f"{model} is not known to take an effort: {effort} is not sent"
+    is_sent = effort in (DEFAULT_EFFORT, sent_effort(model, effort))
+    return "" if is_sent else f"{model} is not known to take an effort: {effort} is not sent"
 
 
 def sent_effort(model: str, effort: str) -> str:
@@ -70,15 +69,14 @@ def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk:
         "max_tokens": request.max_output,
         "num_retries": 0,
         "max_retries": 0,
-        **where.call_arguments,
+        "api_base": where.base,
+        "api_key": where.key,
         **cache_key_arguments(request.cache_key, where.provider),
     }
     if not walk:
-        made["extra_body"] = {"messages": STAND_IN}
+        made["extra_body"] = {"messages": STAND_IN, **({"tools": tools} if tools else {})}
     if tools:
         made["tools"] = deepcopy(tools) if walk else [PLACEHOLDER_TOOL]  # adapters may change the schemas
-        if not walk:
-            made["extra_body"]["tools"] = tools
         if request.tool_choice != "auto":
             made["tool_choice"] = request.tool_choice
     effort = effort_for(request, where.provider)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.provider.available_models import keys_to_choose_from, resolve_alias
+from nexus_cli.provider.available_models import keys_to_choose_from, named_model, resolve_alias
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 
 
@@ -32,41 +32,28 @@ def choose_model(
     servers: Callable[[], Sequence[LocalServer]] = local_servers,
 ) -> ModelChoice:
     """Return the model of this run, "" if it `resumes` and names none; raise `NexusError("config", ...)` if unclear."""
-    named = flag.strip() or environ.get("NEXUS_MODEL", "").strip()
-    if not named and resumes:
+    if resumes and not flag.strip() and not environ.get("NEXUS_MODEL", "").strip():
         return ModelChoice("")
-    named = named or settings.model.strip()
-    if named:
-        return ModelChoice(resolve_alias(named, settings))
+    if model := resolve_alias(flag, settings) or named_model(environ, settings):
+        return ModelChoice(model)
     present = keys_to_choose_from(environ, settings)
+    first = next(iter(present.items() or settings.default_models.items()), ("OPENAI_API_KEY", ""))
     if len(present) == 1:
-        ((variable, model),) = present.items()
-        model = resolve_alias(model, settings)
+        variable, model = first
         why = "set" if environ.get(variable, "").strip() else "stored"
         return ModelChoice(model, f"Using {model}, because {variable} is {why}; to use another: --model NAME")
     if present:
-        usable = next(iter(present.values()))
         found = ", ".join(f"{variable} ({model})" for variable, model in present.items())
-        raise NexusError(
-            "config",
-            "no model",
-            f"several keys are set: {found}",
-            f"Choose a model: --model {usable}, NEXUS_MODEL=..., or nexus config set model ...",
+        why = f"several keys are set: {found}"
+        hint = f"Choose a model: --model {first[1]}, NEXUS_MODEL=..., or nexus config set model ..."
+    elif reached := servers():
+        found = ", ".join(f"{server.name} at {server.url}" for server in reached)
+        why = f"no key is set, but a local server answered: {found}"
+        hint = f"Use it: --model {reached[0].prefix.rstrip('/')}/NAME, or nexus config set model ..."
+    else:
+        why = "none is configured, no API key is set, and no local server was reached"
+        hint = (
+            f"`nexus login PROVIDER` stores a key (or export {first[0]}=...); or name a model (--model NAME, "
+            "NEXUS_MODEL), or start a local server such as Ollama; `nexus doctor` shows what is missing"
         )
-    found_servers = servers()
-    if found_servers:
-        where = ", ".join(f"{server.name} at {server.url}" for server in found_servers)
-        raise NexusError(
-            "config",
-            "no model",
-            f"no key is set, but a local server answered: {where}",
-            f"Use it: --model {found_servers[0].prefix.rstrip('/')}/NAME, or nexus config set model ...",
-        )
-    first = next(iter(settings.default_models), "OPENAI_API_KEY")
-    raise NexusError(
-        "config",
-        "no model",
-        "none is configured, no API key is set, and no local server was reached",
-        f"`nexus login PROVIDER` stores a key (or export {first}=...); or name a model (--model NAME, NEXUS_MODEL), or "
-        "start a local server such as Ollama; `nexus doctor` shows what is missing",
-    )
+    raise NexusError("config", "no model", why, hint)

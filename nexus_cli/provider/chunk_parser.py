@@ -21,7 +21,7 @@ from nexus_cli.core.request import (
     ThinkingDelta,
     UsageDelta,
 )
-from nexus_cli.provider.usage import as_mapping, has_counts, merge_reports, to_usage
+from nexus_cli.provider.usage import as_mapping, to_usage
 
 REASONS = {
     "function_call": "tool_calls",
@@ -39,8 +39,6 @@ BROKEN = {
     "insufficient_system_resource": "overloaded",
 }
 """Finish reasons that are failures, with their kind."""
-GEMINI_REASONS = {"STOP": "stop", "MAX_TOKENS": "length"}
-GEMINI_NEUTRAL = frozenset({"FINISH_REASON_UNSPECIFIED", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"})
 
 
 def _get(thing: object, name: str) -> Any:
@@ -56,60 +54,47 @@ class ChunkParser:
 
     def __init__(self, info: ModelInfo) -> None:
         self._info = info
-        self._usage: dict[str, Any] = {}
+        self._reports: list[Mapping[str, Any]] = []
         self._reason = ""
         self._refused = False
-        self._own_reasons = False
+        self._has_ended = True
+        """False until Gemini has given a finish reason of its own."""
         self.started = False
         """True once a first content delta was read."""
 
     def parse(self, chunk: object) -> list[Delta]:
         """Return the deltas of one chunk. Raises `ProviderError` if the chunk reports a failure."""
         deltas: list[Delta] = []
-        usage = as_mapping(_get(chunk, "usage"))
-        if usage:
-            self._usage = merge_reports(self._usage, usage)
-        if isinstance(chunk, Mapping):
-            self._generic(chunk, deltas)
-        for choice in (_get(chunk, "choices") or ())[:1]:
-            delta = _get(choice, "delta")
-            if delta is not None:
-                self._delta(delta, deltas)
+        if usage := as_mapping(_get(chunk, "usage")):
+            self._reports.append(usage)
+        choices = _get(chunk, "choices") or (_to_choices(chunk) if isinstance(chunk, Mapping) else ())
+        for choice in choices[:1]:
+            self._delta(_get(choice, "delta"), deltas)
             self._finish(_get(choice, "finish_reason"))
         self.started = self.started or bool(deltas)
         return deltas
 
     def finish(self) -> list[Delta]:
         """Return usage and finish reason at the end of the stream; nothing if it had no finish reason."""
-        if self._refused:
-            self._reason = "content_filter"
-        if not self._reason:
+        reason = "content_filter" if self._refused else self._reason if self._has_ended else ""
+        if not reason:
             return []
-        deltas: list[Delta] = []
-        if has_counts(self._usage):
-            deltas.append(UsageDelta(to_usage(self._usage, self._info)))
-        return [*deltas, FinishDelta(self._reason)]
+        usage = to_usage(self._reports, self._info)
+        return [*([UsageDelta(usage)] if usage else []), FinishDelta(reason)]
 
     def track_gemini_reasons(self, stream: object) -> None:
-        """Record Gemini's own finish reasons in `stream`, because each of its chunks claims to be the last."""
+        """Look for Gemini's own finish reason in its `stream`, because litellm calls each of its chunks the last."""
         parse: Callable[..., Any] | None = getattr(stream, "chunk_parser", None)
-        if parse is None:
+        if parse is None or "gemini" not in type(stream).__module__:
             return
-        self._own_reasons = True
+        self._has_ended = False
 
         def noting(chunk: Any) -> Any:
-            self._gemini(chunk)
+            reasons = [_get(candidate, "finishReason") for candidate in _get(chunk, "candidates") or ()]
+            self._has_ended |= any([*reasons, _get(_get(chunk, "promptFeedback"), "blockReason")])
             return parse(chunk)
 
         stream.chunk_parser = noting  # type: ignore[attr-defined]
-
-    def _gemini(self, chunk: object) -> None:
-        for candidate in (_get(chunk, "candidates") or ())[:1]:
-            reason = _get(candidate, "finishReason")
-            if reason:
-                self._reason = GEMINI_REASONS.get(reason, "stop" if reason in GEMINI_NEUTRAL else "content_filter")
-        if _get(_get(chunk, "promptFeedback"), "blockReason"):
-            self._reason = "content_filter"
 
     def _finish(self, reason: object) -> None:
         word = _string(reason)
@@ -117,7 +102,7 @@ class ChunkParser:
             kind = BROKEN[word]
             why = f"the provider ended the answer with {word!r}"
             raise ProviderError(kind, why, started=self.started, transient=not self.started, cut=self.started)
-        if word and not self._own_reasons:
+        if word:
             self._reason = REASONS.get(word, word)
 
     def _delta(self, delta: object, deltas: list[Delta]) -> None:
@@ -137,15 +122,14 @@ class ChunkParser:
         calls = _get(delta, "tool_calls")
         deltas += [_call_delta(call) for call in calls or ()]
 
-    def _generic(self, chunk: Mapping[str, Any], deltas: list[Delta]) -> None:
-        """Parse a chunk in litellm's generic form. Its `[DONE]` always means "stop", so it counts only with content."""
-        text, call = _string(chunk.get("text")), chunk.get("tool_use")
-        if text:
-            deltas.append(TextDelta(text))
-        if call:
-            deltas.append(_call_delta(call))
-        if (text or call or chunk.get("usage")) and chunk.get("is_finished"):
-            self._finish(chunk.get("finish_reason"))
+
+def _to_choices(chunk: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a chunk in litellm's generic form as choices. Its `[DONE]` always means "stop", so it counts only with
+    content."""
+    text, call = chunk.get("text"), chunk.get("tool_use")
+    is_last = chunk.get("is_finished") and (text or call or chunk.get("usage"))
+    delta = {"content": text, "tool_calls": [call] if call else ()}
+    return [{"delta": delta, "finish_reason": chunk.get("finish_reason") if is_last else None}]
 
 
 def _call_delta(call: object) -> CallDelta:
@@ -158,10 +142,6 @@ def _call_delta(call: object) -> CallDelta:
         index=index if isinstance(index, int) else None,
         id=own_id,
         name=_string(_get(function, "name")),
-        arguments=arguments if isinstance(arguments, str) else "" if arguments is None else _dumps(arguments),
+        arguments=_string(arguments) if arguments is None or isinstance(arguments, str) else json.dumps(arguments),
         fields=None if "__thought__" in own_id else fields,
     )
-
-
-def _dumps(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)

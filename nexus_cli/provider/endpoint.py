@@ -76,17 +76,6 @@ def check_address_hint(provider: str) -> str:
 
 BEARERS = frozenset({"ANTHROPIC_AUTH_TOKEN"})
 """Sent in another header than a key. litellm takes them only from the environment, unchanged."""
-
-
-@dataclass(frozen=True, slots=True)
-class EnvValue:
-    """The value of one variable."""
-
-    text: str = field(repr=False)
-    exact: bool
-    """True if the environment has exactly this value, so that litellm finds it."""
-
-
 NOT_A_KEY = "contains characters that no key contains"
 
 
@@ -103,57 +92,45 @@ def is_provider_key(name: str) -> bool:
     return any(name in names for names in KEY_VARIABLES.values())
 
 
-def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
-    """Return the key that litellm would find for `provider`, else the stored one; None without any. Raises
-    `ProviderError` of kind `auth` if it cannot be sent."""
+def read_key(provider: str, environ: Mapping[str, str], key_name: str = "") -> str:
+    """Return the key or token in the environment for `provider`, else the stored key; "" without any. Of a key that a
+    person named the environment has no say. Raises `ProviderError` of kind `auth` if it cannot be sent, or the named
+    one is not stored."""
     names = KEY_VARIABLES.get(provider, (key_variable(provider),) if provider in LOCAL else ())
-    name = next((name for name in names if environ.get(name)), "")
-    if not name:
-        stored = stored_key(key_variable(provider)) if provider in KEY_VARIABLES else ""
-        if stored and (bad := describe_bad_key(stored)):
-            raise ProviderError("auth", f"the stored key of {key_variable(provider)} {bad}", set_key_hint(provider))
-        return EnvValue(stored, exact=False) if stored else None
-    text = environ[name].strip()
-    exact = text == environ[name]
-    bad = describe_bad_key(text) or (NOT_A_KEY if name in BEARERS and not exact else "")
-    if bad:
-        raise ProviderError("auth", f"{name} {bad}", set_key_hint(provider))
-    return EnvValue(text, exact)
-
-
-def _read_named_key(provider: str, key_name: str) -> str:
-    """Return the stored key of `provider` named `key_name`; raise `ProviderError` of kind `auth` without a usable
-    one. The environment has no say: the person named the key."""
-    hint = set_key_hint(provider, key_name)
-    key = stored_key(stored_name(provider, key_name)) if provider in KEY_VARIABLES else ""
-    if not key:
-        raise ProviderError("auth", f"no {provider} key named {key_name} is stored", hint)
-    if bad := describe_bad_key(key):
-        raise ProviderError("auth", f"the {provider} key named {key_name} {bad}", hint)
+    name = "" if key_name else next((name for name in names if environ.get(name)), "")
+    stored = stored_key(stored_name(provider, key_name)) if provider in KEY_VARIABLES and not name else ""
+    key = environ[name].strip() if name else stored
+    bad = describe_bad_key(key) if name or stored else ""
+    if name in BEARERS and key != environ[name]:
+        bad = bad or NOT_A_KEY
+    if key_name:
+        why = f"the {provider} key named {key_name} {bad}" if key else f"no {provider} key named {key_name} is stored"
+    else:
+        why = f"{name or f'the stored key of {key_variable(provider)}'} {bad}"
+    if bad or (key_name and not key):
+        raise ProviderError("auth", why, set_key_hint(provider, key_name))
     return key
 
 
-def read_env_address(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
-    """Return the address that litellm would find for `provider`; None without any. Raises `ProviderError` of kind
+def read_env_address(provider: str, environ: Mapping[str, str]) -> str:
+    """Return the address that litellm would find for `provider`; "" without any. Raises `ProviderError` of kind
     `config` if it is invalid."""
     names = BASE_VARIABLES.get(provider, (f"{provider.upper()}_API_BASE",))
     name = next((name for name in names if environ.get(name)), "")
-    if not name:
-        return None
-    text = environ[name].strip()
-    if not _is_address(text):
+    text = environ.get(name, "").strip()
+    if name and not _is_address(text):
         why = f"{name} is not a complete URL with http:// or https://"
         raise ProviderError("config", why, "Correct or unset the variable")
-    return EnvValue(text, text == environ[name])
+    return text
 
 
 def _is_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
-        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return is_whole and text.isprintable() and " " not in text
     except ValueError:
         return False
-    return whole and text.isprintable() and " " not in text
 
 
 NO_KEY = "no-key-needed"
@@ -170,14 +147,14 @@ class Endpoint:
     base: str | None
     """None: litellm's own address for the provider."""
     key: str | None = field(repr=False)
-    """None: litellm takes it from the environment."""
+    """None: there is none, or litellm takes a token from the environment."""
     login: str = ""
     """The name of the stored login of a subscription, whose tokens take the place of a key."""
 
     @property
-    def call_arguments(self) -> dict[str, str]:
-        given = {"api_base": self.base, "api_key": self.key}
-        return {name: value for name, value in given.items() if value is not None}
+    def address(self) -> str:
+        """The address, "" for a hosted provider that only litellm knows."""
+        return self.base or HOSTS.get(self.provider, "")
 
 
 def is_loopback(address: str) -> bool:
@@ -197,24 +174,13 @@ HOSTS: Mapping[str, str] = {
 """Addresses of the hosted providers whose requests carry a key and are not signed."""
 
 
-def find_address(where: Endpoint, environ: Mapping[str, str]) -> str:
-    """Return the address of an endpoint; "" for a hosted one that only litellm knows. Raises as `read_env_address`."""
-    given = None if where.base else read_env_address(where.provider, environ)
-    return where.base or (given.text if given else HOSTS.get(where.provider, ""))
-
-
 def address_from_env(model: str, environ: Mapping[str, str]) -> str:
     """Return host and port that the environment sends `model` to, without name or password; "" if unset."""
     try:
-        given = read_env_address(provider_of(model), environ)
+        place = urlsplit(read_env_address(provider_of(model), environ))
     except ProviderError:
         return ""
-    place = urlsplit(given.text) if given else None
-    return f"{place.hostname}:{place.port}" if place and place.port else (place.hostname or "" if place else "")
-
-
-def _local_base(provider: str) -> str | None:
-    return next((server.url for server in SERVERS if server.prefix == f"{provider}/"), None)
+    return f"{place.hostname}:{place.port}" if place.port else place.hostname or ""
 
 
 def resolve_endpoint(
@@ -229,28 +195,22 @@ def resolve_endpoint(
     if not provider:
         raise ProviderError("usage", f"{model!r} is not from a known provider", HOW_TO_NAME)
     key_name, model = split_key_name(model)
+    base = base or read_env_address(provider, environ) or None
     if provider in SUBSCRIPTIONS and not key:
         login = stored_name(provider, key_name)
         if login not in stored_names():
             named = f" as {key_name}" if key_name else ""
             why = f"there is no {SUBSCRIPTIONS[provider]} login{named}"
             raise ProviderError("auth", why, set_key_hint(provider, key_name))
-        address = base or getattr(read_env_address(provider, environ), "text", None)
-        return Endpoint(provider, model, address, None, login)
-    if key_name and not key:
-        key = _read_named_key(provider, key_name)
-    name = f"ollama_chat/{split_model_name(model)[1]}" if provider == "ollama_chat" else model
-    there = None if base else read_env_address(provider, environ)
-    own = None if key else read_env_key(provider, environ)
-    address = base or (there.text if there else None)
-    if own and not own.exact:
-        key = own.text
+        return Endpoint(provider, model, base, None, login)
+    key = key or read_key(provider, environ, key_name)
     if provider in LOCAL:
-        dummy = None if own or provider == "ollama_chat" else NO_KEY
-        return Endpoint(provider, name, address or _local_base(provider), key or dummy)
-    if not key and not own:
-        if provider == "openai" and is_loopback(address or ""):
-            return Endpoint(provider, name, address, NO_KEY)
-        if provider in KEY_VARIABLES:
-            raise ProviderError("auth", f"{key_variable(provider)} is not set", set_key_hint(provider))
-    return Endpoint(provider, name, base if there and there.exact else address, key)
+        base = base or next(server.url for server in SERVERS if f"{provider}/" == server.prefix)
+    if provider == "ollama_chat":
+        model = f"ollama_chat/{split_model_name(model)[1]}"
+    elif not key and (provider in LOCAL or (provider == "openai" and is_loopback(base or ""))):
+        key = NO_KEY
+    elif not key and provider in KEY_VARIABLES:
+        raise ProviderError("auth", f"{key_variable(provider)} is not set", set_key_hint(provider))
+    is_bearer = provider == "anthropic" and key in map(environ.get, BEARERS)
+    return Endpoint(provider, model, base, None if is_bearer else key or None)

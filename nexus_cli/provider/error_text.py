@@ -15,8 +15,10 @@ from nexus_cli.core.elide import clip_text
 from nexus_cli.core.redact_secrets import redact
 
 LINE = 240
-WRAPPING = re.compile(r"^(?:litellm\.)?(?:\w+(?:Error|Exception))(?::| -)\s*")
-STATE = re.compile(r"^[A-Z]{4,}(?:_[A-Z]+)* - ")
+WRAPPING = re.compile(
+    r"\s*(?:(?:(?:litellm\.)?\w+(?:Error|Exception)(?::| -)|[A-Z]{4,}(?:_[A-Z]+)* - |Error code: \d{3} - )\s*)+"
+)
+"""Names of classes, states and statuses, one before the other."""
 LONGEST = 100_000
 """Characters of an error that are searched for a body."""
 SEARCHED = 4_000
@@ -25,15 +27,12 @@ TRACE = re.compile(r"\s*Traceback \(most recent call last\):")
 PAGE = re.compile(r"<!doctype html|<html\b", re.IGNORECASE)
 HEADING = re.compile(r"<(title|h1)\b[^>]*>(.*?)</\1", re.IGNORECASE | re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
-CODE = re.compile(r"^Error code: (\d{3}) - ")
 
 
 def strip_wrapping(text: str) -> str:
     """Return `text` without the class names that libraries prepend and without Python's quotes around bytes."""
-    before = None
-    while before != text:
-        before = text
-        text = STATE.sub("", CODE.sub("", WRAPPING.sub("", text.strip())))
+    wrapping = WRAPPING.match(text)
+    text = text[wrapping.end() if wrapping else 0 :].strip()
     if text[:2] in ("b'", 'b"'):
         value = _literal(text)
         text = value.decode(errors="replace") if isinstance(value, bytes) else text

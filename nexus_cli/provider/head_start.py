@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from nexus_cli.core.certificates import client_context
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import ModelInfo, Request
-from nexus_cli.provider.endpoint import HOSTS, Endpoint, find_address, read_env_key
+from nexus_cli.provider.endpoint import HOSTS, Endpoint, read_key
 from nexus_cli.provider.model_names import LOCAL
 from nexus_cli.provider.prompt_cache import add_cache_marks
 from nexus_cli.provider.request_template import Parts, TemplateFile, digest_inputs
@@ -35,8 +35,6 @@ FIRST_CHANCE = 0.1
 """Seconds for which the import of litellm leaves the processor to the connection."""
 POLL = 0.01
 """Seconds between two looks of a request that waits until the first one has its connection."""
-READ_AHEAD = 1 << 20
-"""Bytes of an answer that are received before litellm reads them."""
 ATTEMPT_DELAY = 0.25
 """Seconds after which the next address of a host is tried too (RFC 8305)."""
 STATUS_END = 12
@@ -58,8 +56,7 @@ class HeadStart:
         self._host, self._port, self._tls = origin
         self._made = file.render_proven()
         self._opening: asyncio.Task[None] | None = None
-        self._early: _EarlyStream | None = None
-        self._watched: _WatchedStream | None = None
+        self._stream: _EarlyStream | _WatchedStream | None = None
         self.is_claimed = False
         """Litellm has asked for the connection, or never will."""
 
@@ -79,39 +76,42 @@ class HeadStart:
         finally:
             _current.reset(token)
 
-    async def connect(self, host: str, port: int, open_new: Callable[[], Awaitable[Any]]) -> Any:
-        """Return the connection for httpcore: the early one if it was made, else a new one."""
+    async def connect(self, host: str, port: int, seconds: float | None, open_new: Callable[[], Awaitable[Any]]) -> Any:
+        """Return the connection for httpcore: the early one if it was made, else a new one. Raises `TimeoutError` if
+        the early one is still being made after `seconds`."""
         if self._opening is not None:
-            await asyncio.wait({self._opening})
+            async with asyncio.timeout(seconds):
+                await asyncio.wait({self._opening})
         if self.is_claimed or (host, port) != (self._host, self._port):
-            if self._early is not None and self._early.differs:
+            if self._stream is not None and self._stream.differs:
                 raise ConnectionError(WASTED)
             return await open_new()
         self.is_claimed = True
-        if self._early is not None:
-            return self._early
-        self._watched = _WatchedStream(await open_new())
-        return self._watched
+        if self._stream is None:
+            self._stream = _WatchedStream(await open_new())
+        return self._stream
 
     async def aclose(self) -> None:
         """Learn from what was sent. Close a connection that litellm never asked for."""
         if self._opening is not None:
             self._opening.cancel()
-        if self._early is not None and not self.is_claimed:
-            await self._early.aclose()
-        self.is_claimed = True
-        stream = self._early or self._watched
-        status = stream.answer[9:STATUS_END] if stream is not None else b""
+        if self._stream is None:
+            self.is_claimed = True
+            return
+        if not self.is_claimed:
+            self.is_claimed = True
+            await self._stream.aclose()
+        status = self._stream.answer[9:STATUS_END]
         if status.startswith(b"3"):
             self._file.refuse()
-        elif status == b"200" and self._watched is not None:
-            self._file.note_sent(self._watched.sent)
+        elif status == b"200" and isinstance(self._stream, _WatchedStream):
+            self._file.note_sent(self._stream.sent)
 
     def refuse_wasted(self) -> ProviderError | None:
         """After a failure: if the request was sent and litellm asked for another one, or for none, use no such template
         any more and return the error. It counts as cut: the caller records the request, with its cost, before it sends
         another one."""
-        if self._early is None or (self.is_claimed and not self._early.differs):
+        if not isinstance(self._stream, _EarlyStream) or (self.is_claimed and not self._stream.differs):
             return None
         self._file.refuse()
         return ProviderError("provider", WASTED, "Ask again", started=True, cut=True)
@@ -121,9 +121,9 @@ class HeadStart:
         with suppress(OSError, ValueError):
             tls = _tls_context() if self._tls else None
             reader, writer = await asyncio.open_connection(
-                self._host, self._port, ssl=tls, limit=READ_AHEAD, happy_eyeballs_delay=ATTEMPT_DELAY
+                self._host, self._port, ssl=tls, happy_eyeballs_delay=ATTEMPT_DELAY
             )
-            self._early = _EarlyStream(reader, writer, self._made)
+            self._stream = _EarlyStream(reader, writer, self._made)
 
 
 async def find_head_start(folder: Path, request: Request, where: Endpoint, info: ModelInfo) -> HeadStart | None:
@@ -138,10 +138,9 @@ async def find_head_start(folder: Path, request: Request, where: Endpoint, info:
     origin = _origin(where) if is_first else None
     if origin is None or info.pending or _has_own_way():
         return None
-    own = None if where.key else read_env_key(where.provider, os.environ)
     messages, _ = add_cache_marks(request, where.provider)
     plain = [{name: value for name, value in message.items() if value is not None} for message in messages]
-    parts = Parts(where.key or (own.text if own else ""), request.cache_key, request.max_output, plain)
+    parts = Parts(where.key or read_key(where.provider, os.environ), request.cache_key, request.max_output, plain)
     _leader = HeadStart(TemplateFile(folder, digest_inputs(request, where, info, os.environ), parts), origin)
     return _leader
 
@@ -150,7 +149,7 @@ def _origin(where: Endpoint) -> tuple[str, int, bool] | None:
     """Return host, port and encryption of the endpoint; None for one without head start."""
     if where.provider not in HOSTS and where.provider not in LOCAL:
         return None
-    address = urlsplit(find_address(where, os.environ))
+    address = urlsplit(where.address)
     if address.scheme not in ("http", "https") or not address.hostname or "@" in address.netloc:
         return None
     tls = address.scheme == "https"
@@ -231,6 +230,8 @@ class _EarlyStream:
 class _WatchedStream:
     """A connection of httpcore; keeps the first request that is written to it, and the beginning of the answer."""
 
+    differs = False
+
     def __init__(self, inner: Any) -> None:
         self._inner = inner
         self.sent = b""
@@ -265,6 +266,6 @@ def _patch_httpcore() -> None:
         ahead = _current.get()
         if ahead is None:
             return await original(self, host, port, **options)
-        return await ahead.connect(host, port, lambda: original(self, host, port, **options))
+        return await ahead.connect(host, port, options["timeout"], lambda: original(self, host, port, **options))
 
     AutoBackend.connect_tcp = connect_tcp  # type: ignore[assignment,method-assign]

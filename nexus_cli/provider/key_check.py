@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping
-from contextlib import suppress
 from threading import Thread
 from urllib.parse import urlsplit
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.proxy import ProxyError, open_connection
 from nexus_cli.core.redact_secrets import protect_secret
-from nexus_cli.provider.endpoint import Endpoint, address_from_env, find_address
-from nexus_cli.provider.error_text import find_error, format_error_line
+from nexus_cli.provider.endpoint import HOSTS, address_from_env, read_env_address
+from nexus_cli.provider.error_text import format_error_line
 from nexus_cli.provider.failures import NO_KEY, describe_unreachable
 from nexus_cli.provider.key_shapes import SHAPES, clean_key
 
@@ -77,7 +76,7 @@ def check_key(provider: str, key: str, environ: Mapping[str, str]) -> tuple[str,
     from http.client import HTTPException  # noqa: PLC0415  (few processes store a key)
 
     try:
-        address = find_address(Endpoint(provider, "", None, None), environ)
+        address = read_env_address(provider, environ) or HOSTS.get(provider, "")
     except NexusError as error:
         return "", error.why
     if provider not in _PATHS or not address:
@@ -110,13 +109,6 @@ def _ask(provider: str, address: str, key: str) -> tuple[str, str]:
         text = answer.read(MOST_ANSWER).decode("utf-8", "replace")
     finally:
         connection.close()
-    if answer.status == UNAUTHORIZED or (answer.status == BAD_REQUEST and NO_KEY.search(text)):
-        return _read_reason(text) or f"HTTP status {answer.status}", ""
+    if answer.status == UNAUTHORIZED or (answer.status == BAD_REQUEST and re.search(NO_KEY, text, re.I)):
+        return format_error_line(text) or f"HTTP status {answer.status}", ""
     return "", "" if answer.status == OK else f"{connection.host} answers with HTTP status {answer.status}"
-
-
-def _read_reason(text: str) -> str:
-    """Return the message of a refusal in one line, without keys."""
-    with suppress(ValueError):
-        return format_error_line(str(find_error(json.loads(text)).get("message", "")))
-    return ""

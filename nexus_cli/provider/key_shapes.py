@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.redact_secrets import SHORTEST
-from nexus_cli.provider.endpoint import KEY_VARIABLES
-from nexus_cli.provider.local_servers import BASE_VARIABLES
+from nexus_cli.provider.endpoint import KEY_VARIABLES, address_from_env
 from nexus_cli.provider.model_names import KEY_NAME, SUBSCRIPTIONS, provider_prefixes
 
 
@@ -87,31 +86,20 @@ def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:
     if len(key) > 1 and key[0] == key[-1] and key[0] in "\"'":
         key = key[1:-1]
     what, again = f"{shape.title} key", f"Copy it again from {shape.page}"
-    if not key:
-        raise NexusError("usage", what, "it is empty", again)
-    if not (key.isascii() and key.isprintable()) or any(char.isspace() for char in key):
-        raise NexusError("usage", what, "it contains spaces or characters that no key contains", again)
-    if len(key) < SHORTEST:
-        raise NexusError("usage", what, f"it has {len(key)} characters, too few for a key", again)
-    if any(environ.get(name, "").strip() for name in BASE_VARIABLES.get(provider, ())):
+    why = f"it has {len(key)} characters, too few for a key" if len(key) < SHORTEST else ""
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        why = "it contains spaces or characters that no key contains"
+    if why:
+        raise NexusError("usage", what, why if key else "it is empty", again)
+    if address_from_env(f"{provider}/", environ):
         return key
-    owner = _owner(key)
-    fits = not shape.starts or key.startswith(shape.starts)
-    if owner not in ("", provider) and not (fits and _start(owner, key) <= _start(provider, key)):
-        title = SHAPES[owner].title
-        raise NexusError("usage", what, f"it looks like a key of {title}", f"nexus login {owner} stores it")
-    if not fits:
-        why = f"it must begin with {' or '.join(shape.starts)}"
-        raise NexusError("usage", what, why, again)
-    return key
-
-
-def _owner(key: str) -> str:
-    """Return the provider whose prefix matches most of `key`, "" if none does."""
-    owner = max(SHAPES, key=lambda provider: _start(provider, key))
-    return owner if _start(owner, key) else ""
-
-
-def _start(provider: str, key: str) -> int:
-    """Return the length of the longest prefix of `provider`'s keys that `key` has."""
-    return max((len(start) for start in SHAPES[provider].starts if key.startswith(start)), default=0)
+    known = max(
+        (start for one in SHAPES.values() for start in one.starts if key.startswith(start)), key=len, default=""
+    )
+    if known in shape.starts or not (known or shape.starts):
+        return key
+    if owner := next((name for name, one in SHAPES.items() if known in one.starts), ""):
+        raise NexusError(
+            "usage", what, f"it looks like a key of {SHAPES[owner].title}", f"nexus login {owner} stores it"
+        )
+    raise NexusError("usage", what, f"it must begin with {' or '.join(shape.starts)}", again)

@@ -7,7 +7,6 @@ re-export names, and litellm's tokenizer. Every name leads to the same object as
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -28,14 +27,8 @@ TOKENIZER, ENCODING = "litellm.litellm_core_utils.default_encoding", "cl100k_bas
 
 def read_table() -> tuple[dict[str, str], frozenset[str]]:
     """Return the versions by distribution, and the names of the packages."""
-    versions, packages = {}, set()
-    for line in TABLE.read_text().splitlines():
-        name, _, number = line.partition(" ")
-        if number:
-            versions[name] = number
-        else:
-            packages.add(name)
-    return versions, frozenset(packages)
+    lines = [line.split() for line in TABLE.read_text().splitlines()]
+    return dict(line for line in lines if line[1:]), frozenset(line[0] for line in lines if not line[1:])
 
 
 @contextmanager
@@ -137,48 +130,38 @@ def _resolver(module: ModuleType, places: dict[str, _Place]) -> Callable[[str], 
         except ModuleNotFoundError as error:
             if error.name != f"{package}.{place.name}":
                 raise
-            why = f"module {package!r} has no attribute {name!r}"
-            raise AttributeError(why, name=name, obj=module) from None
+            raise AttributeError(f"module {package!r} has no attribute {name!r}") from None
 
     return resolve
 
 
 class _TokenizerLoader(SourceFileLoader):
-    """Provides `encoding`, also to who asks tiktoken by name; the table is read once something is asked of it."""
+    """Provides `encoding`, also to who asks tiktoken by name; the file, which reads the table, runs once something is
+    asked of it."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Define `encoding`."""
-        run, registry = super().exec_module, sys.modules.get("tiktoken.registry")
-        lock, known = getattr(registry, "_lock", None), getattr(registry, "ENCODINGS", None)
-        if lock is None or known is None or ENCODING in known:
-            run(module)
-            return
+        from tiktoken import registry  # noqa: PLC0415  (litellm imports it)
 
-        def load() -> Any:
-            with litellm_environment(), lock:
-                known.pop(ENCODING, None)
+        run = super().exec_module
+
+        def load() -> None:
+            with litellm_environment(), registry._lock:
+                registry.ENCODINGS.pop(ENCODING, None)
                 run(module)
-            return known[ENCODING]
 
-        known[ENCODING] = module.encoding = _LateEncoding(load)  # type: ignore[attr-defined]
+        late: Any = _LateEncoding(module, load)
+        registry.ENCODINGS[ENCODING] = vars(module)["encoding"] = late
 
 
 class _LateEncoding:
-    """A `tiktoken.Encoding` that is loaded at the first use, once."""
+    """A `tiktoken.Encoding` that is loaded at the first use."""
 
-    def __init__(self, load: Callable[[], Any]) -> None:
+    def __init__(self, module: ModuleType, load: Callable[[], None]) -> None:
+        self._module = module
         self._load = load
-        self._loading = threading.Lock()
-
-    def _loaded(self) -> Any:
-        with self._loading:
-            if "_encoding" not in vars(self):
-                self._encoding = self._load()
-            return self._encoding
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._loaded(), name)
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:
-        return type(self._loaded())
+        if self._module.encoding is self:
+            self._load()
+        return getattr(self._module.encoding, name)

@@ -12,8 +12,8 @@ import os
 import re
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,26 +27,21 @@ from nexus_cli.provider.endpoint import Endpoint, check_address_hint, resolve_en
 from nexus_cli.provider.head_start import find_head_start
 from nexus_cli.provider.light_import import light_imports
 from nexus_cli.provider.litellm_env import http_library, litellm_environment, silence_litellm
-from nexus_cli.provider.message_lines import MessageLines, fill_body, filling
+from nexus_cli.provider.message_lines import encode_messages, fill_body, filling
 from nexus_cli.provider.model_names import SUBSCRIPTIONS, split_model_name
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.provider.open_stream import END, OpenStream, note_request, note_response
-from nexus_cli.provider.stall import StallError
 
 REASONERS = re.compile(r"o\d")
 """OpenAI models whose adapter rewrites messages."""
-GRACE = 5.0
-"""Seconds by which the transport's timeout exceeds ours, so that we always report a stall."""
 OWN_CLIENT = frozenset(
-    {"anthropic", "gemini", "mistral", "deepseek", "xai", "openrouter", "hosted_vllm", "ollama_chat"}
+    "anthropic bedrock deepseek gemini hosted_vllm mistral ollama_chat openrouter vertex_ai xai".split()
 )
 """Providers whose adapter accepts our HTTP client, which can close a response at once."""
 
 
 _importing = threading.Lock()
 _litellm: Any = None
-_has_opened = False
-"""A request was made in this process."""
 
 
 def litellm() -> Any:
@@ -91,21 +86,6 @@ async def _use_login(where: Endpoint) -> None:
     sent_tokens.set(await asyncio.to_thread(fresh_tokens, where, library))
 
 
-@contextmanager
-def _collection_off() -> Iterator[None]:
-    """Switch garbage collection off within the block, if this is the first request of the process: the library imports
-    500 modules more with it."""
-    global _has_opened
-    collecting, _has_opened = gc.isenabled() and not _has_opened, True
-    if collecting:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-
-
 def _client_class() -> Any:
     """Return litellm's HTTP client class without its retry, which repeats a request after a lost connection."""
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
@@ -136,11 +116,6 @@ def _ask_nothing() -> None:
     OllamaModelInfo.get_model_info = lambda *_, **__: None
 
 
-def has_own_reasons(where: Endpoint) -> bool:
-    """True for Gemini, whose chunks in litellm's form all claim to be the last."""
-    return where.provider == "gemini" or (where.provider == "vertex_ai" and "gemini" in where.model)
-
-
 class LitellmBackend:
     """A `Provider` for every model that litellm supports."""
 
@@ -149,24 +124,20 @@ class LitellmBackend:
         *,
         api_base: str | None = None,
         api_key: str | None = None,
-        first_byte_hook: Callable[[], None] | None = None,
         info: Callable[[str], ModelInfo] = model_info,
         templates: Path | None = None,
     ) -> None:
         """Initialize; `api_base` and `api_key` override the environment.
 
-        `first_byte_hook` is called once per request at its first chunk; `info` returns windows and prices (`model_info`
-        bound to the settings' overrides). With `templates`, a folder, the first request may be sent before litellm is
-        imported (`head_start`); the caller then has to send a request again that fails as `cut`.
+        `info` returns windows and prices (`model_info` bound to the settings' overrides). With `templates`, a folder,
+        the first request may be sent before litellm is imported (`head_start`); the caller then has to send a request
+        again that fails as `cut`.
         """
         self._base = api_base
         self._key = api_key
-        self._hook = first_byte_hook
         self._info = info
         self._templates = templates
-        self._bridged: dict[tuple[Any, ...], bool] = {}
         self._clients: dict[asyncio.AbstractEventLoop, Any] = {}
-        self._lines = MessageLines()
 
     def prepare(self) -> None:
         """Import litellm (about 1.3 s of CPU). Thread-safe and idempotent."""
@@ -197,42 +168,31 @@ class LitellmBackend:
                 await asyncio.to_thread(litellm)
             if info.pending:  # its server has had the time of the import to answer
                 info = self._info(request.model)
-            with line.watch:
-                if where.provider in SUBSCRIPTIONS:
-                    await _use_login(where)
-                async with line.watch.waiting():
-                    with _collection_off(), ahead.lead() if ahead is not None else nullcontext():
-                        await self._open(line, request, where, info)
-                if line.is_web_page:
-                    why = "the server sent a web page instead of an answer"
-                    raise ProviderError("provider", why, check_address_hint(where.provider))
-                if has_own_reasons(where):
-                    reading.track_gemini_reasons(line.chunks)
-                while (chunk := await line.next_chunk()) is not END:
-                    if self._hook is not None and not line.has_answered:
-                        self._hook()
-                    line.has_answered = True
-                    for delta in reading.parse(chunk):
-                        yield delta
+            if where.provider in SUBSCRIPTIONS:
+                await _use_login(where)
+            with ahead.lead() if ahead is not None else nullcontext():
+                await self._open(line, request, where, info)
+            if line.is_web_page:
+                why = "the server sent a web page instead of an answer"
+                raise ProviderError("provider", why, check_address_hint(where.provider))
+            reading.track_gemini_reasons(line.chunks)
+            while (chunk := await line.next_chunk()) is not END:
+                for delta in reading.parse(chunk):
+                    yield delta
             if sent := line.body_sha256:
                 yield SentDelta(f"{http_library()} {sent}")
             if line.has_invented_end:
                 return
             for delta in reading.finish():
                 yield delta
-        except StallError as error:
-            from nexus_cli.provider.failures import hint_for  # noqa: PLC0415  (few requests fail)
-
-            why = f"no data for {request.stall_seconds:g} seconds"
-            hint, begun = hint_for("network", request.model), reading.started
-            raise ProviderError("network", why, hint, started=begun, transient=not begun, cut=begun) from error
         except ProviderError:
             raise
         except Exception as error:  # the seam: every class that litellm and the SDKs under it raise is sorted here
-            from nexus_cli.provider.failures import to_provider_error  # noqa: PLC0415  (as above)
+            from nexus_cli.provider.failures import to_provider_error  # noqa: PLC0415  (few requests fail)
 
             wasted = ahead.refuse_wasted() if ahead is not None else None
-            raise wasted or to_provider_error(error, model=request.model, started=reading.started) from error
+            begun, limit = reading.started, request.stall_seconds
+            raise wasted or to_provider_error(error, model=request.model, started=begun, stall_seconds=limit) from error
         finally:
             if ahead is not None:
                 await ahead.aclose()
@@ -241,8 +201,8 @@ class LitellmBackend:
     async def _open(self, line: OpenStream, request: Request, where: Endpoint, info: ModelInfo) -> None:
         walk = self._walks(request, where)
         made = build_arguments(request, where, info, walk=walk)
-        filling.set(None if walk else self._lines.encode(request.messages))
-        made["timeout"] = request.stall_seconds + GRACE
+        filling.set(None if walk else encode_messages(request.messages))
+        made["timeout"] = request.stall_seconds
         module = litellm()
         with litellm_environment():
             if where.provider in OWN_CLIENT:
@@ -265,21 +225,17 @@ class LitellmBackend:
             return True
         if where.provider != "openai":
             return False
-        key = (bare, bool(request.tools), request.effort, where.base)
-        if key not in self._bridged:
-            found, _ = litellm().main.responses_api_bridge_check(
-                model=bare,
-                custom_llm_provider="openai",
-                tools=list(request.tools),
-                reasoning_effort=request.effort or None,
-                api_base=where.base,
-            )
-            self._bridged[key] = found.get("mode") == "responses"
-        return self._bridged[key]
+        found, _ = litellm().main.responses_api_bridge_check(
+            model=bare,
+            custom_llm_provider="openai",
+            tools=list(request.tools),
+            reasoning_effort=request.effort or None,
+            api_base=where.base,
+        )
+        return bool(found.get("mode") == "responses")
 
     def _client(self) -> Any:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            self._clients = {known: client for known, client in self._clients.items() if not known.is_closed()}
             self._clients[loop] = _client_class()(event_hooks={"request": [note_request], "response": [note_response]})
         return self._clients[loop]

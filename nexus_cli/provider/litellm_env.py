@@ -80,17 +80,6 @@ def silence_litellm(module: Any) -> None:
     module.disable_copilot_system_to_assistant = True  # else the system text would be sent as the assistant's
     # Plain httpx: the response under each stream can be closed at once, and one connection pool less is imported.
     module.disable_aiohttp_transport = True
-    for name in (
-        "callbacks",
-        "input_callback",
-        "success_callback",
-        "failure_callback",
-        "service_callback",
-        "_async_success_callback",
-        "_async_failure_callback",
-        "_async_input_callback",
-    ):
-        setattr(module, name, [])
 
 
 @cache

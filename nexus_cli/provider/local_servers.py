@@ -6,7 +6,6 @@ Nothing is sent to a server that accepts. Imports nothing of this room, because 
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -49,18 +48,17 @@ BASE_VARIABLES: Mapping[str, tuple[str, ...]] = {
 
 def local_servers(servers: tuple[LocalServer, ...] = SERVERS) -> list[LocalServer]:
     """Return the servers that accept a connection, in the order of `servers`. Never raises."""
-    from nexus_cli.core.proxy import ProxyError, find_proxy  # noqa: PLC0415  (most starts name a model)
+    from nexus_cli.core.proxy import ProxyError, open_connection  # noqa: PLC0415  (most starts name a model)
 
     found = []
     for server in servers:
-        given = [os.environ.get(name, "").strip() for name in BASE_VARIABLES[server.prefix.rstrip("/")]]
-        url = next(filter(None, given), server.url)
+        given = next(
+            (name for name in BASE_VARIABLES[server.prefix.rstrip("/")] if os.environ.get(name, "").strip()), ""
+        )
+        url = os.environ[given].strip() if given else server.url
         with suppress(OSError, ValueError, ProxyError):
-            place = urlsplit(url)
-            host, port = place.hostname or "", place.port or (443 if place.scheme == "https" else 80)
-            if host:
-                proxy = find_proxy(place.scheme, host, port) if url != server.url else None
-                reached = (proxy.host, proxy.port) if proxy else (host, port)
-                socket.create_connection(reached, SECONDS if url == server.url else FAR_SECONDS).close()
+            if urlsplit(url).hostname:
+                seconds = FAR_SECONDS if given else SECONDS
+                open_connection(url, seconds, proxies=bool(given), checks=False)[0].close()
                 found.append(LocalServer(server.name, url, server.prefix))
     return found

@@ -1,7 +1,7 @@
-"""Put the messages of a request into its body as JSON, so that each message is encoded only once.
+"""Put the messages of a request into its body as JSON, past the openai SDK.
 
-A request repeats the messages of the one before, and the openai SDK would encode the whole body at each call. It gets
-`STAND_IN` instead of the messages, which `fill_body` replaces in the finished request. The bytes are the same.
+The SDK walks all messages several times at each call, which takes ten times as long as to encode them. It gets
+`STAND_IN` instead, which `fill_body` replaces in the finished request. The bytes are the same.
 """
 
 from __future__ import annotations
@@ -19,24 +19,9 @@ filling: ContextVar[bytes | None] = ContextVar("filling", default=None)
 """The encoded messages of the current call."""
 
 
-class MessageLines:
-    """The encoded messages of the newest request. A message that is the same object is not encoded again."""
-
-    def __init__(self) -> None:
-        self._messages: list[Mapping[str, Any]] = []
-        self._lines: list[bytes] = []
-
-    def encode(self, messages: Sequence[Mapping[str, Any]]) -> bytes:
-        """Return `messages` as a JSON array without null fields, with the bytes that litellm would send."""
-        same = 0
-        for before, now in zip(self._messages, messages, strict=False):
-            if before is not now:
-                break
-            same += 1
-        new = messages[same:]
-        self._messages[same:] = new
-        self._lines[same:] = [canonical({key: value for key, value in m.items() if value is not None}) for m in new]
-        return b"[" + b",".join(self._lines) + b"]"
+def encode_messages(messages: Sequence[Mapping[str, Any]]) -> bytes:
+    """Return `messages` as a JSON array without null fields, with the bytes that litellm would send."""
+    return canonical([{key: value for key, value in m.items() if value is not None} for m in messages])
 
 
 def fill_body(request: Any) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -47,16 +48,12 @@ def litellm_folder() -> Path | None:
 @lru_cache(maxsize=1)
 def provider_prefixes() -> frozenset[str]:
     """Return the names that may precede the first slash of a model's name; any other text there is part of the name."""
-    folder = litellm_folder()
     found = set(WELL_KNOWN)
-    if folder is None:
-        return frozenset(found)
-    try:
-        source = (folder / LISTED[0]).read_text(encoding="utf-8").partition(LISTED[1])[2]
-        found.update(MEMBER.findall(re.split(r"\n(?=\S)", source, maxsplit=1)[0]))
-        found.update(json.loads((folder / MORE).read_bytes()))
-    except (OSError, ValueError):
-        return frozenset(found)
+    if folder := litellm_folder():
+        with suppress(OSError, ValueError):
+            source = (folder / LISTED[0]).read_text(encoding="utf-8").partition(LISTED[1])[2]
+            found.update(MEMBER.findall(re.split(r"\n(?=\S)", source, maxsplit=1)[0]))
+            found.update(json.loads((folder / MORE).read_bytes()))
     return frozenset(found)
 
 
@@ -71,10 +68,9 @@ def split_key_name(name: str) -> tuple[str, str]:
 
 def split_model_name(name: str) -> tuple[str, str]:
     """Return (provider prefix or "", rest) of `name`, without the name of a key."""
-    if ":" in name:
-        name = split_key_name(name)[1]
-    prefix, slash, rest = name.partition("/")
-    return (prefix, rest) if slash and prefix in provider_prefixes() else ("", name)
+    model = split_key_name(name)[1]
+    prefix, slash, rest = model.partition("/")
+    return (prefix, rest) if slash and prefix in provider_prefixes() else ("", model)
 
 
 def model_stem(name: str) -> str:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
@@ -38,6 +37,8 @@ FROM_THRESHOLD_ON = frozenset({"xai"})
 """Providers whose higher price begins at the threshold itself; for others it begins one token above."""
 
 Prices = dict[str, float | None]
+Overrides = Mapping[str, Mapping[str, Any]]
+"""The settings of `[models]`, which were checked: facts by the names of `ModelInfo`."""
 
 
 def _million(entry: Mapping[str, Any], key: str) -> float | None:
@@ -45,8 +46,8 @@ def _million(entry: Mapping[str, Any], key: str) -> float | None:
     return round(float(value) * 1e6, 6) if isinstance(value, int | float) else None
 
 
-def _read(entry: Mapping[str, Any], suffix: str = "") -> Prices:
-    found = {ours: _million(entry, theirs + suffix) for ours, theirs in FIELDS.items()}
+def _read(entry: Mapping[str, Any]) -> Prices:
+    found = {ours: _million(entry, theirs) for ours, theirs in FIELDS.items()}
     # A price of 0.0 for writes beside one for input means that writing has no separate price (DeepSeek, Z.AI).
     if found["input_price"] and not found["cache_write_price"]:
         found["cache_write_price"] = None
@@ -55,47 +56,27 @@ def _read(entry: Mapping[str, Any], suffix: str = "") -> Prices:
 
 def base_prices(entry: Mapping[str, Any]) -> Prices:
     """Return the four prices of `entry`, by the names of `ModelInfo`; None for those that the table lacks."""
-    base = _read(entry)
-    if base["input_price"] is None and (ranges := _ranges(entry)):
-        return _in_range(ranges[0][1], base)
-    return base
+    return _read({**next(iter(entry.get("tiered_pricing") or ()), {}), **entry})
 
 
-def _in_range(tier: Mapping[str, Any], base: Prices) -> Prices:
-    found = _read(tier)
-    return {**found, "output_price": base["output_price"] if found["output_price"] is None else found["output_price"]}
-
-
-def _ranges(entry: Mapping[str, Any]) -> list[tuple[float, Mapping[str, Any]]]:
-    """Return the tiers of `tiered_pricing`, by the threshold of each."""
-    listed = entry.get("tiered_pricing")
-    found = []
-    for tier in listed if isinstance(listed, list) else ():
-        bounds = tier.get("range") if isinstance(tier, Mapping) else None
-        if isinstance(bounds, list) and len(bounds) == 2 and "input_cost_per_token" in tier:
-            found.append((float(bounds[0]), tier))
-    return sorted(found, key=lambda pair: pair[0])
+def _tiers(entry: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the least input of each tier, and its prices by the names of the table, in one of its two forms."""
+    for tier in entry.get("tiered_pricing") or ():
+        yield int(tier["range"][0]) + 1, tier
+    for key, value in entry.items():
+        if (above := ABOVE.match(key)) and value is not None:
+            least = int(float(above[1]) * (1000 if above[2] else 1))
+            least += entry.get("litellm_provider") not in FROM_THRESHOLD_ON
+            suffix = key.removeprefix(FIELDS["input_price"])
+            yield least, {theirs: entry.get(theirs + suffix) for theirs in FIELDS.values()}
 
 
 def price_tiers(entry: Mapping[str, Any]) -> tuple[PriceTier, ...]:
-    """Return the prices of `entry` for long inputs, by increasing length.
-
-    A price that a threshold does not name stays the same. A tier of `tiered_pricing` without a cache price uses its
-    input price.
-    """
-    base = base_prices(entry)
-    ranges = _ranges(entry)
-    if ranges:
-        return tuple(PriceTier(int(start) + 1, **_in_range(tier, base)) for start, tier in ranges)
-    found = []
-    for key in entry:
-        above = ABOVE.match(key)
-        if above is None or entry[key] is None:
-            continue
-        threshold = int(float(above[1]) * (1000 if above[2] else 1))
-        there = _read(entry, f"_above_{above[1]}{above[2]}_tokens")
-        least = threshold if entry.get("litellm_provider") in FROM_THRESHOLD_ON else threshold + 1
-        found.append(PriceTier(least, **{name: base[name] if there[name] is None else there[name] for name in FIELDS}))
+    """Return the prices of `entry` for long inputs, by increasing length; one that a tier does not name is the same."""
+    base, found = base_prices(entry), []
+    for least, prices in _tiers(entry):
+        named = {name: price for name, price in _read(prices).items() if price is not None}
+        found.append(PriceTier(least, **{**base, **named}))
     return tuple(sorted(found, key=lambda tier: tier.min_input))
 
 
@@ -128,26 +109,18 @@ SAME_PRICE_TAGS = frozenset({"thinking"})
 OLD_ENCODING = re.compile(r"(^|/)(gpt-4(?!o|\.)|gpt-3\.5|text-)")
 
 
-def table_path() -> Path | None:
-    """Return the path of litellm's table, or None if litellm is not installed."""
-    folder = litellm_folder()
-    return folder / TABLE if folder else None
-
-
 class _Table:
     """The entries of the table, each parsed when it is asked for: all of them take 20 ms."""
 
     def __init__(self, text: str) -> None:
         """Raises `ValueError` unless `text` is JSON. It is litellm's file, with one entry or field to a line; a text
-        in another layout is parsed at once."""
-        self._text = text if text.startswith(f'{FIRST_LINES}"') else ""
-        self._entries: Any = {} if self._text else json.loads(text or "{}")
+        in another layout is brought into this one."""
+        has_layout = text.startswith(f'{FIRST_LINES}"')
+        self._text = text if has_layout else json.dumps(json.loads(text or "{}"), indent=4)
         self._decoder = json.JSONDecoder()
 
     def get(self, key: str) -> Any:
         """Return the entry at `key`, None if there is none or it is broken."""
-        if not self._text:
-            return self._entries.get(key) if isinstance(self._entries, dict) else None
         try:
             return self._decoder.raw_decode(self._text, self._places[key])[0]
         except (KeyError, ValueError):
@@ -165,17 +138,14 @@ class _Table:
     @cached_property
     def _keys(self) -> list[tuple[str, str]]:
         """Each key, and the form in which `list_keys` compares it."""
-        return [(key, key.lower().replace(".", "-")) for key in (self._places or self._entries)]
-
-
-def _table() -> _Table:
-    return _read_table(table_path())
+        return [(key, key.lower().replace(".", "-")) for key in self._places]
 
 
 @lru_cache(maxsize=1)
-def _read_table(path: Path | None) -> _Table:
+def _table() -> _Table:
+    folder = litellm_folder()
     try:
-        return _Table(path.read_text("utf-8") if path else "")
+        return _Table((folder / TABLE).read_text("utf-8") if folder else "")
     except (OSError, ValueError):
         return _Table("")
 
@@ -221,17 +191,16 @@ def _entry(name: str) -> Mapping[str, Any] | None:
     """Return the entry for `name`: preferably one with its prices, else one of the same model at another provider,
     without prices."""
     table, name = _table(), split_key_name(name)[1]
-    prefix = split_model_name(name)[0]
+    is_local = split_model_name(name)[0] in LOCAL
     elsewhere = None
     for key in _candidates(name):
         entry = table.get(key)
-        if not _answers(entry):
+        if not _answers(entry) or (is_local and not key.startswith("ollama/")):
             continue
-        if prefix in LOCAL and not key.startswith("ollama/"):
-            continue
-        if _bills(entry, key, name):
-            return MappingProxyType({**entry, "_key": key})
-        elsewhere = elsewhere or MappingProxyType({**entry, "_key": key, "_elsewhere": True})
+        found = MappingProxyType({**entry, "_key": key, "_elsewhere": not _bills(entry, key, name)})
+        if not found["_elsewhere"]:
+            return found
+        elsewhere = elsewhere or found
     return elsewhere
 
 
@@ -248,19 +217,14 @@ def _relative(name: str) -> Mapping[str, Any] | None:
     charged = f"{provider_of(name)}/{name.rpartition('/')[2]}"
     table = _table()
     alike = (key for key in table.list_keys(wanted.removeprefix("ft-")) if model_stem(key) == wanted)
-    every = [(key, entry) for key in alike if _answers(entry := table.get(key))]
-    own = [(key, entry) for key, entry in every if _bills(entry, key, charged)]
-    makers = [(key, entry) for key, entry in own or every if "/" not in key] or own
+    every = {key: entry for key in alike if _answers(entry := table.get(key))}
+    own = [key for key in every if _bills(every[key], key, charged)]
+    makers = [key for key in own or every if "/" not in key] or own
     if not makers:
         return None
-    key, entry = max(makers, key=lambda one: ("latest" in one[0], one[0]))
-    priced = bool(own) and len({str(base_prices(one)) for _, one in own}) == 1
-    return MappingProxyType({**entry, "_key": key} | ({} if priced else {"_elsewhere": True}))
-
-
-def _window(entry: Mapping[str, Any]) -> int:
-    # `max_tokens` is the output cap if `max_output_tokens` is there too; alone it is the older name of the window.
-    return _number(entry, "max_input_tokens") or _number(entry, "max_tokens") or DEFAULT_WINDOW
+    key = max(makers, key=lambda one: ("latest" in one, one))
+    has_one_price = len({str(base_prices(every[one])) for one in own}) == 1
+    return MappingProxyType({**every[key], "_key": key, "_elsewhere": not has_one_price})
 
 
 def provider_of(name: str) -> str:
@@ -289,7 +253,7 @@ def takes_effort(name: str) -> bool:
 def has_feature(name: str, feature: str) -> bool:
     """True if the table lists `feature` (such as `supports_response_schema`) for the model at its own provider."""
     entry = _entry(name)
-    return bool(entry and entry.get(feature) and "_elsewhere" not in entry)
+    return bool(entry and entry.get(feature) and not entry["_elsewhere"])
 
 
 def encoding_of(name: str) -> str:
@@ -302,28 +266,28 @@ def _number(entry: Mapping[str, Any], *keys: str) -> int | None:
 
 
 def _from_table(name: str) -> ModelInfo:
-    entry = _entry(name) or _relative(name)
+    entry = _entry(name) or _relative(name) or {}
     provider = provider_of(name)
-    if entry is None:
-        encoding, covered = encoding_of(name), provider in SUBSCRIPTIONS
-        return ModelInfo(name, provider, DEFAULT_WINDOW, known=False, encoding=encoding, covered=covered)
-    window = _window(entry)
-    output = _number(entry, "max_output_tokens")
+    # `max_tokens` is the output cap if `max_output_tokens` is there too; alone it is the older name of the window.
+    window = _number(entry, "max_input_tokens", "max_tokens") or DEFAULT_WINDOW
     info = ModelInfo(
         name=name,
         provider=provider,
         window=min(window, CLAUDE_WINDOW) if CLAUDE_TO_4_5.search(model_stem(name)) else window,
-        max_output=output,
+        max_output=_number(entry, "max_output_tokens"),
+        known=bool(entry),
         images=bool(entry.get("supports_vision")),
         cache=bool(entry.get("supports_prompt_caching")),
         encoding=encoding_of(name),
         covered=provider in SUBSCRIPTIONS,
     )
-    fields: dict[str, Any] = {**base_prices(entry), "tiers": price_tiers(entry)}
-    return info if "_elsewhere" in entry or info.covered else replace(info, **fields)
+    if not entry or entry["_elsewhere"] or info.covered:
+        return info
+    prices: dict[str, Any] = base_prices(entry)
+    return replace(info, tiers=price_tiers(entry), **prices)
 
 
-def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = MappingProxyType({})) -> ModelInfo:
+def model_info(name: str, overrides: Overrides = MappingProxyType({})) -> ModelInfo:
     """Return the known facts of `name`; `overrides` (settings, by model name) replace single fields.
 
     Keys of an override: `window`, `max_output` (tokens), `input_price`, `output_price`, `cache_read_price`,
@@ -332,23 +296,19 @@ def model_info(name: str, overrides: Mapping[str, Mapping[str, object]] = Mappin
     """
     info = _from_table(name)
     key, given = find_override(name, overrides)
-    numbers = {k: int(v) for k in ("window", "max_output") if isinstance(v := given.get(k), int | float)}
-    charged: dict[str, Any] = {k: float(v) for k in FIELDS if isinstance(v := given.get(k), int | float)}
-    if not given:
-        return info
-    fields: dict[str, Any] = {**numbers, **charged}
-    fields["covered"] = info.covered and "input_price" not in charged
-    if "window" in numbers:
+    prices: dict[str, Any] = {name: float(given[name]) for name in FIELDS if name in given}
+    fields: dict[str, Any] = {**given, **prices}
+    if "window" in given:
         fields |= {"known": True, "window_key": _window_setting_key(key)}
-    fields |= {name: bool(given[name]) for name in ("images", "tools") if name in given}
+    fields["covered"] = info.covered and "input_price" not in given
+    fields["cache"] = info.cache or "cache_read_price" in given
     fields["blind"] = given.get("images") is False
-    fields["cache"] = info.cache or "cache_read_price" in charged
     # A given price holds for every input length.
-    fields["tiers"] = tuple(replace(tier, **charged) for tier in info.tiers)
+    fields["tiers"] = tuple(replace(tier, **prices) for tier in info.tiers)
     return replace(info, **fields)
 
 
-def find_override(name: str, overrides: Mapping[str, Mapping[str, object]]) -> tuple[str, Mapping[str, object]]:
+def find_override(name: str, overrides: Overrides) -> tuple[str, Mapping[str, Any]]:
     """Return the most specific name under which the settings have `name`, and the facts there: {} for none."""
     names = name, split_key_name(name)[1], split_model_name(name)[1]
     key = next((one for one in names if overrides.get(one)), name)

@@ -1,7 +1,7 @@
 """One open stream of a provider: its chunks, and the sockets to close.
 
-Finds the provider's own chunks under litellm's wrapper, counts bytes, and closes. litellm's own `aclose` leaves the
-socket of some providers open (Anthropic's in 1.100.5), so the responses themselves are recorded and closed.
+Finds the provider's own chunks under litellm's wrapper, and closes. litellm's own `aclose` leaves the socket of some
+providers open (Anthropic's in 1.100.5), so the responses themselves are recorded and closed.
 """
 
 from __future__ import annotations
@@ -15,69 +15,70 @@ from typing import Any, Final
 
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.provider.message_lines import empty_body
-from nexus_cli.provider.stall import StallWatch
+from nexus_cli.provider.stall import waiting
 
-_requests: ContextVar[list[Any] | None] = ContextVar("requests", default=None)
-_responses: ContextVar[list[Any] | None] = ContextVar("responses", default=None)
+_opening: ContextVar[OpenStream | None] = ContextVar("opening", default=None)
 LAST_BYTES_SECONDS = 0.05
 END: Final = object()
 """Returned instead of a chunk at the end."""
 
 
+PHASES = ("connect", "read", "write", "pool")
+"""What httpx limits in a request."""
+
+
 async def note_request(request: Any) -> None:
-    """Record the request for the stream that is being opened: a hook of the HTTP client."""
-    noted = _requests.get()
-    if noted is not None:
-        noted.append(request)
+    """Record the request for the stream that is being opened, as a hook of the HTTP client. Set its stall limit, which
+    litellm's adapters of Gemini and Bedrock do not pass on."""
+    if (stream := _opening.get()) is not None:
+        stream.requests.append(request)
+        request.extensions["timeout"] = dict.fromkeys(PHASES, stream.stall_seconds)
 
 
 async def note_response(response: Any) -> None:
     """Record the response for the stream that is being opened, as a hook of the HTTP client."""
-    noted = _responses.get()
-    if noted is not None:
-        noted.append(response)
+    if (stream := _opening.get()) is not None:
+        stream.responses.append(response)
 
 
 class OpenStream:
     """The connection of one request."""
 
     def __init__(self, stall_seconds: float) -> None:
-        self._requests: list[Any] = []
-        self._responses: list[Any] = []
+        self.requests: list[Any] = []
+        self.responses: list[Any] = []
         self._wrapper: Any = None
         self._plain = False
         self._closing = False
         self.chunks: Any = None
         """The iterator of chunks, once open."""
-        self.has_answered = False
-        """True once a first chunk has come."""
-        self.watch = StallWatch(stall_seconds, self._count_received)
+        self.stall_seconds = stall_seconds
 
     async def open(self, call: Callable[..., Awaitable[Any]], made: Mapping[str, Any]) -> None:
         """Make the call and find the chunks of its answer."""
-        token, requests = _responses.set(self._responses), _requests.set(self._requests)
+        token = _opening.set(self)
         try:
-            self._wrapper = await call(**made)
-            inner = getattr(self._wrapper, "completion_stream", None)
-            if inner is None and hasattr(self._wrapper, "fetch_stream"):
-                inner = await self._wrapper.fetch_stream()
+            with waiting(self.stall_seconds):
+                self._wrapper = await call(**made)
+                inner = getattr(self._wrapper, "completion_stream", None)
+                if inner is None and hasattr(self._wrapper, "fetch_stream"):
+                    inner = await self._wrapper.fetch_stream()
         finally:
-            _responses.reset(token)
-            _requests.reset(requests)
+            _opening.reset(token)
         self._plain = not hasattr(inner, "__aiter__")
         source: Any = self._wrapper if self._plain else inner
         if not hasattr(source, "__aiter__"):
             raise ProviderError("provider", "the model's answer is not a stream")
         response = getattr(inner, "response", None)
         if hasattr(response, "aclose"):
-            self._responses.append(response)
+            self.responses.append(response)
             self._keep(response)
         self.chunks = source.__aiter__()
 
     async def next_chunk(self) -> object:
         """Return the next chunk, or `END`. Raises `StallError`, and every exception of the network and the SDKs."""
         while True:
-            async with self.watch.waiting():
+            with waiting(self.stall_seconds):
                 chunk: object = await anext(self.chunks, END)
             if chunk is not None:
                 return chunk
@@ -85,13 +86,13 @@ class OpenStream:
     @property
     def is_web_page(self) -> bool:
         """True if a web page came instead of a stream."""
-        headers = (getattr(response, "headers", None) or {} for response in self._responses)
+        headers = (getattr(response, "headers", None) or {} for response in self.responses)
         return any("text/html" in one.get("content-type", "") for one in headers)
 
     @property
     def body_sha256(self) -> str:
         """Return the SHA-256 of the body of the answered request; "" if the transport hides it."""
-        for response in self._responses:
+        for response in self.responses:
             body = getattr(getattr(response, "request", None), "_content", None)  # none after a redirect
             if isinstance(body, bytes) and body:
                 return sha256(body).hexdigest()
@@ -106,13 +107,13 @@ class OpenStream:
         """Close the sockets at once, and free the bodies that were sent. An answer that was read whole leaves its
         connection for the next request."""
         self._closing = True
-        for closable in (*self._responses, self._wrapper):
+        for closable in (*self.responses, self._wrapper):
             if hasattr(closable, "aclose"):
                 try:
                     await closable.aclose()
                 except Exception:  # a seam: closing a broken connection may raise anything, and nothing is lost
                     continue
-        for request in self._requests:
+        for request in self.requests:
             empty_body(request)
 
     def _keep(self, response: Any) -> None:
@@ -146,6 +147,3 @@ class OpenStream:
 
         response.aiter_raw = remember
         response.aclose = settle
-
-    def _count_received(self) -> int:
-        return sum(getattr(response, "num_bytes_downloaded", 0) for response in self._responses)

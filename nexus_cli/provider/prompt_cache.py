@@ -52,9 +52,7 @@ def mark_positions(messages: Sequence[Mapping[str, Any]], previous_end: int) -> 
     They are the end of the system text, of the previous request and of this one, and a spare one if more than 15 blocks
     were added. An end that is an assistant's message gets no mark: its last block may be thinking, which takes none.
     """
-    head = 0
-    while head < len(messages) and messages[head].get("role") == "system":
-        head += 1
+    head = next((n for n, message in enumerate(messages) if message.get("role") != "system"), len(messages))
     last = len(messages) - 1
     since = previous_end if head < previous_end <= last else head
     wanted = {head - 1 if head else None, since - 1 if since > head else None, last if last >= head else None}

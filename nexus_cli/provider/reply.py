@@ -7,11 +7,10 @@ Thinking without a signature is only shown to people: Anthropic refuses it.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, assert_never
+from typing import Any, assert_never
 
 from nexus_cli.core.message import Message, Opaque, Role, ToolCall, unwrap_call
 from nexus_cli.core.request import (
@@ -36,42 +35,42 @@ NAME_LENGTH = 64
 class CallDraft:
     """One call as far as it has arrived."""
 
+    index: int | None
     id: str = ""
     """The provider's id."""
-    names: list[str] = field(default_factory=list)
+    name: str = ""
     pieces: list[str] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """Return the name, limited to characters that every provider accepts."""
-        return re.sub(r"[^a-zA-Z0-9_-]", "_", "".join(self.names).strip())[:NAME_LENGTH] or NAMELESS
+    """To be sent back with it."""
 
     def add(self, delta: CallDelta) -> None:
         """Add a fragment of this call. A repeated name is not added again."""
         self.id = self.id or delta.id
-        if delta.name and not self.pieces and "".join(self.names) != delta.name:
-            self.names.append(delta.name)
+        if not self.pieces and self.name != delta.name:
+            self.name += delta.name
         if delta.arguments:
             self.pieces.append(delta.arguments)
         self.fields.update(delta.fields or {})
 
-    def arguments(self) -> tuple[dict[str, Any], str]:
-        """Return the arguments, or {} and the raw text if they are not an object."""
-        return parse_arguments("".join(self.pieces))
+    def is_ended_by(self, delta: CallDelta) -> bool:
+        """True if a fragment that seems to belong to this call begins another one."""
+        if not delta.name or not self.name:
+            return False
+        if delta.id and self.id:
+            return delta.id != self.id
+        return bool(self.pieces) and not self.read()[2]
 
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)
-
-
-def _finite(number: str) -> float:
-    value = float(number)
-    return value if math.isfinite(value) else _refuse(number)
+    def read(self) -> tuple[str, dict[str, Any], str]:
+        """Return the name, limited to characters that every provider accepts, and the arguments, or {} and the raw text
+        if they are not an object."""
+        name = re.sub(r"[^a-zA-Z0-9_-]", "_", self.name.strip())[:NAME_LENGTH] or NAMELESS
+        return name, *parse_arguments("".join(self.pieces))
 
 
 def _loads(text: str) -> object:
-    return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    value = json.loads(text)
+    json.dumps(value, allow_nan=False)
+    return value
 
 
 def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
@@ -80,73 +79,36 @@ def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
     Empty arguments and `null` are the empty object; an object that was encoded twice is decoded twice. NaN and Infinity
     are not JSON, and a number too large to be sent back (`1e999`) is refused.
     """
-    if not text.strip():
-        return {}, ""
     try:
-        value = _loads(text)
+        value = _loads(text) if text.strip() else None
         if isinstance(value, str):
-            value = _loads(value) if value.strip() else {}
+            value = _loads(value) if value.strip() else None
     except (ValueError, RecursionError):
         return {}, text
-    if value is None:
-        return {}, ""
+    value = {} if value is None else value
     return (value, "") if isinstance(value, dict) else ({}, text)
 
 
-class ToolCallFold:
-    """The calls of one reply, in the order in which they first appeared."""
+def add_fragment(drafts: list[CallDraft], delta: CallDelta) -> None:
+    """Add one fragment to the calls of a reply, which are in the order in which they first appeared.
 
-    def __init__(self) -> None:
-        self.drafts: list[CallDraft] = []
-        self._by_index: dict[int, CallDraft] = {}
+    An index identifies the call, unless the fragment has another id and a name too: then the provider counts each chunk
+    from 0, and a new call begins. Without an index a new id or, lacking ids, a name begins a call; all other fragments
+    belong to the newest call.
+    """
+    has_index = delta.index is not None
+    alike = (d for d in reversed(drafts) if (d.index == delta.index if has_index else delta.id in ("", d.id)))
+    draft = next(alike, None)
+    if draft is None or draft.is_ended_by(delta):
+        draft = CallDraft(delta.index)
+        drafts.append(draft)
+    draft.add(delta)
 
-    def feed(self, delta: CallDelta) -> None:
-        """Add one fragment.
 
-        An index identifies the call, unless the fragment has another id and a name too: then the provider counts each
-        chunk from 0, and a new call begins. Without an index a new id or, lacking ids, a name begins a call; all other
-        fragments belong to the newest call.
-        """
-        draft = self._find(delta)
-        if draft is None:
-            draft = CallDraft()
-            self.drafts.append(draft)
-        if delta.index is not None:
-            self._by_index[delta.index] = draft
-        draft.add(delta)
-
-    def _find(self, delta: CallDelta) -> CallDraft | None:
-        if delta.index is not None:
-            draft = self._by_index.get(delta.index)
-            return None if draft is None or self._begins(draft, delta) else draft
-        if delta.id:
-            return next((d for d in reversed(self.drafts) if d.id == delta.id), None)
-        newest = self.drafts[-1] if self.drafts else None
-        return None if newest is None or self._begins(newest, delta) else newest
-
-    @staticmethod
-    def _begins(draft: CallDraft, delta: CallDelta) -> bool:
-        """True if a fragment for `draft` begins another call."""
-        if not delta.name or not draft.names:
-            return False
-        if delta.id and draft.id:
-            return delta.id != draft.id
-        return bool(draft.pieces) and not draft.arguments()[1]
-
-    def merge_equal(self) -> None:
-        """Keep the first of calls with equal name and arguments, for an adapter that drops the others."""
-        seen: list[tuple[str, tuple[dict[str, Any], str]]] = []
-        kept = []
-        for draft in self.drafts:
-            key = (draft.name, draft.arguments())
-            if key not in seen:
-                seen.append(key)
-                kept.append(draft)
-        self.drafts = kept
-
-    def fields(self, keep_id: bool) -> list[Mapping[str, Any]]:
-        """Return per call the fields to send back with it; with `keep_id` its own id among them."""
-        return [{**({"id": d.id} if keep_id and d.id else {}), **d.fields} for d in self.drafts]
+def merge_equal(drafts: list[CallDraft]) -> list[CallDraft]:
+    """Return the first of calls with equal name and arguments, for an adapter that drops the others."""
+    calls = [draft.read() for draft in drafts]
+    return [draft for number, draft in enumerate(drafts) if calls[number] not in calls[:number]]
 
 
 WANTS_REASONING = frozenset({"deepseek", "moonshot"})
@@ -165,29 +127,24 @@ class ThinkingFold:
         self._reasoning: list[str] = []
 
     def feed(self, delta: OpaqueDelta) -> None:
-        """Add a fragment; values of an unexpected type are left out."""
+        """Add a fragment."""
         if delta.field == "reasoning_content":
-            if isinstance(delta.value, str):
-                self._reasoning.append(delta.value)
+            self._reasoning.append(delta.value)
             return
-        values = delta.value if isinstance(delta.value, list) else [delta.value]
-        for block in values:
-            if isinstance(block, Mapping):
-                self._block(block)
+        for block in delta.value:
+            self._feed_block(block)
 
-    def _block(self, block: Mapping[str, Any]) -> None:
-        if block.get("type") == "redacted_thinking":
-            self._unsigned.clear()
-            self._blocks.append(dict(block))
-            return
+    def _feed_block(self, block: Mapping[str, Any]) -> None:
         text, signature = block.get("thinking") or "", block.get("signature")
-        if not signature:
+        is_redacted = block.get("type") == "redacted_thinking"
+        if not signature and not is_redacted:
             self._unsigned.append(text)
             return
         # The signature comes alone, or with the whole text of its block repeated.
         before = "".join(self._unsigned)
         whole = text if text.startswith(before) else before + text
-        self._blocks.append({**block, "type": "thinking", "thinking": whole, "signature": signature})
+        signed = {} if is_redacted else {"type": "thinking", "thinking": whole, "signature": signature}
+        self._blocks.append({**block, **signed})
         self._unsigned.clear()
 
     def fields(self) -> dict[str, Any]:
@@ -237,7 +194,7 @@ class ReplyFold:
         self._provider = provider
         self._model = model
         self._text: list[str] = []
-        self._calls = ToolCallFold()
+        self._drafts: list[CallDraft] = []
         self._thoughts = ThinkingFold(provider)
         self._usage: Usage | None = None
         self._reason: str | None = None
@@ -248,7 +205,7 @@ class ReplyFold:
             case TextDelta(text):
                 self._text.append(text)
             case CallDelta():
-                self._calls.feed(delta)
+                add_fragment(self._drafts, delta)
             case OpaqueDelta():
                 self._thoughts.feed(delta)
             case UsageDelta(usage):
@@ -269,7 +226,7 @@ class ReplyFold:
         outcome = "none" if self._reason is None else "stop"
         if self._reason == "content_filter":
             outcome = "refused"
-        elif self._calls.drafts:
+        elif self._drafts:
             outcome = "tool_calls"
         elif self._reason == "length":
             outcome = "length"
@@ -277,31 +234,27 @@ class ReplyFold:
             outcome = "empty"
         if self._provider in KEEPS_CALL_IDS:
             # litellm's Gemini adapter sends only the first of two equal calls, but the results of both.
-            self._calls.merge_equal()
+            self._drafts = merge_equal(self._drafts)
         calls = () if outcome == "refused" else self._name_calls()
         message = Message(Role.ASSISTANT, text, calls, opaque=self._opaque(calls, outcome))
         is_cut = self._reason is None and (outcome in ("none", "empty") or any(call.raw for call in calls))
-        return Reply(message, self._usage, outcome, self._problem(outcome), is_cut, self._sent)
+        problem = PROBLEMS.get("length" if self._reason == "length" else outcome if self._reason else "none", "")
+        return Reply(message, self._usage, outcome, problem, is_cut, self._sent)
 
     def partial(self) -> Message:
         """Return the message so far, for an interrupted stream: its text, without incomplete calls and thinking."""
         return Message(Role.ASSISTANT, "".join(self._text))
 
-    def _problem(self, outcome: str) -> str:
-        if outcome != "tool_calls":
-            return PROBLEMS.get(outcome if self._reason else "none", "")
-        return PROBLEMS["length"] if self._reason == "length" else "" if self._reason else PROBLEMS["none"]
-
     def _name_calls(self) -> tuple[ToolCall, ...]:
-        named = []
-        for n, draft in enumerate(self._calls.drafts):
-            arguments, raw = draft.arguments()
-            named.append(unwrap_call(ToolCall(self._name_call(n), draft.name, arguments, raw)))
-        return tuple(named)
+        numbered = enumerate(self._drafts)
+        return tuple(unwrap_call(ToolCall(self._name_call(number), *draft.read())) for number, draft in numbered)
 
     def _opaque(self, calls: tuple[ToolCall, ...], outcome: str) -> Opaque | None:
-        fields = self._calls.fields(self._provider in KEEPS_CALL_IDS)
-        by_call = {call.id: given for call, given in zip(calls, fields, strict=False) if given}
+        by_call: dict[str, Any] = {}
+        for call, draft in zip(calls, self._drafts, strict=False):
+            kept = {"id": draft.id} if draft.id and self._provider in KEEPS_CALL_IDS else {}
+            if given := {**kept, **draft.fields}:
+                by_call[call.id] = given
         message = {} if outcome in ("none", "refused") else self._thoughts.fields()
         if not message and not by_call:
             return None

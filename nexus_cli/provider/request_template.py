@@ -86,14 +86,12 @@ def digest_inputs(request: Request, where: Endpoint, info: ModelInfo, environ: M
     plain = replace(request, max_output=0, cache_key="key" if request.cache_key else "")
     keyless = replace(where, key="key" if where.key else None)
     made = build_arguments(plain, keyless, info, walk=False)
-    tools = made.pop("extra_body").get("tools", [])
     variables = {n: "" if is_provider_key(n) else v for n, v in environ.items() if not VOLATILE.fullmatch(n)}
     ours = sorted((e.name, e.stat().st_mtime_ns) for e in os.scandir(Path(__file__).parent) if e.name.endswith(".py"))
     folders = [folder for folder in sys.path if os.path.isdir(folder)]
     packages = [sorted(name for name in os.listdir(folder) if name.endswith("-info")) for folder in folders]
     around = [sys.version, packages, ours, sorted(variables.items())]
-    inputs = [made, tools, request.stall_seconds, around]
-    return sha256(json.dumps(inputs, default=str).encode()).hexdigest()
+    return sha256(json.dumps([made, request.stall_seconds, around], default=str).encode()).hexdigest()
 
 
 class TemplateFile:
@@ -185,14 +183,11 @@ def _place(name: str) -> str:
 
 def _open_head(head: str, parts: Parts) -> str:
     """Return the lines of the head with places for the values of the request, which end a line, and for the length."""
-    for name, value in (("key", parts.key), ("cache_key", parts.cache_key)):
-        if value:
-            head = _open_words(re.escape(value), name, head)
-    return _open_words(r"(?<=content-length: )\d+", "length", head)
-
-
-def _open_words(pattern: str, name: str, head: str) -> str:
-    return re.sub(rf"(?<= ){pattern}(?=\r\n|\Z)", lambda _: json.dumps(_place(name)), head, flags=re.IGNORECASE)
+    values = {"key": re.escape(parts.key), "cache_key": re.escape(parts.cache_key)}
+    for name, pattern in {**values, "length": r"(?<=content-length: )\d+"}.items():
+        place = json.dumps(_place(name)).replace("\\", "\\\\")
+        head = re.sub(rf"(?<= ){pattern}(?=\r\n|\Z)", place, head, flags=re.IGNORECASE) if pattern else head
+    return head
 
 
 def _open(value: Any, parts: Parts, name: str = "") -> Any:

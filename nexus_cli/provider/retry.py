@@ -6,27 +6,13 @@ first delta: it is paid for, and the session records it before it sends another 
 
 from __future__ import annotations
 
-import asyncio
-import random
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import TypeVar
+from asyncio import sleep
+from collections.abc import AsyncIterator
+from random import random
+from time import monotonic
 
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Provider, Request, RetryDelta, close_if_closable
-
-T = TypeVar("T")
-
-
-@asynccontextmanager
-async def closing(iterator: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
-    """Yield `iterator` and close it on the way out, if it can be closed."""
-    try:
-        yield iterator
-    finally:
-        await close_if_closable(iterator)
-
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
@@ -34,25 +20,16 @@ RATE_WINDOW = 65.0
 """Seconds after the first try in which a rate limit is retried without a limit on the number: most count per minute."""
 
 
-def backoff_seconds(attempt: int, chance: float) -> float:
+def backoff_seconds(attempt: int) -> float:
     """Return the delay before try `attempt` + 1: a random value between half and all of a time that doubles from 0.5 to
     30 s."""
-    return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 1)) * (0.5 + chance / 2)
+    return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 1)) * (0.5 + random() / 2)
 
 
 class RetryingProvider:
     """A `Provider` that retries the requests of another one."""
 
-    def __init__(
-        self,
-        inner: Provider,
-        *,
-        tries: int = 5,
-        seconds: float = 120.0,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        chance: Callable[[], float] = random.random,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, inner: Provider, *, tries: int = 5, seconds: float = 120.0) -> None:
         """Allow at most `tries` requests, and none later than `seconds` after the first.
 
         A rate limit may take more tries within `RATE_WINDOW`, unless `tries` is 1; the last wait ends with the window.
@@ -60,9 +37,6 @@ class RetryingProvider:
         self.inner = inner
         self._tries = tries
         self._seconds = seconds
-        self._sleep = sleep
-        self._chance = chance
-        self._now = now
 
     @property
     def asks_again(self) -> bool:
@@ -86,30 +60,27 @@ class RetryingProvider:
         A wait is the time that the provider asked for, but at least our own back-off. If it exceeds the remaining time,
         the failure is raised at once. Raises the last `ProviderError`.
         """
-        began = self._now()
-        attempt = 0
+        began, attempt, begun = monotonic(), 0, False
         while True:
             attempt += 1
-            begun = False
+            deltas = self.inner.stream(request)
             try:
-                async with closing(self.inner.stream(request)) as deltas:
-                    async for delta in deltas:
-                        begun = True
-                        yield delta
+                async for delta in deltas:
+                    begun = True
+                    yield delta
                 return
             except ProviderError as error:
-                if begun or error.started or not error.transient or not self._may_retry(error, attempt, began):
+                passed, is_last = monotonic() - began, attempt >= self._tries
+                # A rate limit is outlived: its last wait ends with the window.
+                left = RATE_WINDOW - passed if error.kind == "rate_limit" and self._tries > 1 else 0.0
+                wait = max(error.retry_after or 0.0, backoff_seconds(attempt))
+                wait = min(wait, left) if is_last else wait
+                if begun or error.started or not error.transient or passed + wait > self._seconds:
                     raise
-                wait = max(error.retry_after or 0.0, backoff_seconds(attempt, self._chance()))
-                if attempt >= self._tries:
-                    wait = min(wait, began + RATE_WINDOW - self._now())
-                if self._now() - began + wait > self._seconds:
+                if is_last and left <= 0:
                     raise
                 failed = error
+            finally:
+                await close_if_closable(deltas)
             yield RetryDelta(attempt, wait, failed.why)
-            await self._sleep(wait)
-
-    def _may_retry(self, error: ProviderError, attempt: int, began: float) -> bool:
-        """True if the number of tries allows another one, or the minute of a rate limit has not passed."""
-        is_counting = error.kind == "rate_limit" and self._tries > 1 and self._now() - began < RATE_WINDOW
-        return attempt < self._tries or is_counting
+            await sleep(wait)

@@ -13,10 +13,11 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
+from itertools import chain
 from threading import Lock, Thread
 from types import MappingProxyType
 from typing import Any
@@ -27,7 +28,7 @@ from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.wire import as_table
-from nexus_cli.provider.endpoint import address_from_env, is_loopback, read_env_address, read_env_key, resolve_endpoint
+from nexus_cli.provider.endpoint import address_from_env, is_loopback, resolve_endpoint
 from nexus_cli.provider.model_names import split_model_name
 from nexus_cli.provider.model_table import find_override, model_info
 
@@ -74,19 +75,27 @@ class ModelServer:
     def describe(self, provider: str, name: str) -> Row:
         """Return what the server has stated of a model."""
         paths = (_WAYS[provider], *(_FURTHER.values() if provider == "openai" else ()))
-        rows = [self.state(path, name).get(name, {}) for path in paths]
-        return {key: value for row in rows for key, value in row.items() if value is not None}
+        return {key: value for path in paths for key, value in self.state(path, name).get(name, {}).items()}
 
-    def ask(self, paths: Callable[[], str], name: str, *, waits: bool, saves: bool) -> bool:
-        """Ask the questions about a model that `paths` returns, until it returns ""; return False while an answer is
+    def find_questions(self, provider: str, name: str) -> Iterator[str]:
+        """Yield the paths of the questions about a model; the second one depends on the answer to the first."""
+        yield _WAYS[provider]
+        row = self.describe(provider, name)
+        if provider == "openai" and "window" not in row and (path := _FURTHER.get(str(row.get("owner")))):
+            yield path
+
+    def ask(self, paths: Iterable[str], name: str, *, waits: bool, saves: bool) -> bool:
+        """Ask the questions about a model that have no answer, or one that is too old; return False while an answer is
         awaited that no older one stands in for. Blocks with `waits`, and for a server on loopback."""
-        if not (first := paths()):
+        due = (path for path in paths if self._is_due(path, name))
+        if (first := next(due, None)) is None:
             return True
 
         def ask_all() -> None:
             with self._lock:
-                while (path := paths()) and self._ask(path, name, saves=saves):
-                    pass
+                for path in chain((first,), due):
+                    if self._is_due(path, name) and not self._ask(path, name, saves=saves):
+                        break
 
         if waits or self._is_near:
             ask_all()
@@ -96,15 +105,7 @@ class ModelServer:
             self._thread.start()
         return _question(first, name) in self._answers
 
-    def choose_question(self, provider: str, name: str) -> str:
-        """Return the path of the next question about a model, "" if all are answered."""
-        path, row = _WAYS[provider], self.describe(provider, name)
-        if provider == "openai" and not self.is_due(path, name):
-            path = "" if "window" in row else _FURTHER.get(str(row.get("owner")), "")
-        return path if path and self.is_due(path, name) else ""
-
-    def is_due(self, path: str, name: str = "") -> bool:
-        """True if a question has no answer, or one that is too old."""
+    def _is_due(self, path: str, name: str) -> bool:
         rows, at = self._answers.get(_question(path, name), ({}, 0.0))
         return time.time() - at > (UNLISTED_SECONDS if name and name not in rows else KEPT_SECONDS)
 
@@ -140,8 +141,8 @@ def served_model_info(
     given, row, is_told = find_override(name, overrides)[1], Row(), True
     if not info.window_key:
         bare = split_model_name(info.name)[1]
-        choose = partial(server.choose_question, info.provider, bare)
-        is_told, row = server.ask(choose, bare, waits=waits, saves=saves), server.describe(info.provider, bare)
+        is_told = server.ask(server.find_questions(info.provider, bare), bare, waits=waits, saves=saves)
+        row = server.describe(info.provider, bare)
     stated = {key: value for key, value in row.items() if key in _STATED and key not in given}
     stated["blind"] = info.blind or (row.get("blind") is True and not {**stated, **given}.get("images"))
     runs_here = is_loopback(server.base) and (info.provider != "openai" or row.get("owner") in _FREE)
@@ -159,7 +160,7 @@ def list_served(provider: str, base: str = "") -> list[str]:
     if server is None:
         return []
     path = VERSIONED if provider == "ollama_chat" else LIST
-    server.ask(lambda: path if server.is_due(path) else "", "", waits=True, saves=True)
+    server.ask((path,), "", waits=True, saves=True)
     return [f"{provider}/{name}" for name in server.state(path)]
 
 
@@ -192,14 +193,12 @@ def _find_server(provider: str, name: str, base: str = "") -> ModelServer | None
     """Return the record of the server of a model, at `base` or the address in the environment; None for a hosted
     one."""
     try:
-        given = read_env_address(provider, os.environ)
-        if provider == "openai" and (given is None or urlsplit(given.text).hostname == PUBLIC_HOST):
-            return None
-        where, own = resolve_endpoint(name, os.environ), read_env_key(provider, os.environ)
+        where = resolve_endpoint(name, os.environ)
     except ProviderError:
         return None
-    address = (base or where.base or (given.text if given else "")).rstrip("/")
-    return _find_record(address, where.key or (own.text if own else ""))
+    if provider == "openai" and urlsplit(where.base or "").hostname in (None, PUBLIC_HOST):
+        return None
+    return _find_record((base or where.base or "").rstrip("/"), where.key or "")
 
 
 def _question(path: str, name: str) -> str:
@@ -237,7 +236,7 @@ def _read_list(answer: object, name: str) -> Rows:
         found[str(row.get("id") or row.get("model_name"))] = {
             **_make_row(least[0] or least[1], row, {**parts[-1], **parts[-2], **row}),
             **_refuse_tools(row.get("supported_parameters")),
-            "owner": row.get("owned_by"),
+            **({"owner": row["owned_by"]} if row.get("owned_by") else {}),
             "blind": "state" in row and row.get("type") == "llm",  # LM Studio; "vlm" sees
         }
     return found

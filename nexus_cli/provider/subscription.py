@@ -22,7 +22,7 @@ from nexus_cli.config.stored_keys import store_key, stored_key
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.redact_secrets import protect_secret
 from nexus_cli.provider.endpoint import Endpoint, login_command, set_key_hint
-from nexus_cli.provider.failures import read_facts, to_provider_error
+from nexus_cli.provider.failures import to_provider_error
 from nexus_cli.provider.model_names import SUBSCRIPTIONS
 
 Login = dict[str, Any]
@@ -70,16 +70,16 @@ def take_over(library: Any) -> None:
 def log_in(provider: str, library: Any, show: Show) -> str:
     """Sign in by device login and return the login; raise `NexusError`: `auth` if declined or late."""
     take_over(library)
-    begin, finish, renew = _PROVIDERS[provider]
-    what = f"no {SUBSCRIPTIONS[provider]} login"
+    begin, wait, renew = _PROVIDERS[provider]
     try:
         address, code, asked = begin(library)
         show(address, code)
-        login = _poll(lambda: finish(library, asked), asked, what, f"Run `{login_command(provider)}` again")
+        login = wait(library, asked)
         return json.dumps(login if _is_fresh(login) else renew(library, login))
     except NexusError:
         raise
     except Exception as error:  # the seam: litellm's classes, the network's, and answers of another form
+        what = f"no {SUBSCRIPTIONS[provider]} login"
         raise _failure(error, what, "it was refused", (provider, "")) from error
 
 
@@ -112,11 +112,16 @@ def _read(where: Endpoint, *, anew: bool = False) -> Login:
     with suppress(ValueError):
         login = json.loads(text)
         if isinstance(login, dict) and isinstance(login.get("access_token"), str):
-            for name in SECRETS:
-                protect_secret(str(login.get(name, "")))
-            return login
+            return _protect(login)
     hint = set_key_hint(where.provider, where.login.partition("@")[2])
     raise ProviderError("auth", f"the stored {SUBSCRIPTIONS[where.provider]} login is damaged", hint)
+
+
+def _protect(login: Login) -> Login:
+    """Return `login`, whose secrets are shown nowhere from now on."""
+    for name in SECRETS:
+        protect_secret(str(login.get(name, "")))
+    return login
 
 
 def _renew(where: Endpoint, library: Any, login: Login) -> Login:
@@ -125,8 +130,7 @@ def _renew(where: Endpoint, library: Any, login: Login) -> Login:
     except Exception as error:  # the seam, as in `log_in`
         what, named = f"the {SUBSCRIPTIONS[where.provider]} login", where.login.partition("@")[2]
         raise _failure(error, what, "it has expired or was revoked", (where.provider, named)) from error
-    for name in SECRETS:
-        protect_secret(str(renewed.get(name, "")))
+    _protect(renewed)
     former = stored_key(where.login)
     try:
         store_key(where.login, json.dumps(renewed))
@@ -138,7 +142,8 @@ def _renew(where: Endpoint, library: Any, login: Login) -> Login:
 def _failure(error: Exception, what: str, refused: str, where: tuple[str, str]) -> ProviderError:
     """Return the error for a person, without the text of an answer: it may have tokens. `where` is the provider and
     the name of one of several logins; `refused` is the reason if the provider does not know the login."""
-    status, found = read_facts(error).status, to_provider_error(error, model=f"{where[0]}/")
+    found = to_provider_error(error, model=f"{where[0]}/")
+    status = found.status
     if found.kind == "network" or status not in (400, 401, 403, 404):
         found.what, found.why = what, found.why.partition(" for url")[0]
         return found
@@ -158,20 +163,20 @@ def _bearer(login: Login) -> str:
     return str(login.get("token") or login["access_token"])
 
 
-def _poll(finish: Callable[[], Login | str], asked: Mapping[str, Any], what: str, hint: str) -> Login:
-    """Call `finish` until it returns a login; it returns the code of an error before. Raises `NexusError("auth", ...)`
-    if that is none to wait for, or the code expires."""
+def _poll(finish: Callable[[], Login | str], asked: Mapping[str, Any]) -> Login:
+    """Call `finish` until it returns a login of GitHub Copilot; it returns the code of an error before. Raises
+    `NexusError("auth", ...)` if that is none to wait for, or the code expires. litellm gives up after a minute."""
     interval = max(LEAST_INTERVAL, float(asked.get("interval") or 5))
     end = time.monotonic() + float(asked.get("expires_in") or CODE_SECONDS)
-    while time.monotonic() < end:
+    found: Login | str = "authorization_pending"
+    while found in ("authorization_pending", "slow_down"):
         time.sleep(interval)
-        found = finish()
-        if not isinstance(found, str):
-            return found
-        if found not in ("authorization_pending", "slow_down"):
-            raise NexusError("auth", what, ENDINGS.get(found, f"the provider answered {found[:60]}"), hint)
+        found = finish() if time.monotonic() < end else "expired_token"
         interval += SLOWER if found == "slow_down" else 0.0
-    raise NexusError("auth", what, ENDINGS["expired_token"], hint)
+    if isinstance(found, str):
+        why = ENDINGS.get(found, f"the provider answered {found[:60]}")
+        raise NexusError("auth", "no GitHub Copilot login", why, "Run `nexus login github-copilot` again")
+    return found
 
 
 def _begin_copilot(library: Any) -> tuple[str, str, Mapping[str, Any]]:
@@ -179,18 +184,21 @@ def _begin_copilot(library: Any) -> tuple[str, str, Mapping[str, Any]]:
     return asked["verification_uri"], asked["user_code"], asked
 
 
-def _finish_copilot(library: Any, asked: Mapping[str, Any]) -> Login | str:
-    answer = library._get_httpx_client().post(
-        os.getenv("GITHUB_COPILOT_ACCESS_TOKEN_URL", library.DEFAULT_GITHUB_ACCESS_TOKEN_URL),
-        headers=library.Authenticator()._get_github_headers(),
-        json={
-            "client_id": os.getenv("GITHUB_COPILOT_CLIENT_ID", library.DEFAULT_GITHUB_CLIENT_ID),
-            "device_code": asked["device_code"],
-            "grant_type": "urn:ietf:params:oauth:grant-type:device_code",
-        },
-    )
-    found = answer.json()
-    return {"access_token": found["access_token"]} if found.get("access_token") else str(found["error"])
+def _wait_copilot(library: Any, asked: Mapping[str, Any]) -> Login:
+    def ask() -> Login | str:
+        answer = library._get_httpx_client().post(
+            os.getenv("GITHUB_COPILOT_ACCESS_TOKEN_URL", library.DEFAULT_GITHUB_ACCESS_TOKEN_URL),
+            headers=library.Authenticator()._get_github_headers(),
+            json={
+                "client_id": os.getenv("GITHUB_COPILOT_CLIENT_ID", library.DEFAULT_GITHUB_CLIENT_ID),
+                "device_code": asked["device_code"],
+                "grant_type": "urn:ietf:params:oauth:grant-type:device_code",
+            },
+        )
+        found = answer.json()
+        return {"access_token": found["access_token"]} if found.get("access_token") else str(found["error"])
+
+    return _poll(ask, asked)
 
 
 def _renew_copilot(library: Any, login: Login) -> Login:
@@ -211,16 +219,10 @@ def _begin_chatgpt(library: Any) -> tuple[str, str, Mapping[str, Any]]:
     return library.CHATGPT_DEVICE_VERIFY_URL, asked["user_code"], asked
 
 
-def _finish_chatgpt(library: Any, asked: Mapping[str, Any]) -> Login | str:
-    body = {name: asked[name] for name in ("device_auth_id", "user_code")}
-    try:
-        answer = library._get_httpx_client().post(library.CHATGPT_DEVICE_TOKEN_URL, json=body)
-    except library.httpx.HTTPStatusError as error:
-        if error.response.status_code in (403, 404):
-            return "authorization_pending"
-        raise
+def _wait_chatgpt(library: Any, asked: Mapping[str, Any]) -> Login:
     made = library.Authenticator()
-    return dict(made._build_auth_record(made._exchange_code_for_tokens(answer.json())))
+    tokens = made._exchange_code_for_tokens(made._poll_for_authorization_code(asked))
+    return dict(made._build_auth_record(tokens))
 
 
 def _renew_chatgpt(library: Any, login: Login) -> Login:
@@ -228,8 +230,8 @@ def _renew_chatgpt(library: Any, login: Login) -> Login:
     return dict(made._build_auth_record(made._refresh_tokens(login["refresh_token"])))
 
 
-_PROVIDERS: Mapping[str, tuple[Callable[..., Any], Callable[..., Login | str], Callable[..., Login]]] = {
-    "github_copilot": (_begin_copilot, _finish_copilot, _renew_copilot),
-    "chatgpt": (_begin_chatgpt, _finish_chatgpt, _renew_chatgpt),
+_PROVIDERS: Mapping[str, tuple[Callable[..., Any], Callable[..., Login], Callable[..., Login]]] = {
+    "github_copilot": (_begin_copilot, _wait_copilot, _renew_copilot),
+    "chatgpt": (_begin_chatgpt, _wait_chatgpt, _renew_chatgpt),
 }
-"""By provider: request a code, poll once, renew."""
+"""By provider: request a code, wait until it is entered, renew."""

@@ -50,7 +50,7 @@ from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.available_models import keys_present
 from nexus_cli.provider.choose_model import choose_model
-from nexus_cli.provider.endpoint import find_address, resolve_endpoint
+from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.failures import describe_unreachable
 from nexus_cli.provider.key_shapes import LOGIN_NAMES
 from nexus_cli.provider.local_servers import local_servers
@@ -262,8 +262,7 @@ def _network(settings: Settings) -> Check:
 def _provider_address(settings: Settings) -> str:
     """Return the address to which requests to the chosen model go; "" if none is chosen, or none is known here."""
     try:
-        where = resolve_endpoint(choose_model("", os.environ, settings, servers=tuple).model, os.environ)
-        return find_address(where, os.environ)
+        return resolve_endpoint(choose_model("", os.environ, settings, servers=tuple).model, os.environ).address
     except NexusError:
         return ""
 

@@ -12,9 +12,10 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.config.load_settings import own_settings
@@ -29,7 +30,6 @@ from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.litellm_env import http_library
 from nexus_cli.provider.model_table import model_info
-from nexus_cli.provider.retry import closing
 from nexus_cli.session.limits_record import limits_of
 
 NOBODY = "a key for nobody"
@@ -74,7 +74,7 @@ async def hash_rebuilt_body(request: Request, at: BodyCatcher, through: Provider
     """Return the SHA-256 of the body that `through`, which sends to `at`, builds for a request; "" if none arrives."""
     at.bodies.clear()
     try:
-        async with asyncio.timeout(SECONDS), closing(through.stream(request)) as deltas:
+        async with asyncio.timeout(SECONDS), aclosing(cast(Any, through.stream(request))) as deltas:
             async for _ in deltas:
                 pass
     except (ProviderError, TimeoutError):

@@ -73,7 +73,7 @@ class DeviceServer:
             end = int(time.time() + self.seconds)
             return 200, {"token": f"tid={number:016d}", "expires_at": end, "endpoints": {"api": self.models}}
         if path == "/usercode":
-            return 200, {"device_auth_id": "dev", "user_code": "WXYZ-9876", "interval": "0.1"}
+            return 200, {"device_auth_id": "dev", "user_code": "WXYZ-9876", "interval": "0"}
         if path == "/poll":
             if self.answers:
                 return int(self.answers.pop(0)), {}
@@ -99,6 +99,7 @@ class DeviceServer:
         """Python that points litellm's addresses of ChatGPT here, which are constants."""
         names = {"DEVICE_CODE_URL": "usercode", "DEVICE_TOKEN_URL": "poll", "OAUTH_TOKEN_URL": "oauth/token"}
         lines = [f"module.CHATGPT_{name} = '{self.url}/{path}'" for name, path in names.items()]
+        lines += ["module.DEVICE_CODE_POLL_SLEEP_SECONDS = 0"]
         return "\n".join(["import litellm.llms.chatgpt.authenticator as module", *lines])
 
 

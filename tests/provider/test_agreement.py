@@ -72,4 +72,5 @@ def test_a_cost_is_what_litellm_computes(name: str, tokens: int) -> None:
     }
     model, provider, *_ = litellm().get_llm_provider(name)
     spent = generic_cost_per_token(model=model, usage=litellm().Usage(**report), custom_llm_provider=provider)
-    assert to_usage(report, model_info(name)).cost_usd == pytest.approx(sum(spent))
+    usage = to_usage([report], model_info(name))
+    assert usage is not None and usage.cost_usd == pytest.approx(sum(spent))

@@ -138,21 +138,6 @@ def test_servers_of_ones_own_need_no_key(model: str, model_server: ScriptedServe
     assert model_server.requests[0].body["messages"] == list(ASKED)
 
 
-def test_the_hook_is_called_once_per_request_when_the_answer_begins(model_server: ScriptedServer) -> None:
-    calls: list[int] = []
-
-    async def run() -> None:
-        backend = LitellmBackend(
-            api_base=model_server.base("chat"), api_key="k", first_byte_hook=lambda: calls.append(1)
-        )
-        await hear(backend, request(MODELS["chat"]))
-        assert calls == [1]
-        await hear(backend, request(MODELS["chat"]))
-
-    asyncio.run(run())
-    assert calls == [1, 1]
-
-
 QUIET = """
 import asyncio, gc, os, sys
 sys.path.insert(0, sys.argv[2])

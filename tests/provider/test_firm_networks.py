@@ -17,6 +17,7 @@ from server.play import ScriptedServer
 from nexus_cli.core import certificates
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import RetryDelta
+from nexus_cli.provider import retry
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.retry import RetryingProvider
 
@@ -44,14 +45,9 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[ProviderError | 
         if proxy:
             monkeypatch.setenv("HTTPS_PROXY", proxy)
             monkeypatch.setenv("HTTP_PROXY", proxy)
-        waits: list[float] = []
-
-        async def sleep(seconds: float) -> None:
-            waits.append(seconds)
-
-        heard = asyncio.run(hear(RetryingProvider(LitellmBackend(), sleep=sleep), request(MODELS[provider], ASKED)))  # type: ignore[arg-type]
-        assert len(waits) == sum(isinstance(delta, RetryDelta) for delta in heard.deltas)
-        return heard.error, len(waits), host
+        monkeypatch.setattr(retry, "backoff_seconds", lambda attempt: 0.0)
+        heard = asyncio.run(hear(RetryingProvider(LitellmBackend()), request(MODELS[provider], ASKED)))  # type: ignore[arg-type]
+        return heard.error, sum(isinstance(delta, RetryDelta) for delta in heard.deltas), host
 
     return ask
 

@@ -16,7 +16,7 @@ from search import some
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo, PriceTier
 from nexus_cli.provider import model_table
-from nexus_cli.provider.model_names import model_stem
+from nexus_cli.provider.model_names import litellm_folder, model_stem
 from nexus_cli.provider.model_table import DEFAULT_WINDOW, check_model, model_info, provider_of, takes_effort
 
 PROVIDERS = [
@@ -228,8 +228,9 @@ def test_reading_the_table_imports_no_litellm() -> None:
 
 @pytest.mark.matrix
 def test_each_entry_is_that_of_the_parsed_table_in_every_layout() -> None:
-    path = model_table.table_path()
-    assert path is not None
+    folder = litellm_folder()
+    assert folder is not None
+    path = folder / model_table.TABLE
     text = path.read_text("utf-8")
     whole = json.loads(text)
     for table in (model_table._Table(text), model_table._Table(json.dumps(whole))):
@@ -253,8 +254,9 @@ def test_a_list_of_hundreds_of_models_does_not_search_the_text_for_each() -> Non
 
 @pytest.mark.matrix
 def test_the_keys_of_a_stem_are_among_those_that_contain_it() -> None:
-    path = model_table.table_path()
-    assert path is not None
+    folder = litellm_folder()
+    assert folder is not None
+    path = folder / model_table.TABLE
     table = model_table._Table(path.read_text("utf-8"))
     keys = some(list(table.list_keys()), 40)
     assert [key for key in keys if key not in table.list_keys(model_stem(key).removeprefix("ft-"))] == []

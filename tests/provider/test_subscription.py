@@ -25,7 +25,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
 
 def poll(answers: list[Any], asked: dict[str, Any]) -> Any:
     given = iter(answers)
-    return subscription._poll(lambda: next(given, "authorization_pending"), asked, "no login", "Again")
+    return subscription._poll(lambda: next(given, "authorization_pending"), asked)
 
 
 def test_a_poll_waits_as_long_as_the_provider_asks(waits: list[float]) -> None:

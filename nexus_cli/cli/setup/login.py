@@ -22,7 +22,6 @@ from nexus_cli.provider.available_models import unnamed_model
 from nexus_cli.provider.endpoint import (
     KEY_VARIABLES,
     is_provider_key,
-    read_env_key,
     resolve_endpoint,
     stored_name,
 )
@@ -175,8 +174,7 @@ def lacks_key(model: str, environ: Mapping[str, str]) -> bool:
     if stored_name(provider, key_name) in stored_names():
         return False
     try:
-        if key_name or read_env_key(provider, environ) is None:
-            resolve_endpoint(model, environ)
+        resolve_endpoint(model, environ)
     except ProviderError as error:
         return error.kind == "auth"
     return False
