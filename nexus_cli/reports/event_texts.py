@@ -11,6 +11,7 @@ from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import SECTION, Drop
 from nexus_cli.core.event import TOO_LITTLE, CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
 from nexus_cli.core.limits import ALL, LEVELS
+from nexus_cli.core.message import ToolResult
 from nexus_cli.reports.text.door import NameCommands
 from nexus_cli.reports.text.lines import Value, dollars, name_cause, plural, short, worker_title
 from nexus_cli.session.running_workers import AT_WORK
@@ -60,6 +61,24 @@ def describe_event(event: Event) -> str:
         case _:
             assert_never(event)
     return ""
+
+
+def describe_figures(event: Event) -> str:
+    """Return the line of an event for a person who wants every figure; "" if it has none."""
+    match event:
+        case e.SessionStart():
+            return f"session {event.session}, model {event.model}, recipe {event.recipe}"
+        case e.StepEnd(usage=used):
+            cached = f" ({used.cache_read:,} from the cache)"
+            return f"step {event.step}: {event.finish}, {used.input:,} tokens in{cached}, {used.output:,} out"
+        case e.CacheResult():
+            return describe_cache_miss(event, least=1)
+    return ""
+
+
+def describe_told(result: ToolResult, name: NameCommands = str) -> str:
+    """Return the result of a tool that tells the person (`Tool.tells`), with the commands as `name` names them."""
+    return name(result.output.replace("the person", "you").replace("/memory", "nexus memory"))
 
 
 def describe_drop(drop: Drop, how: str = "") -> str:
@@ -197,12 +216,12 @@ def describe_new_facts(plan: Mapping[str, Any], width: int) -> str:
     return "\n".join(lines if len(lines) < 3 else [lines[0], cut(" ".join(lines[1:]), width, "...")])
 
 
-def describe_cache_miss(event: CacheResult) -> str:
-    """Return the line for a cache miss; "" if the cache worked as expected, or if we changed the request: the cause has
-    its own line."""
+def describe_cache_miss(event: CacheResult, least: int = MISSED_LEAST) -> str:
+    """Return the line for a cache miss of `least` tokens; "" if the cache worked as expected, or if we changed the
+    request: the cause has its own line."""
     if event.why:
         told = f"cache missed: {event.missed:,} tokens, {event.why}"
-        return told if event.missed >= MISSED_LEAST and not event.ours else ""
+        return told if event.missed >= least and not (event.ours and least > 1) else ""
     if event.expected < CACHED_LEAST or event.read * 2 >= event.expected:
         return ""
     return f"cache missed: {event.expected - event.read:,} tokens"

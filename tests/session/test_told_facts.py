@@ -17,7 +17,9 @@ from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.event_texts import describe_new_facts
 from nexus_cli.text.cells import cells
-from nexus_cli.ui.print.progress_lines import ProgressLines
+from nexus_cli.ui.print.notice_lines import NoticeLines
+from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.theme import Theme
 
 
 def keep(folder: Path, slot: MemorySlot, text: str) -> None:
@@ -62,9 +64,10 @@ def test_a_fact_stands_in_the_plan_of_the_request_that_tells_it(tmp_path: Path) 
     assert found["m2"] == ("user", "Likes answers in short sentences")
     assert found["m3"][0] == "agent" and found["m3"][1].startswith("x" * 50) and second == []
     loud, silent = Written(), Written()
+    shown = RichRenderer(loud.write, lambda: 100, Theme(colour=False), drawn=False, commands=False)
     for event in events:
-        ProgressLines(loud, verbose=True).feed(event)
-        ProgressLines(silent).feed(event)
+        shown.feed(event)
+        NoticeLines(silent).feed(event)
     assert loud.text.count("remembered facts sent: ") == 1 and "remembered facts sent" not in silent.text
 
 
@@ -77,7 +80,7 @@ def test_a_fact_that_waits_is_a_notice_also_where_nobody_looks_at_progress(tmp_p
     events, _ = say(opened(Played(script), tmp_path), "look around")
     silent = Written()
     for event in events:
-        ProgressLines(silent).feed(event)
+        NoticeLines(silent).feed(event)
     assert silent.text.startswith("nexus: m1 (agent): waits for you") and "nexus memory accept m1" in silent.text
 
 

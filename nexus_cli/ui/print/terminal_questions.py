@@ -17,7 +17,7 @@ from typing import Any
 
 from nexus_cli.text.cells import cells, cut_start
 from nexus_cli.ui.asked_question import AskedQuestion, draw_question, find_key
-from nexus_cli.ui.print.progress_lines import Writable
+from nexus_cli.ui.print.stream import Writable
 from nexus_cli.ui.render.lone_key import ALONE, QUIET, LoneKey, describe_key
 
 ESCAPE_SECONDS = 0.05

@@ -19,6 +19,7 @@ from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.reports import event_texts
 from nexus_cli.text.cells import PROSE, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.tools.registry import tells_person
 from nexus_cli.ui.render import live_area, tool_line
 from nexus_cli.ui.render.call_group import CallGroup, HeldNote
 from nexus_cli.ui.render.drop_batcher import DropBatcher
@@ -42,7 +43,7 @@ class RichRenderer:
 
     def __init__(
         self,
-        put: Callable[[str], None],
+        put: Callable[[str], None] | None,
         width: Callable[[], int],
         theme: Theme,
         clock: Callable[[], float] = time.monotonic,
@@ -51,18 +52,22 @@ class RichRenderer:
         drawn: bool = True,
         commands: bool = True,
         text: bool = True,
+        verbose: bool = False,
         put_text: Callable[[str], None] | None = None,
         folder: Path | None = None,
     ) -> None:
-        """`put` accepts finished text that ends in a newline; `width` returns the columns available now.
+        """`put` accepts finished text that ends in a newline, without it only `put_text` does; `width` returns the
+        columns available now.
 
         With `asks`, a question has shown its calls, so that nothing is repeated: a single call then has only its
         outcome, one of several no diff. Without `drawn`, `live` is never shown: text is output line by line, and no key
         is mentioned. Without `commands`, no slash command is mentioned, and others report a failed turn. Without
-        `text`, the assistant's text is only counted; `put_text` accepts it if it goes elsewhere. Paths become links if
-        they are relative to a given `folder`.
+        `text`, the assistant's text is only counted; `put_text` accepts it if it goes elsewhere. `verbose` adds
+        thinking, the figures of each step and, where nothing is drawn, the calls of workers and all output. Paths
+        become links if they are relative to a given `folder`.
         """
         self._asks, self._drawn, self._commands, self._shows_text = asks, drawn, commands, text
+        self._verbose = verbose
         self._whole = ": /transcript" if commands else ""
         """Hint for showing cut or folded text, now and later."""
         self._width: Callable[[], int] = lambda: max(4, width())
@@ -79,12 +84,12 @@ class RichRenderer:
         self._asked_alone = ""
         """The id of the call whose block was output last."""
         self._group = CallGroup()
-        self._workers = WorkerTree(clock, drawn=drawn, commands=commands)
+        self._workers = WorkerTree(clock, drawn=drawn, commands=commands, verbose=verbose)
         self._beside: list[FinishedCall | HeldNote] = []
         """Lines of workers that arrived while a text was open."""
         self._thought: Thought | None = None
         self._folded: Thought | None = None
-        self._show_thinking = False
+        self._show_thinking = verbose
         self._retried: tuple[e.Retry, float] | None = None
         """The newest retry of a request, and the time of the first one."""
         self._drop_batch = DropBatcher(_describe_drop, lambda: "/drops")
@@ -148,6 +153,11 @@ class RichRenderer:
         """Describe the current wait on one line; "" if there is none."""
         return self._spinner.line(self._width(), self._open_calls)
 
+    def show_wait(self) -> None:
+        """Output what the turn waits for, where no spinner shows it."""
+        if self.moving:
+            self._scrollback.add_note(self._spinner.text(self._width(), self._open_calls), "dim")
+
     def show_connection(self, *, is_lost: bool) -> None:
         """Show that the events of a running turn do not arrive, or that they do again."""
         if self._in_turn:
@@ -202,7 +212,9 @@ class RichRenderer:
             case e.ToolCallEvent():
                 self._begin_call(event)
             case e.ToolOutput():
-                if event.call_id in self._calls:
+                if self._verbose and not self._drawn:
+                    self._scrollback.add_output(event.text)
+                elif event.call_id in self._calls:
                     self._calls[event.call_id].feed(event.text)
             case e.ToolResultEvent():
                 self._resulted(event)
@@ -218,6 +230,7 @@ class RichRenderer:
                 self._workers.forget(ended=True)
                 self._in_turn, self.commands_run, self.counted = True, 0, ""
                 self._spinner.phase(PREPARING)
+                self._note_figures(event)
             case e.SteeringMessage():
                 self._close()
                 self._scrollback.add_user_message(event.text)
@@ -227,18 +240,25 @@ class RichRenderer:
             case e.StepEnd():
                 self._close()
                 self._spinner.phase(PREPARING)
+                self._note_figures(event)
             case e.TurnEnd():
                 self._close()
                 self._ended(event.outcome)
             case e.CompactionStart():
                 self._close()
-                self._spinner.phase(event_texts.describe_event(event))
+                self._spinner.phase(text := event_texts.describe_event(event))
+                if not self._drawn:
+                    self._scrollback.add_note(text, "dim")
             case e.Retry():
                 self._retry(event)
             case e.CacheExpectation() | e.WorkerState():
                 pass
             case _:
                 self._note(event)
+
+    def _note_figures(self, event: e.Event) -> None:
+        if self._verbose:
+            self._scrollback.add_note(event_texts.describe_figures(event), "dim")
 
     def _note(self, event: e.Event) -> None:
         """Show an event that is a line."""
@@ -253,7 +273,7 @@ class RichRenderer:
             case e.CacheResult():
                 # A provider that has never reported a cache may have none, so there is no miss.
                 self._caches = self._caches or event.read > 0 or event.written > 0 or event.why != ""
-                text = text if self._caches else ""
+                text = (event_texts.describe_figures(event) if self._verbose else text) if self._caches else ""
             case e.Notice():
                 text = self._name_commands(text) if self._commands else text.partition(TAKEN_BACK)[0]
                 role = "warn" if event.warning else "dim"
@@ -429,6 +449,8 @@ class RichRenderer:
 
     def _resulted(self, event: e.ToolResultEvent) -> None:
         call, result = self._calls.get(event.call.id), event.result
+        if tells_person(event.call.name) and not result.error:
+            result = replace(result, output=event_texts.describe_told(result, self._name_commands))
         self.commands_run += result.status is not None
         subject = call.subject if call else main_argument(event.call)
         shown = self._asked.pop(event.call.id, None)

@@ -18,14 +18,14 @@ class Scrollback:
 
     def __init__(
         self,
-        put: Callable[[str], None],
+        put: Callable[[str], None] | None,
         width: Callable[[], int],
         theme: Theme,
         before: Callable[[], None],
         put_text: Callable[[str], None] | None = None,
     ) -> None:
         """`before` outputs held lines first, to keep everything in order. `put_text` accepts the assistant's text if it
-        goes elsewhere."""
+        goes elsewhere; without `put` all else is dropped."""
         self._before = before
         self._put = put
         self._put_text = put_text or put
@@ -60,6 +60,11 @@ class Scrollback:
         """Output finished lines."""
         if lines:
             self._out("line", "\n".join(lines) + "\n")
+
+    def add_output(self, text: str) -> None:
+        """Output what a running call prints."""
+        rows = (piece for line in sanitize(text).splitlines() for piece in wrap(line, self._prose_width() - 4))
+        self.add_lines([f"    {self._theme.paint('dim', row)}" for row in rows])
 
     def add_note(self, text: str, role: str) -> None:
         """Output one or more lines of ours, with the glyph of their role before the first. Nothing for ""."""
@@ -98,6 +103,7 @@ class Scrollback:
 
     def _out(self, kind: str, text: str, *, gap: bool = False) -> None:
         self._before()
-        put = self._put_text if kind == "text" else self._put
+        if (put := self._put_text if kind == "text" else self._put) is None:
+            return
         put(("\n" if gap or self.needs_gap(kind) else "") + text)
         self._last = kind

@@ -60,21 +60,19 @@ class Spinner:
         """Show that the request is sent again after `wait` seconds."""
         self._retry = (attempt, self._clock() + wait, one_line(why))
 
-    def line(self, width: int, calls: Iterable[OpenCall]) -> str:
+    def line(self, width: int, calls: Sequence[OpenCall]) -> str:
         """Return one line in fewer than `width` cells: the running calls, else the phase; "" if there is none."""
         if not self._phase:
             return ""
-        room = max(1, width - 1)
-        running = [] if self.is_reconnecting else list(calls)
-        if not self.moving(running):
-            return self._theme.paint("warn", cut("waiting for your answer", room))
+        if not self.moving([] if self.is_reconnecting else calls):
+            return self._theme.paint("warn", cut("waiting for your answer", max(1, width - 1)))
         frames = self._theme.signs.frames
         sign = frames[int(self._clock() * SPEED) % len(frames)]
-        text = self._said(room - 2, running)
-        return f"{self._theme.paint('accent', sign)} {text}" if room > 2 else sign
+        return f"{self._theme.paint('accent', sign)} {self.text(width - 3, calls)}" if width > 3 else sign
 
-    def _said(self, room: int, calls: Sequence[OpenCall]) -> str:
-        now = self._clock()
+    def text(self, room: int, calls: Sequence[OpenCall]) -> str:
+        """Return what the turn waits for, in at most `room` cells."""
+        now, calls = self._clock(), [] if self.is_reconnecting else calls
         dot, mark = f" {self._theme.signs.dot} ", self._theme.signs.cut
         attempt, until, why = self._retry
         if attempt and until > now:

@@ -221,7 +221,7 @@ def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
     if cells(below) <= width:
         below = "  " + theme.paint("dim", dot).join(theme.paint(role_, text) for text, role_ in facts)
         return [first, below] if facts else [first]
-    return [first, *("  " + theme.paint(role_, cut(text, width - 2)) for text, role_ in facts)]
+    return [first, *("  " + theme.paint(role_, line) for text, role_ in facts for line in wrap(text, width - 2))]
 
 
 def _outcome(done: FinishedCall, facts: list[tuple[str, str]], sign: str, width: int, theme: Theme) -> list[str]:
@@ -245,7 +245,7 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
     if rows := _listed(done):
         facts.append((count_items(rows), "dim"))
     if tells_person(done.call.name) and not result.error:
-        facts.append((one_line(result.output[:200]).replace("the person", "you"), "dim"))
+        facts.append((one_line(result.output[:200]), "dim"))
     if result.status is not None and not done.is_sure:
         parts = f" (pipe: {' '.join(map(str, result.pipe))})" if result.pipe else ""
         facts.append((f"exit {result.status}{parts}", "error" if result.status else "dim"))

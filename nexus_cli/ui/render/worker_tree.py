@@ -67,9 +67,12 @@ class ShownWorker:
 class WorkerTree:
     """The workers in the order of their first events."""
 
-    def __init__(self, clock: Callable[[], float], *, drawn: bool = True, commands: bool = True) -> None:
-        """`drawn` and `commands` as in `RichRenderer`."""
+    def __init__(
+        self, clock: Callable[[], float], *, drawn: bool = True, commands: bool = True, verbose: bool = False
+    ) -> None:
+        """`drawn`, `commands` and `verbose` as in `RichRenderer`."""
         self._clock = clock
+        self._shows_calls = verbose and not drawn
         self._drawn = drawn
         self._commands = commands
         self._workers: dict[str, ShownWorker] = {}
@@ -83,6 +86,8 @@ class WorkerTree:
         if not isinstance(inner, e.WorkerState):
             if worker := self._workers.get(marked.agent):
                 self._note_work(worker, inner)
+                if self._shows_calls and isinstance(inner, e.ToolCallEvent):
+                    return HeldNote(f"{worker.id} {worker.doing}", "dim")
             return None
         worker = self._note_state(dict(inner.worker))
         if not worker.has_ended:

@@ -10,7 +10,7 @@ import pytest
 
 from nexus_cli.core import event as e
 from nexus_cli.core.entry import Cause, Drop
-from nexus_cli.ui.print.progress_lines import ProgressLines
+from nexus_cli.ui.print.notice_lines import NoticeLines
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
 
@@ -39,7 +39,7 @@ MESSAGES = e.ContextDrop(Drop("d9", "messages 1 to 18 of the conversation", 4868
 
 def said(*events: e.Event) -> list[str]:
     stream = Kept()
-    remarks = ProgressLines(stream)
+    remarks = NoticeLines(stream)
     for event in events:
         remarks.feed(event)
     return stream.text.splitlines()
@@ -94,7 +94,7 @@ def test_one_or_two_parts_are_told_one_by_one() -> None:
 @pytest.mark.parametrize("way", ["notice", "error", "last"])
 def test_nothing_is_held_back_where_no_event_follows(way: str) -> None:
     stream = Kept()
-    remarks = ProgressLines(stream)
+    remarks = NoticeLines(stream)
     remarks.feed(part(1))
     getattr(remarks, way)("over")
     assert stream.text.startswith("nexus: left out as d1: part of the result of c1")
@@ -115,7 +115,7 @@ class Session:
 
 def test_what_is_advised_names_the_session_and_no_command_where_nothing_is_kept() -> None:
     stream, session = Kept(), Session()
-    remarks = ProgressLines(stream)
+    remarks = NoticeLines(stream)
     remarks.session = cast(Any, session)
     named, lost = "--session 01M7XF8TR9YCT`", "kept until the end of this run only"
     for end in (named, lost):
@@ -130,7 +130,7 @@ def test_what_is_advised_names_the_session_and_no_command_where_nothing_is_kept(
 
 def test_quiet_tells_of_no_part() -> None:
     stream = Kept()
-    remarks = ProgressLines(stream, quiet=True)
+    remarks = NoticeLines(stream, quiet=True)
     for event in (part(1), part(2), part(3), e.StepStart(1)):
         remarks.feed(event)
     assert stream.text == ""
