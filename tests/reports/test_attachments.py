@@ -58,7 +58,7 @@ def test_the_record_stands_beside_its_message_and_is_shown(tmp_path: Path) -> No
         memo.entry: memo.value["files"] for memo in memos
     }
     lines = timeline_text(told, 100).splitlines()
-    place = next(place for place, line in enumerate(lines) if line.endswith('"look"'))
+    place = next(place for place, line in enumerate(lines) if line.endswith(": look"))
     assert lines[place + 1].strip() == "with a.py:3-5, 3 lines, 20 bytes; shot.png, an image, 900 bytes"
 
 

@@ -194,9 +194,9 @@ KINDS = (
 
 def values(form: str, text: str, many: int) -> dict[str, Any]:
     """Return the example of a form."""
-    examples, name = examples_of_forms(text, many), "timeline" if form == "told_timeline" else form
-    if name in examples:
-        return examples[name]
+    examples = examples_of_forms(text, many)
+    if form in examples:
+        return examples[form]
     kind = form_types().get(form, Any)
     here = "`examples_of_forms` of tests/reports/text/test_report_forms.py"
     told = (
