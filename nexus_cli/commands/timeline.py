@@ -30,12 +30,11 @@ def build_timeline(
 
         found = source.ledger.spaces.find(space)
         return Report("timeline", space_timeline(source.ledger, found, find_reader(found, reader), last), whole=True)
-    subjects = {tool.name: tool.subject for tool in source.tools()}
     if run:
         from nexus_cli.reports.run_timeline import run_timeline  # noqa: PLC0415
 
-        return Report("timeline", run_timeline(source.ledger, run, subjects, last), whole=True)
-    return Report("timeline", session_timeline(source.ledger, source.session(), subjects, last), whole=True)
+        return Report("timeline", run_timeline(source.ledger, run, last), whole=True)
+    return Report("timeline", session_timeline(source.ledger, source.session(), last), whole=True)
 
 
 NOUN = Noun(

@@ -13,10 +13,10 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import ASK, LEVEL_LAYER
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE, RESULT
 from nexus_cli.core.message import ToolCall
-from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.text.lines import CONFINED, Value, cut_line, filled, table, when
 from nexus_cli.text.cells import one_line
+from nexus_cli.tools.registry import describe_past_subject
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import DecisionObject, DecisionReport, DecisionsReport
@@ -41,9 +41,8 @@ def decisions_report(log: LaneLog) -> DecisionsReport:
     return {"version": 1, "session": log.session_id, "decisions": rows, "more": len(memos) - len(rows)}
 
 
-def decision_report(log: LaneLog, call_id: str, tools: Mapping[str, Tool]) -> DecisionReport | None:
-    """Return the decision on the call that `call_id` names, whole or by a prefix, None if there is none; `tools` by
-    name.
+def decision_report(log: LaneLog, call_id: str) -> DecisionReport | None:
+    """Return the decision on the call that `call_id` names, whole or by a prefix, None if there is none.
 
     Raises `NexusError("usage", ...)` if the prefix matches several calls.
     """
@@ -56,7 +55,7 @@ def decision_report(log: LaneLog, call_id: str, tools: Mapping[str, Tool]) -> De
     if found in recorded:
         value = _decision_value(recorded[found], log.memos(LIMITS_IN_FORCE))
     else:
-        value = _plain_value(calls[found], entries, log, tools.get(calls[found].name))
+        value = _plain_value(calls[found], entries, log)
     return {"version": 1, "session": log.session_id, **value}
 
 
@@ -76,7 +75,7 @@ def _decision_value(memo: Memo, limits: Sequence[Memo]) -> DecisionObject:
     return cast("DecisionObject", {**made, "at": memo.at})
 
 
-def _plain_value(call: ToolCall, entries: Sequence[Entry], log: LaneLog, tool: Tool | None) -> DecisionObject:
+def _plain_value(call: ToolCall, entries: Sequence[Entry], log: LaneLog) -> DecisionObject:
     """Describe a call without a memo: the level let it through, or it never came to a decision."""
     limits = log.memos(LIMITS_IN_FORCE)
     result = next((one for one in entries if one.kind is Kind.TOOL and one.message.tool_call_id == call.id), None)
@@ -84,8 +83,7 @@ def _plain_value(call: ToolCall, entries: Sequence[Entry], log: LaneLog, tool: T
     note: Mapping[str, Any] = next((memo.value for memo in log.memos(RESULT) if memo.entry == last.id), {})
     ran = result is not None and bool(note.get("ran", True))
     level = _level_at(last.id, limits)
-    subject = " ".join(str(call.arguments.get(tool.subject, "") if tool else call.raw).split())[:200]
-    value: dict[str, Any] = {"id": call.id, "tool": call.name, "subject": subject, "ran": ran}
+    value: dict[str, Any] = {"id": call.id, "tool": call.name, "subject": describe_past_subject(call), "ran": ran}
     value |= {"decision": None, "level": level, "profile": None, "rule": None, "from": None}
     value |= {"parts": [], "answer": None}
     if ran:

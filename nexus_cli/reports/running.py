@@ -20,6 +20,7 @@ from nexus_cli.reports.runs import describe_runs
 from nexus_cli.reports.sessions import title_of
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, cut_line, filled, table, when
+from nexus_cli.tools.registry import describe_past_subject
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.timeline_report import RunningObject, RunningReport
@@ -92,8 +93,7 @@ def _state(log: LaneLog, owner: LockOwner) -> tuple[str, str | None]:
         return "runs", None
     started = [call for call in step.calls if log.was_started(call.id)]
     call = (started or step.calls)[0]
-    subject = next((text for text in call.arguments.values() if isinstance(text, str)), "")
-    return "runs" if started else "asks", f"{call.name} {subject}".strip()[:TITLE]
+    return "runs" if started else "asks", f"{call.name} {describe_past_subject(call)}".strip()[:TITLE]
 
 
 def running_text(value: Value, width: int) -> str:

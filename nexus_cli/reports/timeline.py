@@ -6,7 +6,7 @@ The rows are those of `core/json_types/timeline_report.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, cast
 
@@ -56,9 +56,9 @@ TYPED = ("repl", "ask")
 """Types of triggers that only mean that the person typed."""
 
 
-def session_timeline(ledger: Ledger, session: str, subjects: Mapping[str, str], last: int = LAST) -> TimelineReport:
-    """Return the newest `last` rows, oldest first; `subjects` are the names of the tools' main arguments."""
-    record = SessionRecord(ledger, session, subjects, last)
+def session_timeline(ledger: Ledger, session: str, last: int = LAST) -> TimelineReport:
+    """Return the newest `last` rows, oldest first."""
+    record = SessionRecord(ledger, session, last)
     newest = pick_newest(record.events(), record.unread, last, record.totals())
     return cast("TimelineReport", {"version": 1, **record.facts(), **newest})
 

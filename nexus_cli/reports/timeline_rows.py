@@ -73,12 +73,12 @@ def pick_newest(events: Iterable[Event], unread: int, last: int, totals: Mapping
 class SessionRecord:
     """The ledger's record of a session, with as many of its newest entries as rows are listed."""
 
-    def __init__(self, ledger: Ledger, session: str, subjects: Mapping[str, str], last: int) -> None:
+    def __init__(self, ledger: Ledger, session: str, last: int) -> None:
         self._ledger, self._info, self._logs = ledger, ledger.session(session), ledger.logs(session)
         self._log, self._newest = self._logs[0], self._logs[0].last_id()
         self._requests = {log.lane: log.requests() for log in self._logs}
         self._drops = self._log.drops()
-        self.read = ReadEntries(self._log, self._info, subjects, max(1, self._newest - last + 1), self._newest)
+        self.read = ReadEntries(self._log, self._info, max(1, self._newest - last + 1), self._newest)
         self.read.waiting = waiting_entry(ledger, self._log)
         self.unread = self.read.first - 1
 
@@ -174,7 +174,7 @@ NEXUS, AGENT, PERSON = _actor("nexus"), _actor("agent"), _actor("person")
 class ReadEntries:
     """The entries `first` to `newest` of a main conversation with their notes."""
 
-    def __init__(self, log: LaneLog, info: SessionInfo, subjects: Mapping[str, str], first: int, newest: int) -> None:
+    def __init__(self, log: LaneLog, info: SessionInfo, first: int, newest: int) -> None:
         self.first, self.cursor = first, log.cursor()
         self.waiting = 0
         """The entry of the result after which the run still waits."""
@@ -183,7 +183,7 @@ class ReadEntries:
         self._times: list[str] = []
         for entry in self.entries.values():  # a clock may have been set back
             self._times.append(max(entry.at, self._times[-1] if self._times else ""))
-        self._replay = Replay(log, subjects, first=first)
+        self._replay = Replay(log, info.folder, first=first)
         self._recalled = log.memos(RECALLED_DROP, first=first)
         self._calls = self._name_calls(log)
 
@@ -194,9 +194,9 @@ class ReadEntries:
             first = max(1, first - _LOOK_BACK)
             entries = [*log.read(first, entries[0].id - 1), *entries]
         return {
-            call.id: {"id": call.id, "name": call.name, "subject": self._replay.subject(call)}
+            one.call.id: {"id": one.call.id, "name": one.call.name, "subject": one.subject}
             for entry in entries
-            for call in entry.message.tool_calls
+            for one in self._replay.calls_of(entry)
         }
 
     def find_place(self, at: str) -> int:

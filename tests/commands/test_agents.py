@@ -169,7 +169,7 @@ def test_a_later_process_reads_the_workers_and_those_below_them_from_the_ledger(
 
 def told(ledger: Ledger, session: str) -> str:
     """What `nexus sessions show` prints."""
-    replay = Replay(ledger.log(session), {}, is_whole=True)
+    replay = Replay(ledger.log(session), is_whole=True)
     value = {**show_session(ledger, session), **transcript_of(replay, ledger.session(session))}
     return find_form("transcript")(value, 200)
 

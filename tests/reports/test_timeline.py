@@ -25,16 +25,14 @@ from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.reports.timeline import session_timeline, timeline_text
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.tools.registry import discover_tools
 
-SUBJECTS = {tool.name: tool.subject for tool in discover_tools().values()}
 BEGUN = datetime(2026, 1, 13, 14, 30, tzinfo=UTC)
 STEPS = ("user", "call", "answer", "request", "unanswered", "drop", "pin", "goal", "epoch", "title")
 
 
 def timeline(session: str, last: int = 10_000) -> Mapping[str, Any]:
     with the_ledger() as ledger:
-        return session_timeline(ledger, session, SUBJECTS, last)
+        return session_timeline(ledger, session, last)
 
 
 def rows_of(value: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
@@ -109,7 +107,7 @@ class Play:
         self.log.record_memo(Memo(kind, self.now(), self.log.last_id(), value))
 
     def timeline(self, last: int = 10_000) -> Mapping[str, Any]:
-        return session_timeline(self.ledger, self.session, SUBJECTS, last)
+        return session_timeline(self.ledger, self.session, last)
 
 
 @given(st.lists(st.sampled_from(STEPS), max_size=25), st.integers(1, 30))
@@ -270,6 +268,6 @@ def test_a_fork_has_the_entries_of_its_source_and_says_where_it_began(tmp_path: 
     say(session, "hello")
     with the_ledger() as ledger:
         fork = ledger.fork_session(session.id, at="2030-01-01T00:00:00.000Z").id
-        value = session_timeline(ledger, fork, SUBJECTS)
+        value = session_timeline(ledger, fork)
     assert [row["kind"] for row in value["rows"]] == ["user", "assistant", "fork"]
     assert value["rows"][-1]["session"] == session.id and value["totals"]["requests"] == 0

@@ -40,25 +40,15 @@ LEGEND = {"system": "system text", "tools": "tool schemas", "history": "history"
 HINT = "Select a bar, or the line above an answer, to see the content of the request and its drops with reasons."
 
 
-def session_page(
-    ledger: Ledger,
-    info: SessionInfo,
-    subjects: Mapping[str, str],
-    settings: Settings,
-    *,
-    raw: bool = False,
-) -> Iterator[str]:
-    """Yield the page in pieces, at most about `MOST` bytes; reads the ledger only.
-
-    `subjects` are the names of the tools' main arguments; `raw` keeps secrets.
-    """
+def session_page(ledger: Ledger, info: SessionInfo, settings: Settings, *, raw: bool = False) -> Iterator[str]:
+    """Yield the page in pieces, at most about `MOST` bytes; reads the ledger only. `raw` keeps secrets."""
     markup, log = Markup(raw=raw), ledger.log(info.id)
     entries = log.read(1, log.last_id())
-    value = session_timeline(ledger, info.id, subjects, maxsize)
+    value = session_timeline(ledger, info.id, maxsize)
     requests = list(list_request_figures(ledger, log, entries, settings))
     rows = {row["entry"]: row for row in value["rows"] if row["entry"] is not None}
     replies = {one.row.manifest.last + 1: one for one in requests}
-    talk = Talk(markup, Replay(log, subjects, is_whole=True).events(), rows, replies)
+    talk = Talk(markup, Replay(log, info.folder, is_whole=True).events(), rows, replies)
     by_id = {entry.id: entry for entry in entries}
     blocks = list[Block]()
     for row in value["rows"]:

@@ -19,7 +19,7 @@ from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.reports import event_texts
 from nexus_cli.text.cells import PROSE, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.tools.registry import tells_person
+from nexus_cli.tools.registry import describe_past_subject, tells_person
 from nexus_cli.ui.render import live_area, tool_line
 from nexus_cli.ui.render.call_group import CallGroup, HeldNote
 from nexus_cli.ui.render.drop_batcher import DropBatcher
@@ -28,7 +28,7 @@ from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.scrollback import Scrollback
 from nexus_cli.ui.render.spinner import RECONNECTING, Spinner
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, format_finished_call, main_argument
+from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, format_finished_call
 from nexus_cli.ui.render.worker_tree import WorkerTree
 
 USUAL = (Cause.OUTPUT_CAP, Cause.COMPACTION)
@@ -452,7 +452,7 @@ class RichRenderer:
         if tells_person(event.call.name) and not result.error:
             result = replace(result, output=event_texts.describe_told(result, self._name_commands))
         self.commands_run += result.status is not None
-        subject = call.subject if call else main_argument(event.call)
+        subject = call.subject if call else describe_past_subject(event.call)
         shown = self._asked.pop(event.call.id, None)
         alone, self._asked_alone = event.call.id == self._asked_alone, ""
         known = shown is not None and bool(result.diff) and shown.strip() == result.diff.strip()

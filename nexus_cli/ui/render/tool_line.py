@@ -79,12 +79,6 @@ class FinishedCall:
         return not (self.failed or result.stopped or result.warning or hides or result.waits or result.job)
 
 
-def main_argument(call: ToolCall) -> str:
-    """Return the main argument where nobody has said which it is: a call that an earlier process left open."""
-    tool = find_tool(call.name)
-    return one_line(str(call.arguments.get(tool.subject, call.raw) if tool else call.raw)[:400])
-
-
 def file_of_call(call: ToolCall) -> str:
     """Return the path of the file or folder that a call reads or edits; "" where it has none or finds files itself."""
     tool = find_tool(call.name)

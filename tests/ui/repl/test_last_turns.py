@@ -36,6 +36,7 @@ WORDS = "make it <b>bold</b>"
 STEPS: list[Any] = [
     [("write_file", {"path": "made.py", "content": "x = 1\n"}), ("read_file", {"path": "missing.py"})],
     [("edit_file", {"path": "made.py", "edits": [{"old": "x = 1", "new": "x = 22"}]})],
+    [("run_command", {"command": "echo by another name"})],
     [("bash", {"command": "seq 9; echo to stderr >&2; exit 3"})],
     "It is **done**.\n\n```py\nx = 22\n```\n",
 ]
