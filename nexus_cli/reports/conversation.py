@@ -6,7 +6,7 @@ events as it shows those of a running turn: the end of a resumed session, a tran
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from sys import maxsize
@@ -58,9 +58,15 @@ def newest_turns(session: Session) -> Iterator[list[Event]]:
     (`last_exchange`); raise `NexusError` on failure."""
     replay = replay_of(session)
     for turn in replay.newest_turns() if replay else ():
-        events = [past.event for past in turn]
-        ended = {one.call.id for one in events if isinstance(one, event.ToolResultEvent)}
-        yield [one for one in events if not isinstance(one, event.ToolCallEvent) or one.call.id in ended]
+        left_open = open_calls(turn)
+        yield [past.event for past in turn if past.event not in left_open]
+
+
+def open_calls(turn: Iterable[PastEvent]) -> list[event.ToolCallEvent]:
+    """Return the calls of a turn that have no result."""
+    events = [past.event for past in turn]
+    ended = {one.call.id for one in events if isinstance(one, event.ToolResultEvent)}
+    return [one for one in events if isinstance(one, event.ToolCallEvent) and one.call.id not in ended]
 
 
 def in_call_order(entries: Sequence[Entry]) -> Iterator[list[Entry]]:

@@ -76,6 +76,17 @@ def describe_figures(event: Event) -> str:
     return ""
 
 
+def describe_outcome(result: ToolResult) -> str:
+    """Return the outcome of a call in a word or two."""
+    if result.waits:
+        return "waiting"
+    if result.denied:
+        return "refused"
+    if result.stopped or not result.ran:
+        return "stopped" if result.ran else "not run"
+    return f"exit {result.status}" if result.status else "failed" if result.error else "ok"
+
+
 def describe_told(result: ToolResult, name: NameCommands = str) -> str:
     """Return the result of a tool that tells the person (`Tool.tells`), with the commands as `name` names them."""
     return name(result.output.replace("the person", "you").replace("/memory", "nexus memory"))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.decisions import describe_verdict
+from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.spaces import MOST_NAMED
 from nexus_cli.reports.text.lines import (
     PURPOSES,
@@ -183,8 +184,7 @@ def _facts(row: Value) -> Iterator[str]:
             yield f"recalled {row['recalls']} x" if row["recalls"] else ""
         case "worker":
             yield row["state"]
-            yield plural(row["steps"], "step")
-            yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
+            yield from worker_figures(row)
             yield f"session {row['session']}" if row["session"] else ""
             yield row["text"]
             yield row["why"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -28,12 +28,13 @@ from nexus_cli.core.memo_kinds import (
     WAIT,
     WORKER,
 )
-from nexus_cli.core.message import ToolResult, restore_result
+from nexus_cli.core.message import restore_result
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.calls.waiting import waiting_entry
 from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.reports.conversation import Replay
+from nexus_cli.reports.event_texts import describe_outcome
 from nexus_cli.reports.workers import recorded_workers
 
 if TYPE_CHECKING:
@@ -250,6 +251,7 @@ class ReadEntries:
     def _tool_row(self, entry: Entry) -> Row:
         note, made = self._replay.note(RESULT, entry.id), self._replay.note(DECISION, entry.id)
         result, seconds = restore_result(entry.message.content, note)
+        result = result if entry.id == self.waiting else replace(result, waits=None)
         call = str(entry.message.tool_call_id)
         subject = self._calls[call]["subject"] if call in self._calls else ""
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
@@ -262,25 +264,11 @@ class ReadEntries:
             seconds=seconds if note else None,
             call=call,
             subject=subject,
-            outcome=_outcome(result, waits=entry.id == self.waiting) if note else "",
+            outcome=describe_outcome(result) if note else "",
             decision=made.get("decision"),
             answer=made.get("answer"),
             **more,
         )
-
-
-def _outcome(result: ToolResult, *, waits: bool) -> str:
-    if waits:
-        return "waiting"
-    if result.denied:
-        return "refused"
-    if result.stopped:
-        return "stopped"
-    if not result.ran:
-        return "not run"
-    if result.status:
-        return f"exit {result.status}"
-    return "failed" if result.error else "ok"
 
 
 def _start_events(info: SessionInfo, log: LaneLog) -> Iterator[Event]:

@@ -46,9 +46,8 @@ def session_page(ledger: Ledger, info: SessionInfo, settings: Settings, *, raw: 
     entries = log.read(1, log.last_id())
     value = session_timeline(ledger, info.id, maxsize)
     requests = list(list_request_figures(ledger, log, entries, settings))
-    rows = {row["entry"]: row for row in value["rows"] if row["entry"] is not None}
     replies = {one.row.manifest.last + 1: one for one in requests}
-    talk = Talk(markup, Replay(log, info.folder, is_whole=True).events(), rows, replies)
+    talk = Talk(markup, Replay(log, info.folder, is_whole=True).events(), replies)
     by_id = {entry.id: entry for entry in entries}
     blocks = list[Block]()
     for row in value["rows"]:
