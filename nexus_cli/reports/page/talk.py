@@ -24,8 +24,8 @@ from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.reports.conversation import PastEvent
 from nexus_cli.reports.event_texts import describe_event, describe_outcome
 from nexus_cli.reports.page.markup import Markup
-from nexus_cli.reports.page.request_figures import RequestFigures
-from nexus_cli.reports.text.lines import dollars, name_cause, number, plural, share, short
+from nexus_cli.reports.page.request_figures import RequestFigures, describe_request
+from nexus_cli.reports.text.lines import name_cause, number, plural
 from nexus_cli.reports.timeline import describe_row
 
 TIME = "%Y-%m-%d %H:%M %z"
@@ -111,7 +111,9 @@ class Talk:
         said = " (while it worked)" if entry.kind is Kind.STEER and entry.actor != "nexus" else ""
         at = self._markup.time(entry.at, TIME)
         request = self._requests.get(entry.id)
-        link = f'<a class="sent" href="#r{request.row.manifest.step}">{_sent(request)}</a>' if request else ""
+        step = request.row.manifest.step if request else 0
+        told = f"request {step:,} · {describe_request(request)}" if request else ""
+        link = f'<a class="sent" href="#r{step}">{told}</a>' if told else ""
         return (
             f'<article id="e{entry.id}" class="{kind}"><header><h3>{self._markup.text(who)}{said}</h3>'
             f'<a class="at" href="#e{entry.id}"><time>{at}</time></a>{link}</header>\n'
@@ -165,12 +167,3 @@ class Talk:
             return f'<p class="note">{name} ({self._markup.text(part.media_type)}, {len(part.data):,} bytes)</p>\n'
         data = base64.b64encode(part.data).decode()
         return Fold(f'<img src="data:{part.media_type};base64,{data}" alt="{name}" loading="lazy">\n', name)
-
-
-def _sent(request: RequestFigures) -> str:
-    """Return the size of a request in a few words."""
-    usage = request.row.usage
-    parts = [f"request {request.row.manifest.step:,}", f"{short(request.used.total)} tokens"]
-    parts += [f"{share(request.cached, request.used.total)} cached"] if request.cached else []
-    parts += [dollars(usage.cost_usd)] if usage and usage.cost_usd else []
-    return " · ".join(parts)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.todo import MARKS, OPEN, count_items
 from nexus_cli.core.tool import Effect
+from nexus_cli.reports.event_texts import describe_outcome
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -29,6 +30,8 @@ _HIDDEN_NAMES = re.compile(r"^\[sandbox: without [^\n]*\n?", re.MULTILINE)
 """The note for the model about variables that commands do not get."""
 _SLOW = 1.0
 """Least seconds of a call whose time is shown; a worker's time always is."""
+OUTCOMES = {"waiting": "accent", "refused": "warn", "stopped": "warn", "not run": "dim"}
+"""Roles of outcomes that are named beside the glyph."""
 _HIDES_STATUS = re.compile(r"[|;\n]|(?<![&>])&(?![&>])")
 """Operators by which a command's exit status may be that of a part: a pipe, a list, a background process."""
 
@@ -247,12 +250,9 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
         facts.append((one_line(result.warning), "warn"))
     if result.job:
         facts.append((f"job {result.job}", "accent"))
-    if result.waits:
-        facts.append(("waiting", "accent"))
-    if result.denied:
-        facts.append(("refused", "warn"))
-    if result.stopped:
-        facts.append(("stopped" if result.ran else "not run", "warn" if result.ran else "dim"))
+    if result.waits or result.denied or result.stopped:
+        outcome = describe_outcome(result)
+        facts.append((outcome, OUTCOMES[outcome]))
     if done.seconds >= _SLOW or len(done.figures) > 1:
         facts.append((f"{done.seconds:.1f} s", "dim"))
     return facts

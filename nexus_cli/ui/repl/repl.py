@@ -28,6 +28,7 @@ from nexus_cli.ui.render.drawn_report import draw_in_theme
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.render.tool_line import format_running_call
 from nexus_cli.ui.repl.agent_connection import AgentConnection
 from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief, take_argument
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
@@ -146,7 +147,7 @@ class Repl:
         late = work is not None and work.kind != "turn" and work.seconds > SOON
         if not text and work is not None and late and not self.jobs.waits_for_user:
             bar = f"  {_draw_bar(work.share, self.theme)}" if work.share else ""
-            text = f"{self.theme.signs.running} {brief(work.what)}{bar}  {work.seconds:.0f} s"
+            text = format_running_call(f"{brief(work.what)}{bar}", work.seconds, self.view.width, self.theme)
         if not text or work is None or self.jobs.waits_for_user or not self.moving:
             return text
         dot = f" {self.theme.signs.dot} "
