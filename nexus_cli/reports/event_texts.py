@@ -15,7 +15,7 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.reports.text.door import NameCommands
 from nexus_cli.reports.text.lines import Value, dollars, name_cause, plural, short, worker_title
 from nexus_cli.session.running_workers import AT_WORK
-from nexus_cli.text.cells import cut, one_line, wrap
+from nexus_cli.text.cells import one_line
 
 NAMED = 5
 """Most calls and reasons that are named."""
@@ -218,13 +218,6 @@ MISSED_LEAST = 4096
 """Least tokens of a miss that deserves a line."""
 CACHED_LEAST = 1024
 """Tokens below which providers cache nothing."""
-
-
-def describe_new_facts(plan: Mapping[str, Any], width: int) -> str:
-    """Return the remembered facts newly sent to the model, in at most two lines of `width` cells; "" for none."""
-    width, text = max(4, width), one_line(describe_told_facts(plan))
-    lines = list(wrap(text, width)) if text else []
-    return "\n".join(lines if len(lines) < 3 else [lines[0], cut(" ".join(lines[1:]), width, "...")])
 
 
 def describe_cache_miss(event: CacheResult, least: int = MISSED_LEAST) -> str:

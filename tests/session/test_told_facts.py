@@ -15,7 +15,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.event import ContextPlan, Event
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.event_texts import describe_new_facts
+from nexus_cli.reports.event_texts import describe_told_facts
 from nexus_cli.text.cells import cells
 from nexus_cli.ui.print.notice_lines import NoticeLines
 from nexus_cli.ui.render.rich_renderer import RichRenderer
@@ -86,7 +86,7 @@ def test_a_fact_that_waits_is_a_notice_also_where_nobody_looks_at_progress(tmp_p
 
 def test_without_facts_nothing_is_told(tmp_path: Path) -> None:
     events, _ = say(opened(Played(lambda request: "done"), tmp_path), "how do I deploy this?")
-    assert plans(events) == [[]] and describe_new_facts({"facts": []}, 80) == describe_new_facts({}, 80) == ""
+    assert plans(events) == [[]] and describe_told_facts({"facts": []}) == describe_told_facts({}) == ""
 
 
 FACTS = st.lists(st.fixed_dictionaries({"id": st.just("m1"), "text": st.text(max_size=300)}), min_size=1, max_size=5)
@@ -95,5 +95,7 @@ FACTS = st.lists(st.fixed_dictionaries({"id": st.just("m1"), "text": st.text(max
 @pytest.mark.matrix
 @given(FACTS, st.integers(10, 120))
 def test_what_is_told_takes_two_lines_at_most(facts: list[dict[str, str]], width: int) -> None:
-    lines = describe_new_facts({"facts": facts}, width).split("\n")
+    put: list[str] = []
+    RichRenderer(put.append, lambda: width, Theme(colour=False)).feed(ContextPlan({"facts": facts}))
+    lines = "".join(put).removesuffix("\n").split("\n")
     assert 1 <= len(lines) <= 2 and all(cells(line) <= width for line in lines)

@@ -131,6 +131,11 @@ class RichRenderer:
         return self._workers.asks
 
     @property
+    def is_asking(self) -> bool:
+        """True if a question about a call is open, of the session or a worker."""
+        return self.worker_asks or any(call.asked for call in self._open_calls)
+
+    @property
     def background_workers(self) -> int:
         """Number of workers that run in the background."""
         return len(self._workers.besides(self._calls))
@@ -277,9 +282,7 @@ class RichRenderer:
             case e.Notice():
                 text = self._name_commands(text) if self._commands else text.partition(TAKEN_BACK)[0]
                 role = "warn" if event.warning else "dim"
-            case e.ContextPlan():
-                text = event_texts.describe_new_facts(event.plan, self._width() - 2)
-        self._scrollback.add_note(text, role)
+        self._scrollback.add_note(text, role, most=2 if isinstance(event, e.ContextPlan) else 0)
 
     def _name_commands(self, text: str) -> str:
         """Return a line with the commands of a session, where this is one."""
