@@ -9,11 +9,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from nexus_cli.core import event as e
-from nexus_cli.core.entry import Drop
 from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.tools.registry import tells_person
 from nexus_cli.ui.print.stream import Writable
-from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, shell_drops_command
+from nexus_cli.ui.render.drop_batcher import DropBatcher, shell_drops_command
 
 if TYPE_CHECKING:
     from nexus_cli.session.session import Session
@@ -34,7 +33,7 @@ class NoticeLines:
         self._stream, self._quiet, self._alone = stream, quiet, alone
         self.session: Session | None = None
         """The session that hints name, so that their commands work in any folder; set by the caller."""
-        self._drop_batch = DropBatcher(self._left_out, lambda: shell_drops_command(self.session))
+        self._drop_batch = DropBatcher(lambda drop: shell_drops_command(self.session, drop))
 
     def notice(self, text: str) -> None:
         self._show_held_drops()
@@ -60,7 +59,7 @@ class NoticeLines:
             case e.TurnEnd():
                 self._ended(event.outcome)
             case e.ContextDrop():
-                self._noted(self._left_out(event.drop))
+                self._noted(self._drop_batch.describe(event.drop))
             case e.Notice():
                 self.notice(event.text.partition(TAKEN_BACK)[0])  # there are no slash commands here
             case e.CompactionDone():
@@ -97,11 +96,6 @@ class NoticeLines:
 
         styled = f"\x1b[{colour}m{one_line(text)}\x1b[0m" if colour and self._stream.colour else one_line(text)
         self._stream.write(styled + "\n")
-
-    def _left_out(self, drop: Drop) -> str:
-        way = shell_drops_command(self.session, drop.id)
-        told: str = _texts().describe_drop(drop, way if way == LOST else f"{way} prints it")
-        return told
 
 
 def _texts() -> ModuleType:

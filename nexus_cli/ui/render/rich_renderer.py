@@ -13,14 +13,14 @@ from pathlib import Path
 
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Question
-from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.entry import Cause
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.reports import event_texts
 from nexus_cli.text.cells import PROSE, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.tools.registry import describe_past_subject, tells_person
-from nexus_cli.ui.render import live_area, tool_line
+from nexus_cli.tools.registry import describe_past_subject
+from nexus_cli.ui.render import live_area
 from nexus_cli.ui.render.call_group import CallGroup, HeldNote
 from nexus_cli.ui.render.drop_batcher import DropBatcher
 from nexus_cli.ui.render.live_area import Thought
@@ -28,7 +28,15 @@ from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.scrollback import Scrollback
 from nexus_cli.ui.render.spinner import RECONNECTING, Spinner
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, format_finished_call
+from nexus_cli.ui.render.tool_line import (
+    FinishedCall,
+    call_verb,
+    file_of_call,
+    format_call,
+    format_finished_call,
+    manages_worker,
+    tool_of,
+)
 from nexus_cli.ui.render.worker_tree import WorkerTree
 
 USUAL = (Cause.OUTPUT_CAP, Cause.COMPACTION)
@@ -92,7 +100,7 @@ class RichRenderer:
         self._show_thinking = verbose
         self._retried: tuple[e.Retry, float] | None = None
         """The newest retry of a request, and the time of the first one."""
-        self._drop_batch = DropBatcher(_describe_drop, lambda: "/drops")
+        self._drop_batch = DropBatcher(lambda drop: f"/drops {drop}".rstrip())
         self._in_turn = False
         self._caches = False
         self._output: tuple[str, str] | None = None
@@ -152,7 +160,7 @@ class RichRenderer:
     @property
     def runs_long(self) -> bool:
         """True if a command has run for so long that the person may want it to go on in the background."""
-        return any(one.runs_long(self._clock()) for one in self._open_calls if tool_line.runs_commands(one.call))
+        return any(one.runs_long(self._clock()) for one in self._open_calls if tool_of(one.call).runs_commands)
 
     def spinner(self) -> str:
         """Describe the current wait on one line; "" if there is none."""
@@ -270,7 +278,7 @@ class RichRenderer:
         text, role = event_texts.describe_event(event), "dim"
         match event:
             case e.ContextDrop():
-                text = _describe_drop(event.drop)
+                text = self._drop_batch.describe(event.drop)
                 role = "dim" if event.drop.cause in USUAL else "warn"
             case e.CompactionDone():
                 self._spinner.phase(PREPARING if self._in_turn else "")
@@ -302,7 +310,7 @@ class RichRenderer:
             self._close()
             self._scrollback.add_note(event_texts.describe_event(event), "warn")
             return
-        self._spinner.retry(event.attempt, event.wait, event.why)
+        self._spinner.retry(event)
         if self._drawn:
             began = self._retried[1] if self._retried and self._retried[0].attempt < event.attempt else self._clock()
             self._retried = event, began
@@ -414,7 +422,7 @@ class RichRenderer:
         """Show a worker's activity in the live area, and a line at its end."""
         line = self._workers.feed(marked, {call.call.id for call in self._open_calls})
         self._spinner.worker_asks = self._workers.asks
-        calls = (one for one in self._open_calls if tool_line.manages_worker(one.call, marked.agent))
+        calls = (one for one in self._open_calls if manages_worker(one.call, marked.agent))
         if isinstance(line, FinishedCall) and (call := next(calls, None)):
             call.after.append(line)
             return
@@ -447,12 +455,12 @@ class RichRenderer:
                 before.what = format_call(before.call, before.subject)  # one of several
             self._asked_alone = "" if self._asked else question.call.id
             if call and self._asked_alone:
-                call.what = call_verb(question.call.name)  # the rest is right above
+                call.what = call_verb(question.call)  # the rest is right above
             self._asked[question.call.id] = question.detail
 
     def _resulted(self, event: e.ToolResultEvent) -> None:
         call, result = self._calls.get(event.call.id), event.result
-        if tells_person(event.call.name) and not result.error:
+        if tool_of(event.call).tells and not result.error:
             result = replace(result, output=event_texts.describe_told(result, self._name_commands))
         self.commands_run += result.status is not None
         subject = call.subject if call else describe_past_subject(event.call)
@@ -478,7 +486,7 @@ class RichRenderer:
 
     def _address(self, call: ToolCall, result: ToolResult) -> str:
         """Return the address of the file or folder that a call is about; "" where there is none to open."""
-        path = tool_line.file_of_call(call)
+        path = file_of_call(call)
         if self.folder is None or result.error or not path:
             return ""
         return (self.folder / os.path.expanduser(path)).as_uri()
@@ -517,7 +525,3 @@ class RichRenderer:
         changed = event_texts.describe_changed(outcome, dot, self.counted, self.commands_run)
         totals = event_texts.describe_totals(outcome, dot, with_workers=with_workers, priced=not changed)
         self._scrollback.add_note("\n".join(filter(None, [totals, changed])), "dim")
-
-
-def _describe_drop(drop: Drop) -> str:
-    return event_texts.describe_drop(drop, f"/drops {drop.id}")

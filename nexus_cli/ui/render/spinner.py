@@ -6,7 +6,10 @@ Knows only the events that the renderer passes on; finished work is not shown he
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
+from nexus_cli.core.event import Retry
+from nexus_cli.reports.event_texts import describe_event
 from nexus_cli.text.cells import cells, cut, one_line
 from nexus_cli.ui.render.live_area import OpenCall
 from nexus_cli.ui.render.theme import Theme
@@ -29,8 +32,8 @@ class Spinner:
         self._began = 0.0
         self._characters = 0
         self._wrote = 0.0
-        self._retry = (0, 0.0, "")
-        """Number of failed attempts, time of the next one, reason of the last failure."""
+        self._retry: tuple[Retry, float] | None = None
+        """The newest retry, and the time of the next attempt."""
         self.lists_calls = False
         """True if running calls are shown elsewhere, each with its time."""
         self.worker_asks = False
@@ -49,16 +52,16 @@ class Spinner:
         """Show `what` as the current work, "" for none; `again` restarts its clock even if it is the same as before."""
         if name != self._phase or again:
             self._phase, self._began, self._characters = name, self._clock(), 0
-        self._retry = (0, 0.0, "")
+        self._retry = None
 
     def wrote(self, characters: int) -> None:
         """Count characters that the model has written."""
         self._characters += characters
         self._wrote = self._clock()
 
-    def retry(self, attempt: int, wait: float, why: str) -> None:
-        """Show that the request is sent again after `wait` seconds."""
-        self._retry = (attempt, self._clock() + wait, one_line(why))
+    def retry(self, retry: Retry) -> None:
+        """Show that the request is sent again."""
+        self._retry = retry, self._clock() + retry.wait
 
     def line(self, width: int, calls: Sequence[OpenCall]) -> str:
         """Return one line in fewer than `width` cells: the running calls, else the phase; "" if there is none."""
@@ -74,9 +77,9 @@ class Spinner:
         """Return what the turn waits for, in at most `room` cells."""
         now, calls = self._clock(), [] if self.is_reconnecting else calls
         dot, mark = f" {self._theme.signs.dot} ", self._theme.signs.cut
-        attempt, until, why = self._retry
-        if attempt and until > now:
-            return cut(f"retry {attempt} in {until - now:.0f} s: {why}", room, mark)
+        retry, until = self._retry or (None, 0.0)
+        if retry and until > now:
+            return cut(one_line(describe_event(replace(retry, wait=until - now))), room, mark)
         if calls and self.lists_calls:
             count = sum(not call.waiting for call in calls)
             return cut("running" if count < 2 else f"running {count} calls", room, mark)
@@ -85,7 +88,7 @@ class Spinner:
             more = f" +{len(calls) - 1}" if len(calls) > 1 else ""
             tail = f"{more} {now - first.began:.0f} s"
             return cut(cut(first.what, max(4, room - cells(tail)), mark) + tail, room, mark)
-        phase = f"attempt {attempt + 1}, {self._phase}" if attempt else self._phase
+        phase = f"attempt {retry.attempt + 1}, {self._phase}" if retry else self._phase
         text = f"{phase} {now - self._began:.0f} s"
         if self._characters:
             text += f"{dot}~{max(1, self._characters // 4):,} tokens"

@@ -70,7 +70,7 @@ def test_sections_of_nexus_itself_are_not_told() -> None:
 def test_instructions_are_told_by_their_file() -> None:
     cut = Drop("d1", "part of section instructions.project (NEXUS.md)", 57, Cause.SECTION_BUDGET, "")
     assert said(e.ContextDrop(cut), e.StepStart(1)) == [
-        "nexus: left out as d1: part of NEXUS.md, 57 tokens (over its share); `nexus drops show d1` prints it"
+        "nexus: left out as d1: part of NEXUS.md, 57 tokens (over its share); `nexus drops show d1`"
     ]
     assert cut.is_missed
 
@@ -123,7 +123,7 @@ def test_what_is_advised_names_the_session_and_no_command_where_nothing_is_kept(
         for event in (MESSAGES, part(1), part(2), part(3), e.StepStart(1)):
             remarks.feed(event)
     single, several, single_lost, several_lost = stream.text.splitlines()
-    assert single.endswith(f"; `nexus drops show d9 {named} prints it")
+    assert single.endswith(f"; `nexus drops show d9 {named}")
     assert several.endswith(f": d1 to d3; `nexus drops {named}")
     assert single_lost.endswith(f"; {lost}") and several_lost.endswith(f": d1 to d3; {lost}")
 
