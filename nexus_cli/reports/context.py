@@ -280,11 +280,7 @@ def context_text(value: Value, width: int) -> str:
         f"{number(used)} of {number(available)} tokens used ({share(used, max(1, available))}), "
         f"{name_basis(value.get('basis'))}",
     ]
-    waiting = value.get("waiting") or {}
-    if waiting.get("texts"):
-        texts = plural(int(waiting["texts"]), "text")
-        goes = "goes" if waiting["texts"] == 1 else "go"
-        head.append(f"{texts} of {number(waiting['tokens'])} tokens {goes} with your next message")
+    head += filter(None, [describe_waiting(value)])
     bar = (f"  {line}" for line in window_bar(value, max(8, width - 2), PLAIN))
     lines = [*paragraphs(head, width), "", *bar, *_layers(budget, width), *_cached(value, width)]
     if value.get("rewrite"):
@@ -357,6 +353,15 @@ def _legend(value: Value, room: int, look: ReportStyle) -> Iterator[str]:
         line += ("  " if line else "") + look.paint(role, shade) + text
         end += (2 if end else 0) + 1 + len(text)
     yield line
+
+
+def describe_waiting(value: Value) -> str:
+    """Describe the texts that wait for the next message; "" for none."""
+    waiting = value.get("waiting") or {}
+    if not waiting.get("texts"):
+        return ""
+    goes = "goes" if waiting["texts"] == 1 else "go"
+    return f"{plural(waiting['texts'], 'text')} of {number(waiting['tokens'])} tokens {goes} with your next message"
 
 
 def _layers(budget: Value, width: int) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.engine.compaction.context_fit import compaction_threshold
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.reports.context import describe_rewrite, live_report, window_bar
-from nexus_cli.reports.text.lines import Value, cut_line, filled, measure_attached, number, plural, short
+from nexus_cli.reports.context import describe_rewrite, describe_waiting, live_report, window_bar
+from nexus_cli.reports.text.lines import Value, cut_line, filled, measure_attached, number, short
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.cells import cells
@@ -97,11 +97,8 @@ def _size(value: Value) -> Sequence[str]:
 
 def _facts(value: Value) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield the labels and texts below the largest items. Several texts are variants of one, longest first."""
-    waiting = value.get("waiting") or {}
-    if waiting.get("texts"):
-        goes = "goes" if waiting["texts"] == 1 else "go"
-        texts = plural(int(waiting["texts"]), "text")
-        yield "Waiting", [f"{texts} of {number(waiting['tokens'])} tokens {goes} with your next message"]
+    if waiting := describe_waiting(value):
+        yield "Waiting", [waiting]
     if files := [measure_attached(one) for one in value.get("attachments", [])]:
         more = [f"{len(files) - ATTACHED} more"] if len(files) > ATTACHED else []
         yield "Attached", ["; ".join([*files[-ATTACHED:], *more])]

@@ -13,7 +13,7 @@ from nexus_cli.core.event import TOO_LITTLE, CacheResult, CompactionDone, Event,
 from nexus_cli.core.limits import ALL, LEVELS
 from nexus_cli.core.message import ToolResult
 from nexus_cli.reports.text.door import NameCommands
-from nexus_cli.reports.text.lines import Value, dollars, name_cause, plural, short, worker_title
+from nexus_cli.reports.text.lines import Value, describe_tokens, dollars, name_cause, plural, short, worker_title
 from nexus_cli.session.running_workers import AT_WORK
 from nexus_cli.text.cells import one_line
 
@@ -68,9 +68,8 @@ def describe_figures(event: Event) -> str:
     match event:
         case e.SessionStart():
             return f"session {event.session}, model {event.model}, recipe {event.recipe}"
-        case e.StepEnd(usage=used):
-            cached = f" ({used.cache_read:,} from the cache)"
-            return f"step {event.step}: {event.finish}, {used.input:,} tokens in{cached}, {used.output:,} out"
+        case e.StepEnd():
+            return f"step {event.step}: {event.finish}, {describe_tokens(event.usage.to_json())}"
         case e.CacheResult():
             return describe_cache_miss(event, least=1)
     return ""

@@ -20,6 +20,7 @@ from nexus_cli.reports.text.lines import (
     SHORT_ID,
     Value,
     cut_line,
+    describe_tokens,
     dollars,
     filled,
     known_dollars,
@@ -231,8 +232,7 @@ def _request(row: Value) -> Iterator[str]:
     if row["finish"] in (None, "lost"):
         yield f"no answer to about {short(row['input'])} in"
     else:
-        cached = f" ({short(row['cache_read'])} cached)" if row["cache_read"] else ""
-        yield f"{short(row['input'])} in{cached}, {short(row['output'])} out"
+        yield describe_tokens(row)
         yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
         yield f"{row['seconds']:g} s" if row["seconds"] is not None else ""
         yield "" if row["finish"] in ("stop", "tool_calls") else str(row["finish"])

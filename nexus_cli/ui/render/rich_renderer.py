@@ -119,7 +119,7 @@ class RichRenderer:
     @property
     def moving(self) -> bool:
         """True if the spinner moves."""
-        return self._spinner.moving(self._open_calls)
+        return self._spinner.is_on and not self.is_asking
 
     @property
     def _open_calls(self) -> list[live_area.OpenCall]:
@@ -141,7 +141,8 @@ class RichRenderer:
     @property
     def is_asking(self) -> bool:
         """True if a question about a call is open, of the session or a worker."""
-        return self.worker_asks or any(call.asked for call in self._open_calls)
+        asked = () if self._spinner.is_reconnecting else self._open_calls
+        return self.worker_asks or any(call.asked for call in asked)
 
     @property
     def background_workers(self) -> int:
@@ -164,7 +165,7 @@ class RichRenderer:
 
     def spinner(self) -> str:
         """Describe the current wait on one line; "" if there is none."""
-        return self._spinner.line(self._width(), self._open_calls)
+        return self._spinner.line(self._width(), self._open_calls, is_asking=self.is_asking)
 
     def show_wait(self) -> None:
         """Output what the turn waits for, where no spinner shows it."""
@@ -421,7 +422,6 @@ class RichRenderer:
     def _feed_worker(self, marked: e.AgentEvent) -> None:
         """Show a worker's activity in the live area, and a line at its end."""
         line = self._workers.feed(marked, {call.call.id for call in self._open_calls})
-        self._spinner.worker_asks = self._workers.asks
         calls = (one for one in self._open_calls if manages_worker(one.call, marked.agent))
         if isinstance(line, FinishedCall) and (call := next(calls, None)):
             call.after.append(line)

@@ -5,7 +5,7 @@ Knows only the events that the renderer passes on; finished work is not shown he
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from nexus_cli.core.event import Retry
@@ -36,17 +36,16 @@ class Spinner:
         """The newest retry, and the time of the next attempt."""
         self.lists_calls = False
         """True if running calls are shown elsewhere, each with its time."""
-        self.worker_asks = False
-        """True if a question about a worker's call waits for the person."""
 
     @property
     def is_reconnecting(self) -> bool:
         """True while nothing is known of the running work."""
         return self._phase == RECONNECTING
 
-    def moving(self, calls: Iterable[OpenCall]) -> bool:
-        """True while work is in progress, and no question about one of `calls` or a worker's waits."""
-        return bool(self._phase) and not self.worker_asks and not any(call.asked for call in calls)
+    @property
+    def is_on(self) -> bool:
+        """True while work is in progress."""
+        return bool(self._phase)
 
     def phase(self, name: str, *, again: bool = False) -> None:
         """Show `what` as the current work, "" for none; `again` restarts its clock even if it is the same as before."""
@@ -63,11 +62,12 @@ class Spinner:
         """Show that the request is sent again."""
         self._retry = retry, self._clock() + retry.wait
 
-    def line(self, width: int, calls: Sequence[OpenCall]) -> str:
-        """Return one line in fewer than `width` cells: the running calls, else the phase; "" if there is none."""
+    def line(self, width: int, calls: Sequence[OpenCall], *, is_asking: bool) -> str:
+        """Return one line in fewer than `width` cells: the running calls, else the phase; "" if there is none.
+        `is_asking`: a question waits for the person."""
         if not self._phase:
             return ""
-        if not self.moving([] if self.is_reconnecting else calls):
+        if is_asking:
             return self._theme.paint("warn", cut("waiting for your answer", max(1, width - 1)))
         frames = self._theme.signs.frames
         sign = frames[int(self._clock() * SPEED) % len(frames)]
