@@ -23,7 +23,6 @@ from nexus_cli.core.typed_text import NOT_DONE, split_attachments
 from nexus_cli.engine.calls.waiting import waiting_entry
 from nexus_cli.ledger import LaneLog
 from nexus_cli.session.session import Session
-from nexus_cli.tools.foreign_calls import ForeignCalls
 from nexus_cli.tools.registry import describe_past_subject, past_tools
 
 LONGEST = 200
@@ -95,7 +94,7 @@ class Replay:
         was attached to them. Memos before the entry `first` are not read.
         """
         self.record, self._folder, self._waiting, self._is_whole = record, folder, waiting, is_whole
-        self._foreign = ForeignCalls(past_tools())
+        self._foreign = past_tools().foreign
         self._reads_all = is_whole
         self._first = first
         """The first entry of which memos are read."""
