@@ -78,6 +78,7 @@ def test_a_turn_is_shown_again_as_it_was_seen(tmp_path: Path) -> None:
     text = without_codes("\n".join(shown.lines))
     for part in ("made.py", "+1 -1", "22", "missing.py", "exit 3", "to stderr", "It is done."):
         assert part in text
+    assert "is bash here" not in text, "a note for the model alone"
     assert shown.turns == 1 and shown.output is not None and "to stderr" in shown.output[1]
 
 
