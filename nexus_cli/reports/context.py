@@ -5,7 +5,7 @@ A session's epoch is shown as it was sent; without a session, the first request 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, cast
 
@@ -37,6 +37,7 @@ from nexus_cli.reports.request_view import (
 from nexus_cli.reports.text.lines import (
     Value,
     block,
+    cut_line,
     describe_attached,
     filled,
     limit,
@@ -46,7 +47,6 @@ from nexus_cli.reports.text.lines import (
     paragraphs,
     plural,
     share,
-    short,
 )
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.sections.planner import JOINT, section_budget
@@ -69,6 +69,8 @@ if TYPE_CHECKING:
 LAYERS = ("system", "tools", "history", "event")
 ROLES = ("system", "tools", "history", "dim")
 """Colours of the parts of the bar."""
+MARKS = dict(zip((*LAYERS, "free"), (*PLAIN.shades[:3], *PLAIN.shades[2:]), strict=True))
+"""Marks of the layers in the bar; text that we add to a message counts as history there."""
 WIDEST = 60
 """Cells of the longest bar."""
 BAR = 10
@@ -281,8 +283,8 @@ def context_text(value: Value, width: int) -> str:
         f"{name_basis(value.get('basis'))}",
     ]
     head += filter(None, [describe_waiting(value)])
-    bar = (f"  {line}" for line in window_bar(value, max(8, width - 2), PLAIN))
-    lines = [*paragraphs(head, width), "", *bar, *_layers(budget, width), *_cached(value, width)]
+    bar = f"  {window_bar(value, max(8, width - 2), PLAIN)[0]}"
+    lines = [*paragraphs(head, width), "", bar, "", *_layers(budget, width), *_cached(value, width)]
     if value.get("rewrite"):
         text = f"next rewrite: {describe_rewrite(value['rewrite'])}; stale tool results may be removed earlier"
         lines += filled(text, width, "  ", "")
@@ -313,7 +315,7 @@ def context_text(value: Value, width: int) -> str:
     return "\n".join([*lines, *_history_lines(value, width), *paragraphs(notes, width)])
 
 
-def _parts(value: Value) -> list[tuple[str, int]]:
+def window_parts(value: Value) -> list[tuple[str, int]]:
     """Return the parts of the bar with their tokens; text that we add to a message counts as history here."""
     budget, used = value["budget"], value["budget"]["used"]
     history = int(used["history"]) + int(used["event"])
@@ -322,9 +324,8 @@ def _parts(value: Value) -> list[tuple[str, int]]:
 
 
 def window_bar(value: Value, room: int, look: ReportStyle) -> list[str]:
-    """Draw the window as one bar in `room` cells, below it a mark for the cached part, if there is one, and the parts
-    by their shades."""
-    parts = _parts(value)
+    """Draw the window as one bar in `room` cells, and below it a mark for the cached part, if there is one."""
+    parts = window_parts(value)
     whole, size = max(1, sum(tokens for _, tokens in parts)), min(WIDEST, room)
     bar, end, total, start = "", 0, 0, 0
     for role, shade, (_, tokens) in zip(ROLES, look.shades, parts, strict=True):
@@ -333,26 +334,12 @@ def window_bar(value: Value, room: int, look: ReportStyle) -> list[str]:
         bar += look.paint(role, shade * (end - start)) if end > start else ""
     used = int(value["budget"]["used"]["total"])
     cached = min(used, int((value.get("cached") or {}).get("expected") or 0))
-    legend = list(_legend(value, room, look))
     if not cached:
-        return [bar, *legend]
+        return [bar]
     marks = look.below * max(1, round(start * cached / used))
     # The status line has the share of the last request.
     told = f"{marks} next request {cached / used:.0%} cached"
-    return [bar, look.paint("dim", told if cells(told) <= room else marks), *legend]
-
-
-def _legend(value: Value, room: int, look: ReportStyle) -> Iterator[str]:
-    """Yield the parts of the bar by their shades."""
-    line, end = "", 0
-    for role, shade, (name, tokens) in zip(ROLES, look.shades, _parts(value), strict=True):
-        text = f" {name} {short(tokens)}"
-        if line and end + 2 + 1 + len(text) > room:
-            yield line
-            line, end = "", 0
-        line += ("  " if line else "") + look.paint(role, shade) + text
-        end += (2 if end else 0) + 1 + len(text)
-    yield line
+    return [bar, look.paint("dim", told if cells(told) <= room else marks)]
 
 
 def describe_waiting(value: Value) -> str:
@@ -365,14 +352,15 @@ def describe_waiting(value: Value) -> str:
 
 
 def _layers(budget: Value, width: int) -> list[str]:
-    """List the layers and the free part with their shares of the budget, and what is reserved."""
+    """List the layers and the free part by their marks in the bar, and what is reserved."""
     available = max(1, int(budget["available"]))
     parts = [(name, int(budget["used"].get(name, 0))) for name in LAYERS]
     parts.append(("free", max(0, int(budget["remaining"]))))
-    rows = [(name, number(tokens), share(tokens, available)) for name, tokens in parts]
+    rows = (f"  {MARKS[name]} {name:<8}{number(tokens):>9}{share(tokens, available):>8}" for name, tokens in parts)
     reply, tools = number(budget.get("reserve_reply", 0)), number(budget.get("reserve_tools", 0))
     kept = f"kept free: {reply} for the reply, {tools} for tool results; window {number(budget['window'])}"
-    return [*block("layers", [("layer", "tokens", "share"), *rows], width), *filled(kept, width, "    ", "  ")]
+    fitting = (row if cells(row) <= width else cut_line(row, width) for row in rows)
+    return [*fitting, *filled(kept, width, "    ", "  ")]
 
 
 def _cached(value: Value, width: int) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.engine.compaction.context_fit import compaction_threshold
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.reports.context import describe_rewrite, describe_waiting, live_report, window_bar
+from nexus_cli.reports.context import ROLES, describe_rewrite, describe_waiting, live_report, window_bar, window_parts
 from nexus_cli.reports.text.lines import Value, cut_line, filled, measure_attached, number, short
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.session.session_state import SessionState
@@ -60,7 +60,7 @@ def context_summary_text(value: Value, width: int, look: ReportStyle = PLAIN) ->
     indent = LABEL if width >= NARROW else 2
     room = max(8, width - indent)
     lines = _labelled("Context", _size(value), width)
-    lines += [" " * indent + line for line in window_bar(value, room, look)]
+    lines += [" " * indent + line for line in (*window_bar(value, room, look), *_legend(value, room, look))]
     largest = value.get("largest", [])[:LARGEST]
     size = max((len(number(item["tokens"])) for item in largest), default=0)
     rows = [f"{number(item['tokens']):>{size}}  {cut_line(item['what'], room - size - 2)}" for item in largest]
@@ -93,6 +93,19 @@ def _size(value: Value) -> Sequence[str]:
     window = int(budget["window"])
     text = f"{about}{number(used)} of {number(available)} tokens, {used / max(1, available):.0%}"
     return f"{text} ({short(window)} window, {short(window - available)} reserved)", text
+
+
+def _legend(value: Value, room: int, look: ReportStyle) -> Iterator[str]:
+    """Yield the parts of the bar by their shades."""
+    line, end = "", 0
+    for role, shade, (name, tokens) in zip(ROLES, look.shades, window_parts(value), strict=True):
+        text = f" {name} {short(tokens)}"
+        if line and end + 2 + 1 + len(text) > room:
+            yield line
+            line, end = "", 0
+        line += ("  " if line else "") + look.paint(role, shade) + text
+        end += (2 if end else 0) + 1 + len(text)
+    yield line
 
 
 def _facts(value: Value) -> Iterator[tuple[str, Sequence[str]]]:

@@ -89,8 +89,8 @@ def test_context_names_the_budget_sections_tools_drops_and_limits(width: int) ->
     assert "tool result" in whole and ", next request" in whole and "epoch" not in whole
     rows = text.splitlines()
     assert max(map(len, rows)) <= width
-    named = {line.split()[0] for line in rows if line.startswith("  ")}
-    assert {"system", "tools", "history", "event", "free"} <= named
+    named = [line.split()[1] for line in rows if line[:4] in ("  # ", "  + ", "  - ", "  . ")]
+    assert named == ["system", "tools", "history", "event", "free"]
     bar = next(line.strip() for line in rows if line.startswith("  #"))
     assert bar == "".join(sorted(bar, key="#+-.".index)) and set(bar) == set("#+-.")
     assert abs(bar.count("-") / len(bar) - 82_000 / 184_000) < 0.1
