@@ -289,7 +289,7 @@ def context_text(value: Value, width: int) -> str:
         text = f"next rewrite: {describe_rewrite(value['rewrite'])}; stale tool results may be removed earlier"
         lines += filled(text, width, "  ", "")
     largest = value.get("largest", [])
-    rows = [(number(item["tokens"]), _place(item), str(item["what"])) for item in largest]
+    rows = [(number(item["tokens"]), number(item.get("entry")), str(item["what"])) for item in largest]
     lines += block("largest items", [("tokens", "entry", "what"), *rows], width)
     files = value.get("attachments", [])
     attached = [(number(one["entry"]), number(one["bytes"]), describe_attached(one)) for one in files]
@@ -387,10 +387,6 @@ def describe_rewrite(rewrite: Value) -> str:
     if rewrite["by"] == "truncation":
         return f"{at} the oldest messages are left out"
     return f"{at} older messages are summarized"
-
-
-def _place(item: Value) -> str:
-    return "-" if item.get("entry") is None else str(item["entry"])
 
 
 def _history_lines(value: Value, width: int) -> list[str]:

@@ -243,10 +243,13 @@ def describe_failure(outcome: Outcome, name: NameCommands = str) -> str:
         return (
             f"{outcome.error['message'].rstrip('.')}. Then the session continues automatically; you can type meanwhile."
         )
-    hint = (
-        name(outcome.error.get("hint", "")).rstrip(".").removesuffix("; ask the model to continue")
-    )  # see `Repl.feed`
-    return outcome.error.get("message", "").rstrip(".") + "." + (f" {hint}." if hint else "")
+    hint = name(outcome.error.get("hint", "")).rstrip(".").removesuffix("; ask the model to continue")
+    return describe_error(outcome.error.get("message", ""), hint)  # see `Repl.feed`
+
+
+def describe_error(message: str, hint: str) -> str:
+    """Return an error and the next step of the person as sentences."""
+    return " ".join(f"{part.rstrip('.')}." for part in (message, hint) if part)
 
 
 def describe_totals(outcome: Outcome, dot: str, *, with_workers: bool = False, priced: bool = True) -> str:

@@ -82,7 +82,11 @@ def worker_lines(value: Value, width: int) -> list[str]:
     """Return a line for each worker of a session that is shown in full."""
     lines = []
     for one in value.get("workers", ()):
-        figures = worker_figures(one)
-        facts = [f"{one['id']} {one['state']}", *figures, f"session {one['session'] or '-'}", str(one["task"])]
+        facts = [
+            f"{one['id']} {one['state']}",
+            *worker_figures(one),
+            f"session {one['session'] or '-'}",
+            str(one["task"]),
+        ]
         lines.append(cut_line(f"worker {' · '.join(facts)}", width))
     return lines

@@ -84,12 +84,8 @@ class NoticeLines:
         if denied:
             self._line(f"nexus: {_texts().describe_denials(denied, '--allow')}")
         if outcome.error:
-            hint = outcome.error.get("hint", "").rstrip(".")
-            line = f"nexus: {outcome.error['message'].rstrip('.')}." + (f" {hint}." if hint else "")
-            if outcome.has_failed:
-                self.error(line)
-            else:
-                self.last(line)
+            line = _texts().describe_error(outcome.error["message"], outcome.error.get("hint", ""))
+            (self.error if outcome.has_failed else self.last)(f"nexus: {line}")
 
     def _line(self, text: str, colour: str = "") -> None:
         from nexus_cli.text.cells import one_line  # noqa: PLC0415  (once there is something to say)

@@ -163,16 +163,14 @@ class TurnProgress:
         inner = event.event if isinstance(event, e.AgentEvent) else event
         if isinstance(inner, e.ApprovalAnswer | e.TurnEnd):
             self._live.note_line_start()
-        events: list[e.Event] = [event]
         if isinstance(event, e.AgentEvent) and isinstance(inner, _OF_QUESTION):
             self._renderer.feed(event)
-            events = []
-        if self._renderer.worker_asks and not isinstance(event, e.TurnEnd):
-            self._held += events
-            return
-        self._held, events = [], [*self._held, *events]
-        for one in events:
-            self._renderer.feed(one)
+        else:
+            self._held.append(event)
+        if not self._renderer.worker_asks or isinstance(event, e.TurnEnd):
+            held, self._held = self._held, []
+            for one in held:
+                self._renderer.feed(one)
 
     async def run(self) -> None:
         """Redraw the live lines until this is cancelled; where there are none, print what a silent turn waits for."""

@@ -119,7 +119,7 @@ class RichRenderer:
     @property
     def moving(self) -> bool:
         """True if the spinner moves."""
-        return self._spinner.is_on and not self.is_asking
+        return bool(self._spinner.doing) and not self.is_asking
 
     @property
     def _open_calls(self) -> list[live_area.OpenCall]:

@@ -28,7 +28,8 @@ class Spinner:
     def __init__(self, theme: Theme, clock: Callable[[], float]) -> None:
         self._theme = theme
         self._clock = clock
-        self._phase = ""
+        self.doing = ""
+        """The current work, "" for none."""
         self._began = 0.0
         self._characters = 0
         self._wrote = 0.0
@@ -40,17 +41,12 @@ class Spinner:
     @property
     def is_reconnecting(self) -> bool:
         """True while nothing is known of the running work."""
-        return self._phase == RECONNECTING
-
-    @property
-    def is_on(self) -> bool:
-        """True while work is in progress."""
-        return bool(self._phase)
+        return self.doing == RECONNECTING
 
     def phase(self, name: str, *, again: bool = False) -> None:
         """Show `what` as the current work, "" for none; `again` restarts its clock even if it is the same as before."""
-        if name != self._phase or again:
-            self._phase, self._began, self._characters = name, self._clock(), 0
+        if name != self.doing or again:
+            self.doing, self._began, self._characters = name, self._clock(), 0
         self._retry = None
 
     def wrote(self, characters: int) -> None:
@@ -65,7 +61,7 @@ class Spinner:
     def line(self, width: int, calls: Sequence[OpenCall], *, is_asking: bool) -> str:
         """Return one line in fewer than `width` cells: the running calls, else the phase; "" if there is none.
         `is_asking`: a question waits for the person."""
-        if not self._phase:
+        if not self.doing:
             return ""
         if is_asking:
             return self._theme.paint("warn", cut("waiting for your answer", max(1, width - 1)))
@@ -88,7 +84,7 @@ class Spinner:
             more = f" +{len(calls) - 1}" if len(calls) > 1 else ""
             tail = f"{more} {now - first.began:.0f} s"
             return cut(cut(first.what, max(4, room - cells(tail)), mark) + tail, room, mark)
-        phase = f"attempt {retry.attempt + 1}, {self._phase}" if retry else self._phase
+        phase = f"attempt {retry.attempt + 1}, {self.doing}" if retry else self.doing
         text = f"{phase} {now - self._began:.0f} s"
         if self._characters:
             text += f"{dot}~{max(1, self._characters // 4):,} tokens"
