@@ -25,7 +25,6 @@ from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
-    from nexus_cli.core.tool import Tool
     from nexus_cli.ledger import Ledger
 
 NEGATIVE = re.compile(r"-[\d.][\w.]*")
@@ -139,7 +138,6 @@ def make_source(open_once: Callable[[], Ledger], *, named: str = "", of_session:
         lambda: find_session_id(open_once(), named) if of_session else "",
         lambda key: find_session_id(open_once(), key),
         _read_settings,
-        _load_tools,
         working_folder,
         named,
         say=lambda text: write_stderr_line(f"nexus: {text}"),
@@ -169,12 +167,6 @@ def _read_stdin() -> str:
     from nexus_cli.ui.input.piped import Reader  # noqa: PLC0415  (where something is piped)
 
     return Reader(0, "stdin").read().text.rstrip("\n")
-
-
-def _load_tools() -> Iterable[Tool]:
-    from nexus_cli.tools.registry import discover_tools  # noqa: PLC0415  (few reports name arguments of tools)
-
-    return discover_tools().values()
 
 
 def _declare(one: VerbParameter, verb: Verb | None) -> Any:

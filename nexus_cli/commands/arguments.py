@@ -29,7 +29,6 @@ def read_source(context: CommandContext) -> Source:
         lambda: session.id,
         lambda key: ledger.find_session(key).id if key else session.id,
         lambda: context.settings,
-        session.tools,
         lambda: session.folder,
         live=session,
         say=lambda text: context.say(text[:1].upper() + text[1:]),

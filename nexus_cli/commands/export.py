@@ -106,8 +106,7 @@ def export_pieces(
     if form == HTML:
         from nexus_cli.reports.page.session_page import session_page  # noqa: PLC0415  (loads pygments)
 
-        subjects = {tool.name: tool.subject for tool in source.tools()}
-        return session_page(source.ledger, info, subjects, source.settings(), raw=raw)
+        return session_page(source.ledger, info, source.settings(), raw=raw)
     return session_pieces(source.ledger.log(info.id), info, form, escaped=escaped)
 
 

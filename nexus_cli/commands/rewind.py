@@ -85,7 +85,7 @@ def _list_turns(record: LaneLog, session: str) -> list[_Turn]:
 
     counts, now, number = count_turns(places().data, session, SECONDS), local_now(), record.count_turns()
     found = []
-    for entry, text in Replay(record, {}).messages():
+    for entry, text in Replay(record).messages():
         found.append(_Turn(number, entry.id, text, format_age(entry.at, now), counts.get(number)))
         number -= 1
     return found

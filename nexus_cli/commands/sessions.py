@@ -67,8 +67,7 @@ def build_session(source: Source, key: Key) -> Report[SessionReport]:
     value = reports.show_session(source.ledger, info.id)
     if source.is_json:
         return Report("transcript", value)
-    subjects = {tool.name: tool.subject for tool in source.tools()}
-    told = transcript_of(Replay(source.ledger.log(info.id), subjects, is_whole=True), info)
+    told = transcript_of(Replay(source.ledger.log(info.id), info.folder, is_whole=True), info)
     return Report("transcript", cast("SessionReport", {**value, **told}), whole=True)
 
 
@@ -363,7 +362,7 @@ async def edit_message(
 
 def _messages(record: LaneLog, most: int) -> list[tuple[int, str, str]]:
     """Return the person's newest messages that began a turn: entry, text, age."""
-    said = ((one, text) for one, text in Replay(record, {}).messages() if one.actor == reports.PERSON)
+    said = ((one, text) for one, text in Replay(record).messages() if one.actor == reports.PERSON)
     now = local_now()
     return [(one.id, text, format_age(one.at, now)) for one, text in islice(said, most)]
 

@@ -21,7 +21,6 @@ def build_timeline(
 
     With --space list the messages of a space, with --run the states of a run.
     """
-    form = "told_timeline" if source.live else "timeline"
     if sum((bool(source.named), bool(space), bool(run))) > 1:
         raise NexusError("usage", "--session, --space and --run", "they are different timelines", "Give one of them")
     if reader and not space:
@@ -30,13 +29,12 @@ def build_timeline(
         from nexus_cli.reports.space_timeline import find_reader, space_timeline  # noqa: PLC0415
 
         found = source.ledger.spaces.find(space)
-        return Report(form, space_timeline(source.ledger, found, find_reader(found, reader), last), whole=True)
-    subjects = {tool.name: tool.subject for tool in source.tools()}
+        return Report("timeline", space_timeline(source.ledger, found, find_reader(found, reader), last), whole=True)
     if run:
         from nexus_cli.reports.run_timeline import run_timeline  # noqa: PLC0415
 
-        return Report(form, run_timeline(source.ledger, run, subjects, last), whole=True)
-    return Report(form, session_timeline(source.ledger, source.session(), subjects, last), whole=True)
+        return Report("timeline", run_timeline(source.ledger, run, last), whole=True)
+    return Report("timeline", session_timeline(source.ledger, source.session(), last), whole=True)
 
 
 NOUN = Noun(

@@ -8,7 +8,7 @@ first one are the arguments and options (`Annotated` with an `Option`), its docs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -21,7 +21,6 @@ from nexus_cli.core.limits import MAX_INT
 
 if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
-    from nexus_cli.core.tool import Tool
     from nexus_cli.ledger import Ledger
     from nexus_cli.session.session import Session
 
@@ -79,7 +78,6 @@ class Source:
     find: Callable[[str], str]
     """Returns the id of the session that a person names; of "" the open one, or the newest of the folder."""
     settings: Callable[[], Settings]
-    tools: Callable[[], Iterable[Tool]]
     folder: Callable[[], Path]
     named: str = ""
     """The session as the person named it."""

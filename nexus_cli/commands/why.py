@@ -28,7 +28,7 @@ def explain(
         return Report("why", limits_report(state, call.casefold()))
     log = source.ledger.log(source.session())
     if call:
-        found = decision_report(log, call, {tool.name: tool for tool in source.tools()})
+        found = decision_report(log, call)
         if found is not None:
             return Report("decision", found)
         what, hint = f"no call of session {log.session_id} has this id", "`nexus why` lists the newest decisions"

@@ -264,12 +264,16 @@ class Tool:
         return self.effect in (Effect.NONE, Effect.READ) and not self.ordered
 
 
-def describe_subject(tool: Tool | None, call: ToolCall) -> str:
-    """Return the main argument of a call on one line, at most 200 characters; for work later all of its texts."""
+SUBJECT = 200
+"""Characters of a main argument that are shown."""
+
+
+def describe_subject(tool: Tool | None, call: ToolCall, most: int = SUBJECT) -> str:
+    """Return the main argument of a call on one line, at most `most` characters; for work later all of its texts."""
     value = call.arguments.get(tool.subject, call.arguments.get(tool.reaches, "")) if tool else call.raw
     if tool and tool.works_later(call.arguments):  # the shortest first: time, then task
         value = " ".join(sorted((text for text in call.arguments.values() if isinstance(text, str)), key=len))
-    return " ".join(str(value).split())[:200]
+    return " ".join(str(value).split())[:most]
 
 
 def find_governing(tools: Iterable[Tool], effect: Effect) -> Tool | None:

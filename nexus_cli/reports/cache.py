@@ -235,10 +235,7 @@ def cache_text(value: Value, width: int) -> str:
     lines = filled(_summary(value["total"]), width)
     lines += block("requests", _fit_table([row for row in rows if row["lane"] == "main"], width - 2), width)
     lines += _beside([row for row in rows if row["lane"] != "main"], width)
-    rewrites = value.get("rewrites") or []
-    if rewrites:
-        heading = ("cold", "saved", "cost", "rewrite")
-        lines += block("rewrites", [heading, *map(_rewrite_cells, rewrites)], width, whole=True)
+    lines += rewrite_lines(value.get("rewrites", ()), width)
     if value["total"]["misses"]:
         lines += ["", *filled(name_commands("`nexus cache why N` explains request N."), width)]
     return "\n".join(lines)
@@ -330,8 +327,3 @@ def _request_cells(row: Value) -> tuple[str, ...]:
         cost,
         whose + str(row["why"]),
     )
-
-
-def _rewrite_cells(one: Value) -> tuple[str, ...]:
-    pays = "" if one["pays"] else " (not for its price)"
-    return number(one["cold"]), number(one["saved"]), dollars(one["cost"]), f"{one['cause']}: {one['why']}{pays}"

@@ -53,6 +53,7 @@ from nexus_cli.reports.text.lines import (
     plural,
     share,
 )
+from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.sections.planner import JOINT, SectionObject, section_budget
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
@@ -61,10 +62,11 @@ from nexus_cli.text.cells import cells
 if TYPE_CHECKING:
     from nexus_cli.session.session_state import SessionState
 
-LAYERS = (("system", "S"), ("tools", "T"), ("history", "H"), ("event", "E"))
-"""Layers and their letters in the bar of the whole window."""
-FREE, KEPT = ".", "="
-"""Marks of free tokens, and of those reserved for the reply and for tool results."""
+LAYERS = ("system", "tools", "history", "event")
+ROLES = ("system", "tools", "history", "dim")
+"""Colours of the parts of the bar."""
+MARKS = dict(zip((*LAYERS, "free"), (*PLAIN.shades[:3], *PLAIN.shades[2:]), strict=True))
+"""Marks of the layers in the bar; text that we add to a message counts as history there."""
 WIDEST = 60
 """Cells of the longest bar."""
 BAR = 10
@@ -343,7 +345,7 @@ def _without(by_kind: dict[str, int], told: int) -> dict[str, int]:
 
 
 def context_text(value: Value, width: int) -> str:
-    """Draw the window with a bar per layer, its largest items, sections, tools, drops and limits."""
+    """Draw the window with its layers, its largest items, sections, tools, drops and limits."""
     budget = value["budget"]
     state = "next request" if value.get("pending") else "sent request"
     used, available = int(budget["used"]["total"]), int(budget["available"])
@@ -352,17 +354,14 @@ def context_text(value: Value, width: int) -> str:
         f"{number(used)} of {number(available)} tokens used ({share(used, max(1, available))}), "
         f"{name_basis(value.get('basis'))}",
     ]
-    waiting = value.get("waiting") or {}
-    if waiting.get("texts"):
-        texts = plural(int(waiting["texts"]), "text")
-        goes = "goes" if waiting["texts"] == 1 else "go"
-        head.append(f"{texts} of {number(waiting['tokens'])} tokens {goes} with your next message")
-    lines = [*paragraphs(head, width), "", *_window(budget, width), "", *_bars(budget, width), *_cached(value, width)]
+    head += filter(None, [describe_waiting(value)])
+    bar = f"  {window_bar(value, max(8, width - 2), PLAIN)[0]}"
+    lines = [*paragraphs(head, width), "", bar, "", *_layers(budget, width), *_cached(value, width)]
     if value.get("rewrite"):
         text = f"next rewrite: {describe_rewrite(value['rewrite'])}; stale tool results may be removed earlier"
         lines += filled(text, width, "  ", "")
     largest = value.get("largest", [])
-    rows = [(number(item["tokens"]), _place(item), str(item["what"])) for item in largest]
+    rows = [(number(item["tokens"]), number(item.get("entry")), str(item["what"])) for item in largest]
     lines += block("largest items", [("tokens", "entry", "what"), *rows], width)
     files = value.get("attachments", [])
     attached = [(number(one["entry"]), number(one["bytes"]), describe_attached(one)) for one in files]
@@ -388,38 +387,52 @@ def context_text(value: Value, width: int) -> str:
     return "\n".join([*lines, *_history_lines(value, width), *paragraphs(notes, width)])
 
 
-def _window(budget: Value, width: int) -> list[str]:
-    """Draw one bar of the whole window: a letter for each layer, the free part, the reserved part."""
-    whole = max(1, int(budget["window"]))
-    size = max(10, min(WIDEST, width - 4))
-    parts = [(letter, int(budget["used"].get(layer, 0))) for layer, letter in LAYERS]
-    parts += [(FREE, max(0, int(budget["remaining"])))]
-    parts += [(KEPT, int(budget.get("reserve_reply", 0)) + int(budget.get("reserve_tools", 0)))]
-    bar, shown, sum_ = "", 0, 0
-    for letter, tokens in parts:
-        sum_ += tokens
-        end = min(size, max(round(size * sum_ / whole), shown + bool(tokens)))
-        bar += letter * (end - shown)
-        shown = max(shown, end)
-    return [f"  [{bar[:size]}]"]
+def window_parts(value: Value) -> list[tuple[str, int]]:
+    """Return the parts of the bar with their tokens; text that we add to a message counts as history here."""
+    budget, used = value["budget"], value["budget"]["used"]
+    history = int(used["history"]) + int(used["event"])
+    free = max(0, int(budget["remaining"]))
+    return [("system", int(used["system"])), ("tools", int(used["tools"])), ("history", history), ("free", free)]
 
 
-def _bars(budget: Value, width: int) -> list[str]:
-    """Draw a bar of the budget for each layer and for the free part; figures alone if there is no room for bars."""
+def window_bar(value: Value, room: int, look: ReportStyle) -> list[str]:
+    """Draw the window as one bar in `room` cells, and below it a mark for the cached part, if there is one."""
+    parts = window_parts(value)
+    whole, size = max(1, sum(tokens for _, tokens in parts)), min(WIDEST, room)
+    bar, end, total, start = "", 0, 0, 0
+    for role, shade, (_, tokens) in zip(ROLES, look.shades, parts, strict=True):
+        total += tokens
+        start, end = end, min(size, max(round(size * total / whole), end + bool(tokens)))
+        bar += look.paint(role, shade * (end - start)) if end > start else ""
+    used = int(value["budget"]["used"]["total"])
+    cached = min(used, int((value.get("cached") or {}).get("expected") or 0))
+    if not cached:
+        return [bar]
+    marks = look.below * max(1, round(start * cached / used))
+    # The status line has the share of the last request.
+    told = f"{marks} next request {cached / used:.0%} cached"
+    return [bar, look.paint("dim", told if cells(told) <= room else marks)]
+
+
+def describe_waiting(value: Value) -> str:
+    """Describe the texts that wait for the next message; "" for none."""
+    waiting = value.get("waiting") or {}
+    if not waiting.get("texts"):
+        return ""
+    goes = "goes" if waiting["texts"] == 1 else "go"
+    return f"{plural(waiting['texts'], 'text')} of {number(waiting['tokens'])} tokens {goes} with your next message"
+
+
+def _layers(budget: Value, width: int) -> list[str]:
+    """List the layers and the free part by their marks in the bar, and what is reserved."""
     available = max(1, int(budget["available"]))
-    rows = [(letter, layer, int(budget["used"].get(layer, 0))) for layer, letter in LAYERS]
-    rows.append((FREE, "free", max(0, int(budget["remaining"]))))
-    lines = []
-    for letter, name, tokens in rows:
-        line = f"  {letter} {name:<8}{number(tokens):>9}{share(tokens, available):>8}"
-        room = min(40, width - cells(line) - 2)
-        if room >= 8:
-            full = min(room, round(room * tokens / available) or (1 if tokens else 0))
-            line += f"  {'#' * full}{'.' * (room - full)}"
-        lines.append(line if cells(line) <= width else cut_line(f"{letter} {name} {number(tokens)}", width))
+    parts = [(name, int(budget["used"].get(name, 0))) for name in LAYERS]
+    parts.append(("free", max(0, int(budget["remaining"]))))
+    rows = (f"  {MARKS[name]} {name:<8}{number(tokens):>9}{share(tokens, available):>8}" for name, tokens in parts)
     reply, tools = number(budget.get("reserve_reply", 0)), number(budget.get("reserve_tools", 0))
-    kept = f"{KEPT} kept free: {reply} for the reply, {tools} for tool results; window {number(budget['window'])}"
-    return [*lines, *filled(kept, width, "    ", "  ")]
+    kept = f"kept free: {reply} for the reply, {tools} for tool results; window {number(budget['window'])}"
+    fitting = (row if cells(row) <= width else cut_line(row, width) for row in rows)
+    return [*fitting, *filled(kept, width, "    ", "  ")]
 
 
 def _cached(value: Value, width: int) -> list[str]:
@@ -446,10 +459,6 @@ def describe_rewrite(rewrite: Value) -> str:
     if rewrite["by"] == "truncation":
         return f"{at} the oldest messages are left out"
     return f"{at} older messages are summarized"
-
-
-def _place(item: Value) -> str:
-    return "-" if item.get("entry") is None else str(item["entry"])
 
 
 def _history_lines(value: Value, width: int) -> list[str]:

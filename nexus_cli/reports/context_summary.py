@@ -8,20 +8,16 @@ from typing import Any
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.engine.compaction.context_fit import compaction_threshold
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.reports.context import describe_rewrite, live_report
-from nexus_cli.reports.text.lines import Value, cut_line, filled, measure_attached, number, plural, short
+from nexus_cli.reports.context import ROLES, describe_rewrite, describe_waiting, live_report, window_bar, window_parts
+from nexus_cli.reports.text.lines import Value, cut_line, filled, measure_attached, number, short
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.cells import cells
 
-ROLES = ("system", "tools", "history", "dim")
-"""Colours of the parts of the bar."""
 LABEL = 10
 """Cells of the column of labels."""
 NARROW = 70
 """Width below which labels have no column of their own."""
-WIDEST = 60
-"""Cells of the longest bar."""
 LARGEST = ATTACHED = 5
 
 
@@ -64,7 +60,7 @@ def context_summary_text(value: Value, width: int, look: ReportStyle = PLAIN) ->
     indent = LABEL if width >= NARROW else 2
     room = max(8, width - indent)
     lines = _labelled("Context", _size(value), width)
-    lines += [" " * indent + line for line in (*_bar(value, room, look), *_legend(value, room, look))]
+    lines += [" " * indent + line for line in (*window_bar(value, room, look), *_legend(value, room, look))]
     largest = value.get("largest", [])[:LARGEST]
     size = max((len(number(item["tokens"])) for item in largest), default=0)
     rows = [f"{number(item['tokens']):>{size}}  {cut_line(item['what'], room - size - 2)}" for item in largest]
@@ -99,37 +95,10 @@ def _size(value: Value) -> Sequence[str]:
     return f"{text} ({short(window)} window, {short(window - available)} reserved)", text
 
 
-def _parts(value: Value) -> list[tuple[str, int]]:
-    """Return the parts of the bar with their tokens; text that we add to a message counts as history here."""
-    budget, used = value["budget"], value["budget"]["used"]
-    history = int(used["history"]) + int(used["event"])
-    free = max(0, int(budget["remaining"]))
-    return [("system", int(used["system"])), ("tools", int(used["tools"])), ("history", history), ("free", free)]
-
-
-def _bar(value: Value, room: int, look: ReportStyle) -> list[str]:
-    """Return the bar, and below it a mark for the cached part, if there is one."""
-    parts = _parts(value)
-    whole, size = max(1, sum(tokens for _, tokens in parts)), min(WIDEST, room)
-    bar, end, total, start = "", 0, 0, 0
-    for role, shade, (_, tokens) in zip(ROLES, look.shades, parts, strict=True):
-        total += tokens
-        start, end = end, min(size, max(round(size * total / whole), end + bool(tokens)))
-        bar += look.paint(role, shade * (end - start)) if end > start else ""
-    used = int(value["budget"]["used"]["total"])
-    cached = min(used, int((value.get("cached") or {}).get("expected") or 0))
-    if not cached:
-        return [bar]
-    marks = look.below * max(1, round(start * cached / used))
-    # The status line has the share of the last request.
-    told = f"{marks} next request {cached / used:.0%} cached"
-    return [bar, look.paint("dim", told if cells(told) <= room else marks)]
-
-
 def _legend(value: Value, room: int, look: ReportStyle) -> Iterator[str]:
     """Yield the parts of the bar by their shades."""
     line, end = "", 0
-    for role, shade, (name, tokens) in zip(ROLES, look.shades, _parts(value), strict=True):
+    for role, shade, (name, tokens) in zip(ROLES, look.shades, window_parts(value), strict=True):
         text = f" {name} {short(tokens)}"
         if line and end + 2 + 1 + len(text) > room:
             yield line
@@ -141,11 +110,8 @@ def _legend(value: Value, room: int, look: ReportStyle) -> Iterator[str]:
 
 def _facts(value: Value) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield the labels and texts below the largest items. Several texts are variants of one, longest first."""
-    waiting = value.get("waiting") or {}
-    if waiting.get("texts"):
-        goes = "goes" if waiting["texts"] == 1 else "go"
-        texts = plural(int(waiting["texts"]), "text")
-        yield "Waiting", [f"{texts} of {number(waiting['tokens'])} tokens {goes} with your next message"]
+    if waiting := describe_waiting(value):
+        yield "Waiting", [waiting]
     if files := [measure_attached(one) for one in value.get("attachments", [])]:
         more = [f"{len(files) - ATTACHED} more"] if len(files) > ATTACHED else []
         yield "Attached", ["; ".join([*files[-ATTACHED:], *more])]

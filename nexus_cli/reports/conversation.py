@@ -6,7 +6,7 @@ events as it shows those of a running turn: the end of a resumed session, a tran
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from sys import maxsize
@@ -18,10 +18,12 @@ from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo, read_backwards
 from nexus_cli.core.event import Event
 from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, CUT_ANSWER, EVENT, RESULT, SHOWN_TEXT, UNDONE_FILES, WORKER
 from nexus_cli.core.message import ToolCall, restore_result
+from nexus_cli.core.tool import SUBJECT
 from nexus_cli.core.typed_text import NOT_DONE, split_attachments
 from nexus_cli.engine.calls.waiting import waiting_entry
 from nexus_cli.ledger import LaneLog
 from nexus_cli.session.session import Session
+from nexus_cli.tools.registry import describe_past_subject, past_tools
 
 LONGEST = 200
 """Most entries of one turn that are shown, the newest ones."""
@@ -47,8 +49,7 @@ def replay_of(session: Session, *, is_whole: bool = False) -> Replay | None:
     if session.record is None:
         return None
     waiting = waiting_entry(session.ledger, session.record) if session.ledger is not None else 0
-    subjects = {tool.name: tool.subject for tool in session.tools()}
-    return Replay(session.record, subjects, waiting, is_whole=is_whole)
+    return Replay(session.record, str(session.dispatcher.cwd), waiting, is_whole=is_whole)
 
 
 def newest_turns(session: Session) -> Iterator[list[Event]]:
@@ -56,9 +57,15 @@ def newest_turns(session: Session) -> Iterator[list[Event]]:
     (`last_exchange`); raise `NexusError` on failure."""
     replay = replay_of(session)
     for turn in replay.newest_turns() if replay else ():
-        events = [past.event for past in turn]
-        ended = {one.call.id for one in events if isinstance(one, event.ToolResultEvent)}
-        yield [one for one in events if not isinstance(one, event.ToolCallEvent) or one.call.id in ended]
+        left_open = open_calls(turn)
+        yield [past.event for past in turn if past.event not in left_open]
+
+
+def open_calls(turn: Iterable[PastEvent]) -> list[event.ToolCallEvent]:
+    """Return the calls of a turn that have no result."""
+    events = [past.event for past in turn]
+    ended = {one.call.id for one in events if isinstance(one, event.ToolResultEvent)}
+    return [one for one in events if isinstance(one, event.ToolCallEvent) and one.call.id not in ended]
 
 
 def in_call_order(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
@@ -75,18 +82,19 @@ class Replay:
     def __init__(
         self,
         record: LaneLog,
-        subjects: Mapping[str, str],
+        folder: str = "",
         waiting: int = 0,
         *,
         is_whole: bool = False,
         first: int = 0,
     ) -> None:
-        """`subjects` are the names of the tools' main arguments; the result of the entry `waiting` is still pending.
+        """`folder` is the one in which commands ran; the result of the entry `waiting` is still pending.
 
         With `is_whole` long turns are whole, as are texts of which the model was given a part, and messages have what
         was attached to them. Memos before the entry `first` are not read.
         """
-        self.record, self._subjects, self._waiting, self._is_whole = record, subjects, waiting, is_whole
+        self.record, self._folder, self._waiting, self._is_whole = record, folder, waiting, is_whole
+        self._foreign = past_tools().foreign
         self._reads_all = is_whole
         self._first = first
         """The first entry of which memos are read."""
@@ -157,9 +165,10 @@ class Replay:
             case Kind.STEER | Kind.MESSAGE if entry.kind is Kind.STEER or self._is_whole:
                 held.append(event.SteeringMessage(self.shown_text(entry)))
             case Kind.ASSISTANT:
-                calls |= {call.id: call for call in entry.message.tool_calls}
+                made = self.calls_of(entry)
+                calls |= {one.call.id: one.call for one in made}
                 held += [event.Text(entry.message.content)] if entry.message.content else []
-                held += [event.ToolCallEvent(call, self.subject(call)) for call in entry.message.tool_calls]
+                held += made
             case Kind.TOOL:
                 call_id = str(entry.message.tool_call_id)
                 call = calls.get(call_id)
@@ -241,10 +250,11 @@ class Replay:
             text = text[:start] + (self.record.original(str(drop)) or text[start:end]) + text[end:]
         return text
 
-    def subject(self, call: ToolCall) -> str:
-        """Return the main argument of a call on one line."""
-        subject = " ".join(str(call.arguments.get(self._subjects.get(call.name, ""), "")).split())
-        return subject if self._is_whole else subject[:200]
+    def calls_of(self, entry: Entry) -> list[event.ToolCallEvent]:
+        """Return the calls of a message as they ran: those under names of other programs as calls of our tools."""
+        made = (self._foreign.translate(call, self._folder) for call in entry.message.tool_calls)
+        most = maxsize if self._is_whole else SUBJECT
+        return [event.ToolCallEvent(call, describe_past_subject(call, most)) for call in made]
 
 
 def _describe_own(text: str) -> str:

@@ -8,11 +8,11 @@ from itertools import islice
 from typing import Any
 
 from nexus_cli.core.elide import first_words
-from nexus_cli.core.entry import Entry, Kind, read_backwards
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.engine.requests.request_history import was_answered
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
+from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.text.lines import Value, block, dollars, filled, number
 from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
 from nexus_cli.reports.usage import count_requests, price_hint, usage_lines, usage_rows
@@ -89,8 +89,8 @@ def _turns(
 ) -> list[dict[str, Any]]:
     """Return the newest turns, oldest first, each with the requests of every conversation and of `workers` that were
     sent during it."""
-    begun = _turn_starts(main)
-    starts, times = [entry.id for entry in begun], [entry.at for entry in begun]
+    begun = list(islice(Replay(main).messages(), TURNS))[::-1]
+    starts, times = [entry.id for entry, _ in begun], [entry.at for entry, _ in begun]
     sent: list[list[RequestRow]] = [[] for _ in begun]
     for lane, several in rows.items():
         forked = several[0].manifest.last - 1 if several else 0  # a side conversation begins with one instruction
@@ -104,15 +104,9 @@ def _turns(
             sent[place].append(row)
     first = count - len(begun) + 1
     return [
-        {"turn": number, "at": entry.at, "text": first_words(entry.message.content, WORDS), **_sum(requests)}
-        for number, (entry, requests) in enumerate(zip(begun, sent, strict=True), first)
+        {"turn": number, "at": entry.at, "text": first_words(text, WORDS), **_sum(requests)}
+        for number, ((entry, text), requests) in enumerate(zip(begun, sent, strict=True), first)
     ]
-
-
-def _turn_starts(log: LaneLog) -> list[Entry]:
-    """Return the entries that began the newest turns, oldest first."""
-    begun = (entry for entry in read_backwards(log.read, log.last_id()) if entry.kind is Kind.USER)
-    return list(islice(begun, TURNS))[::-1]
 
 
 def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:

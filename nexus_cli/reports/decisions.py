@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NotRequired, TypedDict, cast
 
-from nexus_cli.core.entry import Entry, Kind, Memo
+from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import ToolCallEvent, ToolResultEvent
 from nexus_cli.core.json_value import ReportOfSession
 from nexus_cli.core.limits import ASK, LEVEL_LAYER, Decision
-from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE, RESULT
-from nexus_cli.core.message import ToolCall
-from nexus_cli.core.tool import Tool
+from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
 from nexus_cli.ledger import LaneLog
+from nexus_cli.reports.conversation import PastEvent, Replay
 from nexus_cli.reports.text.lines import CONFINED, Value, cut_line, filled, table, when
 from nexus_cli.text.cells import one_line
 
@@ -80,22 +80,21 @@ def decisions_report(log: LaneLog) -> DecisionsReport:
     return {"version": 1, "session": log.session_id, "decisions": rows, "more": len(memos) - len(rows)}
 
 
-def decision_report(log: LaneLog, call_id: str, tools: Mapping[str, Tool]) -> DecisionReport | None:
-    """Return the decision on the call that `call_id` names, whole or by a prefix, None if there is none; `tools` by
-    name.
+def decision_report(log: LaneLog, call_id: str) -> DecisionReport | None:
+    """Return the decision on the call that `call_id` names, whole or by a prefix, None if there is none.
 
     Raises `NexusError("usage", ...)` if the prefix matches several calls.
     """
     recorded = {str(memo.value["id"]): memo for memo in log.memos(DECISION)}
-    entries = [] if call_id in recorded else log.read(1, log.last_id())
-    calls = {call.id: call for entry in entries for call in entry.message.tool_calls}
+    past = [] if call_id in recorded else [one for one in Replay(log).events() if one.entry]
+    calls = {one.event.call.id: one.event for one in past if isinstance(one.event, ToolCallEvent)}
     found = _find_id(call_id, [*calls, *(name for name in recorded if name not in calls)])
     if not found:
         return None
     if found in recorded:
         value = _decision_value(recorded[found], log.memos(LIMITS_IN_FORCE))
     else:
-        value = _plain_value(calls[found], entries, log, tools.get(calls[found].name))
+        value = _plain_value(calls[found], past, log)
     return {"version": 1, "session": log.session_id, **value}
 
 
@@ -115,25 +114,24 @@ def _decision_value(memo: Memo, limits: Sequence[Memo]) -> DecisionObject:
     return cast("DecisionObject", {**made, "at": memo.at})
 
 
-def _plain_value(call: ToolCall, entries: Sequence[Entry], log: LaneLog, tool: Tool | None) -> DecisionObject:
+def _plain_value(made: ToolCallEvent, past: Sequence[PastEvent], log: LaneLog) -> DecisionObject:
     """Describe a call without a memo: the level let it through, or it never came to a decision."""
     limits = log.memos(LIMITS_IN_FORCE)
-    result = next((one for one in entries if one.kind is Kind.TOOL and one.message.tool_call_id == call.id), None)
-    last = result or entries[-1]
-    note: Mapping[str, Any] = next((memo.value for memo in log.memos(RESULT) if memo.entry == last.id), {})
-    ran = result is not None and bool(note.get("ran", True))
-    level = _level_at(last.id, limits)
-    subject = " ".join(str(call.arguments.get(tool.subject, "") if tool else call.raw).split())[:200]
-    value: dict[str, Any] = {"id": call.id, "tool": call.name, "subject": subject, "ran": ran}
-    value |= {"decision": None, "level": level, "profile": None, "rule": None, "from": None}
-    value |= {"parts": [], "answer": None}
-    if ran:
-        layer = _find_layer("allow", level, last.id, limits)
-        value |= {"decision": "allow", "from": f"level {level}", "bound_by": layer, "why": ""}
-    elif result is None:
+    results = (one for one in past if isinstance(one.event, ToolResultEvent) and one.event.call.id == made.call.id)
+    last = next(results, past[-1])
+    result = last.event.result if isinstance(last.event, ToolResultEvent) else None
+    entry = last.entry.id if last.entry else 0
+    level = _level_at(entry, limits)
+    value: dict[str, Any] = {"id": made.call.id, "tool": made.call.name, "subject": made.subject}
+    value |= {"ran": result is not None and result.ran, "decision": None, "level": level, "profile": None, "rule": None}
+    value |= {"from": None, "parts": [], "answer": None}
+    if result is None:
         value["why"] = "it has no result yet"
+    elif result.ran:
+        layer = _find_layer("allow", level, entry, limits)
+        value |= {"decision": "allow", "from": f"level {level}", "bound_by": layer, "why": ""}
     else:
-        value["why"] = f"it could not run: {result.message.content.strip()[:200]}"
+        value["why"] = f"it could not run: {result.text.strip()[:200]}"
     return cast("DecisionObject", {**value, "at": last.at})
 
 

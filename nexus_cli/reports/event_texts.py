@@ -10,11 +10,13 @@ from nexus_cli.core import event as e
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import SECTION, Drop
 from nexus_cli.core.event import TOO_LITTLE, CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import ALL, LEVELS
+from nexus_cli.core.message import ToolResult
 from nexus_cli.reports.text.door import NameCommands
-from nexus_cli.reports.text.lines import Value, dollars, name_cause, plural, short, worker_title
+from nexus_cli.reports.text.lines import Value, describe_tokens, dollars, name_cause, plural, short, worker_title
 from nexus_cli.session.running_workers import AT_WORK
-from nexus_cli.text.cells import cut, one_line, wrap
+from nexus_cli.text.cells import one_line
 
 NAMED = 5
 """Most calls and reasons that are named."""
@@ -60,6 +62,34 @@ def describe_event(event: Event) -> str:
         case _:
             assert_never(event)
     return ""
+
+
+def describe_figures(event: Event) -> str:
+    """Return the line of an event for a person who wants every figure; "" if it has none."""
+    match event:
+        case e.SessionStart():
+            return f"session {event.session}, model {event.model}, recipe {event.recipe}"
+        case e.StepEnd():
+            return f"step {event.step}: {event.finish}, {describe_tokens(to_json_value(event.usage))}"
+        case e.CacheResult():
+            return describe_cache_miss(event, least=1)
+    return ""
+
+
+def describe_outcome(result: ToolResult) -> str:
+    """Return the outcome of a call in a word or two."""
+    if result.waits:
+        return "waiting"
+    if result.denied:
+        return "refused"
+    if result.stopped or not result.ran:
+        return "stopped" if result.ran else "not run"
+    return f"exit {result.status}" if result.status else "failed" if result.error else "ok"
+
+
+def describe_told(result: ToolResult, name: NameCommands = str) -> str:
+    """Return the result of a tool that tells the person (`Tool.tells`), with the commands as `name` names them."""
+    return name(result.output.replace("the person", "you").replace("/memory", "nexus memory"))
 
 
 def describe_drop(drop: Drop, how: str = "") -> str:
@@ -190,19 +220,12 @@ CACHED_LEAST = 1024
 """Tokens below which providers cache nothing."""
 
 
-def describe_new_facts(plan: Mapping[str, Any], width: int) -> str:
-    """Return the remembered facts newly sent to the model, in at most two lines of `width` cells; "" for none."""
-    width, text = max(4, width), one_line(describe_told_facts(plan))
-    lines = list(wrap(text, width)) if text else []
-    return "\n".join(lines if len(lines) < 3 else [lines[0], cut(" ".join(lines[1:]), width, "...")])
-
-
-def describe_cache_miss(event: CacheResult) -> str:
-    """Return the line for a cache miss; "" if the cache worked as expected, or if we changed the request: the cause has
-    its own line."""
+def describe_cache_miss(event: CacheResult, least: int = MISSED_LEAST) -> str:
+    """Return the line for a cache miss of `least` tokens; "" if the cache worked as expected, or if we changed the
+    request: the cause has its own line."""
     if event.why:
         told = f"cache missed: {event.missed:,} tokens, {event.why}"
-        return told if event.missed >= MISSED_LEAST and not event.ours else ""
+        return told if event.missed >= least and not (event.ours and least > 1) else ""
     if event.expected < CACHED_LEAST or event.read * 2 >= event.expected:
         return ""
     return f"cache missed: {event.expected - event.read:,} tokens"
@@ -221,10 +244,13 @@ def describe_failure(outcome: Outcome, name: NameCommands = str) -> str:
         return (
             f"{outcome.error['message'].rstrip('.')}. Then the session continues automatically; you can type meanwhile."
         )
-    hint = (
-        name(outcome.error.get("hint", "")).rstrip(".").removesuffix("; ask the model to continue")
-    )  # see `Repl.feed`
-    return outcome.error.get("message", "").rstrip(".") + "." + (f" {hint}." if hint else "")
+    hint = name(outcome.error.get("hint", "")).rstrip(".").removesuffix("; ask the model to continue")
+    return describe_error(outcome.error.get("message", ""), hint)  # see `Repl.feed`
+
+
+def describe_error(message: str, hint: str) -> str:
+    """Return an error and the next step of the person as sentences."""
+    return " ".join(f"{part.rstrip('.')}." for part in (message, hint) if part)
 
 
 def describe_totals(outcome: Outcome, dot: str, *, with_workers: bool = False, priced: bool = True) -> str:

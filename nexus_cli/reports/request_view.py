@@ -40,6 +40,7 @@ from nexus_cli.session.limits_record import NextLimits, limits_of, load_next_lim
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
+from nexus_cli.tools.registry import describe_past_subject
 
 if TYPE_CHECKING:
     from nexus_cli.sections.planner import SectionObject
@@ -339,6 +340,5 @@ def _what(item: WindowItem, calls: Mapping[str, ToolCall]) -> str:
 
 
 def _called(call: ToolCall) -> str:
-    """Describe a call by its name and its first argument that is a text."""
-    subject = next((text for text in call.arguments.values() if isinstance(text, str)), "")
-    return f"{call.name} {first_words(subject, WORDS)}".rstrip()
+    """Describe a call by its name and its main argument."""
+    return f"{call.name} {first_words(describe_past_subject(call), WORDS)}".rstrip()

@@ -89,9 +89,12 @@ def _row(
 
 
 def rewrite_lines(rows: Sequence[Value], width: int) -> list[str]:
-    """Return a table of the newest rewrites with their break-even, and below it the sum of all."""
+    """Return a table of the newest rewrites with their break-even, below it why each was made, and the sum of all."""
     heading = ("cause", "removed", "resent", "cost", "summary", "pays after", "since", "came out")
     lines = block("rewrites", [heading, *map(_cells, rows[-LISTED:])], width) if rows else []
+    for one in rows[-LISTED:]:
+        pays = "" if one["pays"] else " (not for its price)"
+        lines += filled(f"{one['cause']}: {one['why']}{pays}", width, "    ", "  ")
     if len(rows) > LISTED:
         costs = [cost for one in rows for cost in (one["cost"], one["summary_usd"])]
         paid = "" if None in costs else f" cost {dollars(sum(costs))}"

@@ -8,7 +8,7 @@ Each claim is a row `claimed` or `resumed`, each beginning of a wait a row `wait
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -29,10 +29,10 @@ _NO_SESSION = {"session": "", "name": "", "model": "", "folder": "", "cursor": 0
 _NO_USAGE = {**dict.fromkeys(("entries", "requests", "tokens", "drops"), 0), **to_json_value(Usage()), "saved_usd": 0.0}
 
 
-def run_timeline(ledger: Ledger, run_id: str, subjects: Mapping[str, str], last: int = LAST) -> RunTimelineReport:
+def run_timeline(ledger: Ledger, run_id: str, last: int = LAST) -> RunTimelineReport:
     """Return the newest `last` rows of a run and its session, oldest first; raise `NexusError` for an unknown one."""
     run = ledger.runs.find(run_id)
-    record = _find_record(ledger, run, subjects, last)
+    record = _find_record(ledger, run, last)
     events = [*_run_events(ledger, run, record), *(record.events() if record else ())]
     cost = {"cost_usd": run.cost_usd, "known_usd": run.cost_usd or 0.0, "cost": None}
     totals = record.totals() if record else {**_NO_USAGE, **cost}
@@ -42,10 +42,10 @@ def run_timeline(ledger: Ledger, run_id: str, subjects: Mapping[str, str], last:
     return cast("RunTimelineReport", value)
 
 
-def _find_record(ledger: Ledger, run: Run, subjects: Mapping[str, str], last: int) -> SessionRecord | None:
+def _find_record(ledger: Ledger, run: Run, last: int) -> SessionRecord | None:
     """Return the record of a run's session, None before the run has one and after it was deleted."""
     try:
-        return SessionRecord(ledger, run.session, subjects, last) if run.session else None
+        return SessionRecord(ledger, run.session, last) if run.session else None
     except NexusError as error:
         if error.kind != "usage":
             raise

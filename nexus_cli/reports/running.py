@@ -9,14 +9,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Literal, TypedDict, cast
 
-from nexus_cli.conversation.conversation import item_of
-from nexus_cli.conversation.groups import Dispatch, next_step
-from nexus_cli.core.entry import Kind, read_backwards
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.core.run import QUEUED, RUNNING, WAITING
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.ledger.lock_owners import LockOwner
+from nexus_cli.reports.conversation import Replay, open_calls
 from nexus_cli.reports.runs import describe_runs
 from nexus_cli.reports.sessions import title_of
 from nexus_cli.reports.text.door import name_commands
@@ -109,18 +107,12 @@ def _state(log: LaneLog, owner: LockOwner) -> tuple[str, str | None]:
     """Return the state and the work of an open session. In a turn, a call that was not started waits for an answer."""
     if not owner.is_busy:
         return "idle", None
-    turn = []
-    for entry in read_backwards(log.read, log.last_id()):
-        turn.append(item_of(entry))
-        if entry.kind in (Kind.USER, Kind.ASSISTANT):
-            break
-    step = next_step(turn[::-1])
-    if not isinstance(step, Dispatch):
+    calls = open_calls(next(Replay(log).newest_turns(), ()))
+    if not calls:
         return "runs", None
-    started = [call for call in step.calls if log.was_started(call.id)]
-    call = (started or step.calls)[0]
-    subject = next((text for text in call.arguments.values() if isinstance(text, str)), "")
-    return "runs" if started else "asks", f"{call.name} {subject}".strip()[:TITLE]
+    started = [one for one in calls if log.was_started(one.call.id)]
+    first = (started or calls)[0]
+    return "runs" if started else "asks", f"{first.call.name} {first.subject}".strip()[:TITLE]
 
 
 def running_text(value: Value, width: int) -> str:

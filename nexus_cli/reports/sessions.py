@@ -10,14 +10,14 @@ from typing import Any, Literal, TypedDict
 
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import SteeringMessage, Text, ToolCallEvent, ToolResultEvent, TurnStart
+from nexus_cli.core.event import SteeringMessage, Text, TurnStart
 from nexus_cli.core.json_value import ABSENT, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.search import SearchResult
 from nexus_cli.ledger.sessions import SessionInfo, makers_of
-from nexus_cli.reports.conversation import replay_of
+from nexus_cli.reports.conversation import open_calls, replay_of
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, cut_line, filled, number, plural, table, when
 from nexus_cli.reports.workers import recorded_workers
@@ -163,7 +163,6 @@ def last_exchange(session: Session) -> dict[str, Any]:
     events = [past.event for past in turn]
     said = [one.text for one in events if isinstance(one, TurnStart | SteeringMessage)]
     answers = [one.text for one in events if isinstance(one, Text)]
-    ended = {one.call.id for one in events if isinstance(one, ToolResultEvent)}
     return {
         **NOTHING,
         "session": info.id,
@@ -173,8 +172,7 @@ def last_exchange(session: Session) -> dict[str, Any]:
         "assistant": answers[-1] if answers else "",
         "open": [
             {"name": one.call.name, "subject": one.subject, "started": replay.record.was_started(one.call.id)}
-            for one in events
-            if isinstance(one, ToolCallEvent) and one.call.id not in ended
+            for one in open_calls(turn)
         ],
         "finished": not session.is_open() and not ends_unfinished(replay.record),
         "at": turn[-1].at if turn else info.updated,

@@ -1,4 +1,4 @@
-"""Report the events of a session, oldest first: time, actor, reason, the part that the model has seen, and the cost.
+"""Report the events of a session, oldest first: time, actor, reason, the part that the model was sent, and the cost.
 
 Reads the ledger, without epochs and messages before the listed ones. Sends nothing and writes nothing.
 The rows are those of `timeline_report.py`.
@@ -6,19 +6,21 @@ The rows are those of `timeline_report.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, cast
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.decisions import describe_verdict
+from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.spaces import MOST_NAMED
 from nexus_cli.reports.text.lines import (
     PURPOSES,
     SHORT_ID,
     Value,
     cut_line,
+    describe_tokens,
     dollars,
     filled,
     known_dollars,
@@ -36,13 +38,8 @@ if TYPE_CHECKING:
 
 LAST = 200
 """Number of rows unless another one is asked for."""
-COLUMNS = 60
-"""Least width at which the text is beside time and name."""
-NAME = 12
-"""Cells of the column of names."""
 KIND = 14
 """Cells of a trigger's type."""
-MARKS = {True: "[SEEN]", False: "[NEW]", None: ""}
 CAUSES = {
     "compaction": "compaction",
     "overflow": "compaction",
@@ -55,32 +52,21 @@ CAUSES = {
 """Kinds of rows by their name for people; other kinds keep their name."""
 STATED = ("user", "steer", "assistant", "instruction", "tool", "message")
 """Kinds of rows whose text is somebody's words, cut to one line; all others are whole."""
-SPOKEN = ("user", "steer", "assistant", "instruction")
-"""Kinds that are shown as `NAME: words`."""
 LONGEST_NAME = 24
 """Most cells of a name before words."""
 TYPED = ("repl", "ask")
 """Types of triggers that only mean that the person typed."""
 
 
-def session_timeline(ledger: Ledger, session: str, subjects: Mapping[str, str], last: int = LAST) -> TimelineReport:
-    """Return the newest `last` rows, oldest first; `subjects` are the names of the tools' main arguments."""
-    record = SessionRecord(ledger, session, subjects, last)
+def session_timeline(ledger: Ledger, session: str, last: int = LAST) -> TimelineReport:
+    """Return the newest `last` rows, oldest first."""
+    record = SessionRecord(ledger, session, last)
     newest = pick_newest(record.events(), record.unread, last, record.totals())
     return cast("TimelineReport", {"version": 1, **record.facts(), **newest})
 
 
 def timeline_text(value: Value, width: int) -> str:
     """Return a line for each row below its day, then the totals."""
-    return _listed(value, width, _row)
-
-
-def told_timeline_text(value: Value, width: int) -> str:
-    """Return the same lines in the form for people: `You: fix it`, `nexus: done`."""
-    return _listed(value, width, _told_row)
-
-
-def _listed(value: Value, width: int, row_lines: Callable[[Value, int], list[str]]) -> str:
     rows = value["rows"]
     lines = filled(_title(value), width)
     if value["earlier"]:
@@ -89,7 +75,7 @@ def _listed(value: Value, width: int, row_lines: Callable[[Value, int], list[str
     for day, several in groupby(rows, key=lambda row: format_local_minute(str(row["at"]), "%Y-%m-%d")):
         lines += ["", cut_line(day, width)] if day else [""]
         for row in several:
-            lines += row_lines(row, width)
+            lines += _row(row, width)
     if not rows:
         lines += filled("Nothing happened yet.", width)
     lines += ["", *filled(_totals(value["totals"]), width)]
@@ -103,7 +89,7 @@ def _title(value: Value) -> str:
     if space := value.get("space"):
         more = [f"{len(space['members']) - MOST_NAMED} more"] if len(space["members"]) > MOST_NAMED else []
         members = ", ".join([*(f"{one['name']} ({one['type']})" for one in space["members"][:MOST_NAMED]), *more])
-        new = f" · [NEW] is new to {value['reader']}" if value["reader"] else ""
+        new = f" · (new) is unread by {value['reader']}" if value["reader"] else ""
         return f'space "{space["name"]}" · {members}{new}'
     name = f" {value['name']}" if value["name"] else ""
     session = f"session {value['session']}{name} · {value['model']}" if value["session"] else "no session yet"
@@ -123,31 +109,15 @@ def _totals(total: Value) -> str:
 
 
 def _row(row: Value, width: int) -> list[str]:
-    """Return a row: time, mark, name, trigger, then the text, which is below them on a narrow terminal."""
-    time = cut_line(format_local_minute(str(row["at"]), "%H:%M:%S") or "-" * 8, 8)
-    mark, name = MARKS[row["seen"]], cut_line(_name(row), max(NAME, width // 4))
-    trigger = _trigger(row) if row["trigger"] else ""
-    said = " · ".join(filter(None, (one_line(part) for part in _facts(row))))
-    indent = "  " if width < COLUMNS else " " * (17 + NAME)
-    if width < COLUMNS:
-        lines = filled(" ".join(filter(None, (time, mark, name, trigger))), width, indent, "")
-        lines += _said(row, said, width, indent, indent)
-    else:
-        head = f"{time} {mark:<6} {name}{' ' * (NAME - cells(name))} " + (f"{trigger} " if trigger else "")
-        lines = _said(row, said, width, indent, head) or [head.rstrip()]
-    return [*lines, *(line for text in _below(row) for line in filled(text, width, f"{indent}  ", indent))]
-
-
-def _told_row(row: Value, width: int) -> list[str]:
-    """Return a row for people: without the marks of a model, except for entries that it has not seen and causes of
-    triggers."""
+    """Return a row: time, who or what, then the words or facts, which are below on a narrow terminal."""
     time = cut_line(format_local_minute(str(row["at"]), "%H:%M:%S") or "-" * 8, 8)
     name = "nexus" if row["kind"] == "assistant" else cut_line(_name(row), LONGEST_NAME)
     kind = cut_line((row["trigger"] or {}).get("type", name), KIND)
     notes = [kind] if kind not in (*TYPED, name.casefold()) and not _is_posted(row) else []
-    notes += ["not sent yet"] if row["seen"] is False and row["kind"] != "assistant" else []
-    head = f"{time} {name}" + (f" ({', '.join(notes)})" if notes else "") + (":" if row["kind"] in STATED else "")
-    said = " · ".join(filter(None, map(one_line, _spoken(row) if row["kind"] in SPOKEN else _facts(row))))
+    unseen = "new" if _is_posted(row) else "not sent yet"
+    notes += [unseen] if row["seen"] is False and row["kind"] != "assistant" else []
+    head = f"{time} {name}" + (f" ({', '.join(notes)})" if notes else "") + ":"
+    said = " · ".join(filter(None, map(one_line, _facts(row))))
     below = [line for text in _below(row) for line in filled(text, width, "    ", "  ")]
     if cells(head) > width // 2:
         return [*filled(head, width, "  ", ""), *_said(row, said, width, "  ", "  "), *below]
@@ -157,21 +127,6 @@ def _told_row(row: Value, width: int) -> list[str]:
 def describe_row(row: Value) -> tuple[str, str]:
     """Return the name of a row and its facts on one line."""
     return _name(row), " · ".join(filter(None, map(one_line, _facts(row))))
-
-
-def _spoken(row: Value) -> Iterator[str]:
-    """Yield the words of somebody, and the calls of the model."""
-    if row.get("recalled"):
-        yield f"recalled {', '.join(row['recalled'])}"
-    yield row["text"]
-    yield from (f"-> {call['name']} {call['subject']}".rstrip() for call in row.get("calls", ()))
-
-
-def _trigger(row: Value) -> str:
-    from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a plain session needs no runs)
-
-    kind = "" if _is_posted(row) else cut_line(row["trigger"]["type"], KIND)
-    return f"{TRIGGER_MARK} {kind}".rstrip()
 
 
 def _is_posted(row: Value) -> bool:
@@ -214,15 +169,14 @@ def _facts(row: Value) -> Iterator[str]:
     if row.get("recalled") and row["kind"] != "tool":
         yield f"recalled {', '.join(row['recalled'])}"
     match row["kind"]:
-        case "assistant":
-            yield _quoted(row)
-            yield from (f"-> {call['name']} {call['subject']}".rstrip() for call in row["calls"])
         case "tool":
+            decided = _decided(row)
             yield row["subject"]
-            yield row["outcome"]
+            yield "" if decided.startswith("refused") else row["outcome"]
             yield f"{row['seconds']:g} s" if row["seconds"] else ""
-            yield _decided(row)
-            yield _quoted(row) if row["text"] != row["why"] else ""
+            yield decided
+            says_why = row["why"] and row["text"].endswith(row["why"])
+            yield f'"{row["text"]}"' if row["text"] and not says_why else ""
         case "request":
             yield from _request(row)
         case "drop":
@@ -231,8 +185,7 @@ def _facts(row: Value) -> Iterator[str]:
             yield f"recalled {row['recalls']} x" if row["recalls"] else ""
         case "worker":
             yield row["state"]
-            yield plural(row["steps"], "step")
-            yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
+            yield from worker_figures(row)
             yield f"session {row['session']}" if row["session"] else ""
             yield row["text"]
             yield row["why"]
@@ -244,9 +197,10 @@ def _facts(row: Value) -> Iterator[str]:
         case "message" if _is_posted(row):
             yield f"[{row['message']}]" + (f" to {row['reply_to']}" if row["reply_to"] else "")
             yield "waits for a reply" if row["waits"] else ""
-            yield _quoted(row)
-        case "user" | "steer" | "instruction" | "message":
-            yield _quoted(row)
+            yield row["text"]
+        case "user" | "steer" | "assistant" | "instruction" | "message":
+            yield row["text"]
+            yield from (f"-> {call['name']} {call['subject']}".rstrip() for call in row.get("calls", ()))
         case "waiting":
             yield row["text"]
             yield f"until {when(row['until'])} at the latest" if row["until"] else ""
@@ -266,10 +220,6 @@ def _facts(row: Value) -> Iterator[str]:
             yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
 
 
-def _quoted(row: Value) -> str:
-    return f'"{row["text"]}"' if row["text"] else ""
-
-
 def _decided(row: Value) -> str:
     """Return the decision on a call that was refused or asked about, with the reason; else ""."""
     if row["decision"] not in ("ask", "deny"):
@@ -282,8 +232,7 @@ def _request(row: Value) -> Iterator[str]:
     if row["finish"] in (None, "lost"):
         yield f"no answer to about {short(row['input'])} in"
     else:
-        cached = f" ({short(row['cache_read'])} cached)" if row["cache_read"] else ""
-        yield f"{short(row['input'])} in{cached}, {short(row['output'])} out"
+        yield describe_tokens(row)
         yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
         yield f"{row['seconds']:g} s" if row["seconds"] is not None else ""
         yield "" if row["finish"] in ("stop", "tool_calls") else str(row["finish"])

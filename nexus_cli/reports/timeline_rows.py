@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -29,12 +29,13 @@ from nexus_cli.core.memo_kinds import (
     WAIT,
     WORKER,
 )
-from nexus_cli.core.message import ToolResult, restore_result
+from nexus_cli.core.message import restore_result
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.calls.waiting import waiting_entry
 from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.reports.conversation import Replay
+from nexus_cli.reports.event_texts import describe_outcome
 from nexus_cli.reports.workers import recorded_workers
 
 if TYPE_CHECKING:
@@ -74,12 +75,12 @@ def pick_newest(events: Iterable[Event], unread: int, last: int, totals: Mapping
 class SessionRecord:
     """The ledger's record of a session, with as many of its newest entries as rows are listed."""
 
-    def __init__(self, ledger: Ledger, session: str, subjects: Mapping[str, str], last: int) -> None:
+    def __init__(self, ledger: Ledger, session: str, last: int) -> None:
         self._ledger, self._info, self._logs = ledger, ledger.session(session), ledger.logs(session)
         self._log, self._newest = self._logs[0], self._logs[0].last_id()
         self._requests = {log.lane: log.requests() for log in self._logs}
         self._drops = self._log.drops()
-        self.read = ReadEntries(self._log, self._info, subjects, max(1, self._newest - last + 1), self._newest)
+        self.read = ReadEntries(self._log, self._info, max(1, self._newest - last + 1), self._newest)
         self.read.waiting = waiting_entry(ledger, self._log)
         self.unread = self.read.first - 1
 
@@ -175,7 +176,7 @@ NEXUS, AGENT, PERSON = _actor("nexus"), _actor("agent"), _actor("person")
 class ReadEntries:
     """The entries `first` to `newest` of a main conversation with their notes."""
 
-    def __init__(self, log: LaneLog, info: SessionInfo, subjects: Mapping[str, str], first: int, newest: int) -> None:
+    def __init__(self, log: LaneLog, info: SessionInfo, first: int, newest: int) -> None:
         self.first, self.cursor = first, log.cursor()
         self.waiting = 0
         """The entry of the result after which the run still waits."""
@@ -184,7 +185,7 @@ class ReadEntries:
         self._times: list[str] = []
         for entry in self.entries.values():  # a clock may have been set back
             self._times.append(max(entry.at, self._times[-1] if self._times else ""))
-        self._replay = Replay(log, subjects, first=first)
+        self._replay = Replay(log, info.folder, first=first)
         self._recalled = log.memos(RECALLED_DROP, first=first)
         self._calls = self._name_calls(log)
 
@@ -195,9 +196,9 @@ class ReadEntries:
             first = max(1, first - _LOOK_BACK)
             entries = [*log.read(first, entries[0].id - 1), *entries]
         return {
-            call.id: {"id": call.id, "name": call.name, "subject": self._replay.subject(call)}
+            one.call.id: {"id": one.call.id, "name": one.call.name, "subject": one.subject}
             for entry in entries
-            for call in entry.message.tool_calls
+            for one in self._replay.calls_of(entry)
         }
 
     def find_place(self, at: str) -> int:
@@ -251,6 +252,7 @@ class ReadEntries:
     def _tool_row(self, entry: Entry) -> Row:
         note, made = self._replay.note(RESULT, entry.id), self._replay.note(DECISION, entry.id)
         result, seconds = restore_result(entry.message.content, note)
+        result = result if entry.id == self.waiting else replace(result, waits=None)
         call = str(entry.message.tool_call_id)
         subject = self._calls[call]["subject"] if call in self._calls else ""
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
@@ -263,25 +265,11 @@ class ReadEntries:
             seconds=seconds if note else None,
             call=call,
             subject=subject,
-            outcome=_outcome(result, waits=entry.id == self.waiting) if note else "",
+            outcome=describe_outcome(result) if note else "",
             decision=made.get("decision"),
             answer=made.get("answer"),
             **more,
         )
-
-
-def _outcome(result: ToolResult, *, waits: bool) -> str:
-    if waits:
-        return "waiting"
-    if result.denied:
-        return "refused"
-    if result.stopped:
-        return "stopped"
-    if not result.ran:
-        return "not run"
-    if result.status:
-        return f"exit {result.status}"
-    return "failed" if result.error else "ok"
 
 
 def _start_events(info: SessionInfo, log: LaneLog) -> Iterator[Event]:

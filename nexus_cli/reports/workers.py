@@ -9,9 +9,10 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonOf, ReportOfSession
 from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.skills import agent_rows, describe_untrusted
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural, short, table, worker_title
+from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, short, table, worker_title
 from nexus_cli.sections.skills import Skill
 from nexus_cli.session.running_workers import AT_WORK, UNKNOWN, WorkerObject
 
@@ -84,7 +85,11 @@ def worker_lines(value: Value, width: int) -> list[str]:
     """Return a line for each worker of a session that is shown in full."""
     lines = []
     for one in value.get("workers", ()):
-        figures = [plural(one["steps"], "step"), f"{one['tokens']:,} tokens", dollars(one["cost_usd"])]
-        facts = [f"{one['id']} {one['state']}", *figures, f"session {one['session'] or '-'}", str(one["task"])]
+        facts = [
+            f"{one['id']} {one['state']}",
+            *worker_figures(one),
+            f"session {one['session'] or '-'}",
+            str(one["task"]),
+        ]
         lines.append(cut_line(f"worker {' · '.join(facts)}", width))
     return lines

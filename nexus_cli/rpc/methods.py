@@ -89,7 +89,7 @@ class ServerMethods:
 
         if verb.authority is not Authority.READS:
             self.pool.require_level(EDIT, settings())
-        source = Source(self.pool.open_ledger, str, str, settings, tuple, lambda: folder, is_piped=True)
+        source = Source(self.pool.open_ledger, str, str, settings, lambda: folder, is_piped=True)
         return verb.method.read(await asyncio.to_thread(verb.run, source, **given))
 
     @rpc_method()

@@ -11,6 +11,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core import memory, services
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.tool import EditPreview, Effect, Reads, Tool, ToolContext
+from nexus_cli.core.message import ToolCall
+from nexus_cli.core.tool import SUBJECT, EditPreview, Effect, Reads, Tool, ToolContext, describe_subject
 from nexus_cli.plugins.python_plugins import admit_objects, python_plugins
 from nexus_cli.tools import builtin
 from nexus_cli.tools.schema import describe_tool, field_kinds, make_arguments, sent_schema
@@ -81,6 +83,19 @@ def find_foreign_tool(name: str) -> Tool | None:
 
 def _foreign_tools() -> Mapping[str, Tool]:
     return _tools_in((str(Path(__file__).with_name("foreign")),), f"{__package__}.foreign")
+
+
+def describe_past_subject(call: ToolCall, most: int = SUBJECT) -> str:
+    """Return the main argument of a call as `describe_subject` does, of one whose tool is not there any more its first
+    argument that is a text."""
+    tool = find_tool(call.name)
+    texts = (text for text in call.arguments.values() if isinstance(text, str))
+    return describe_subject(tool, call if tool else replace(call, raw=next(texts, call.raw)), most)
+
+
+def past_tools() -> ToolRegistry:
+    """Return the built-in tools for the calls of the past, whatever a session offers."""
+    return ToolRegistry(replace(tool, needs=()) for tool in discover_tools().values())
 
 
 def tells_person(name: str) -> bool:

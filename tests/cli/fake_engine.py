@@ -193,9 +193,9 @@ def main() -> None:
     from nexus_cli.cli import app, process
 
     if scenario == "silent":
-        from nexus_cli.cli.run import run_turn
+        from nexus_cli.ui.print import turn_progress
 
-        run_turn.SILENT = 0.5
+        turn_progress.SILENT = 1.0
     process.exit_on_signals()
     process.reopen_descriptors()
     sys.argv[1:] = [scenario]

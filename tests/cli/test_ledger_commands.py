@@ -282,9 +282,9 @@ def test_the_timeline_is_plain_lines_and_json_with_the_same_facts(nexus: Run, se
     done = nexus("timeline", "--session", session[:12])
     text = done.stdout.decode()
     assert (done.returncode, done.stderr) == (0, b"") and "\x1b" not in text
-    assert "[NEW]  You          <- TRIGGER repl" in text and "9,000 tokens (output_cap)" in text
+    assert " You (not sent yet): " in text and "9,000 tokens (output_cap)" in text
     narrow = nexus("timeline", env={"COLUMNS": "40"}).stdout.decode()
-    assert max(map(len, narrow.splitlines())) <= 40 and "<- TRIGGER repl" in narrow
+    assert max(map(len, narrow.splitlines())) <= 40 and " You (not sent yet):" in narrow
     last = nexus("timeline", "--last", "1").stdout.decode()
     assert "2 rows earlier: --last 3" in last and last.count("\n20") == 1
 
@@ -317,6 +317,6 @@ def test_the_timelines_of_a_space_and_of_a_run_are_read_by_name_and_id(nexus: Ru
     value = json.loads(nexus("timeline", "--space", "project alpha", "--json").stdout)
     assert value["rows"][0]["runs"][0]["source"] == "auto" and value["rows"][0]["seen"] is True
     text = nexus("timeline", "--space", "Project Alpha", "--as", "nexus").stdout.decode()
-    assert "[NEW]  Husam        <- TRIGGER [msg-1]" in text and "Nexus (auto): run-1 queued" in text
+    assert " Husam (new): [msg-1] · " in text and "Nexus (auto): run-1 queued" in text
     assert "queued" in nexus("timeline", "--run", "run-1").stdout.decode()
     assert json.loads(nexus("timeline", "--run", "1", "--json").stdout)["run"]["state"] == "queued"

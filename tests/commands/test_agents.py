@@ -196,7 +196,7 @@ def test_a_session_that_is_named_lists_the_agents_of_its_folder(context: FakeCon
 
 def told(ledger: Ledger, session: str) -> str:
     """What `nexus sessions show` prints."""
-    replay = Replay(ledger.log(session), {}, is_whole=True)
+    replay = Replay(ledger.log(session), is_whole=True)
     value = {**show_session(ledger, session), **transcript_of(replay, ledger.session(session))}
     return find_form("transcript")(value, 200)
 

@@ -18,7 +18,7 @@ def test_what_a_person_did_to_the_window_is_in_the_timeline(context: FakeContext
     context.run("pin always use tabs").run("pin remove p1").run("compact").run("uncompact").turn("and then")
     context.run("timeline --last 500")
     form, value = context.shown[-1]
-    assert form == "told_timeline" and value["earlier"] == 0
+    assert form == "timeline" and value["earlier"] == 0
     rows = {row["kind"]: row for row in value["rows"]}
     assert [row["text"] for row in value["rows"] if row["kind"] == "pin"] == ["p1 always use tabs", "p1 removed"]
     assert rows["lane"]["lane"] == "compact" and rows["lane"]["requests"] == 1 and rows["lane"]["tokens"] > 0

@@ -118,9 +118,7 @@ def test_two_large_files_and_the_words_are_each_shown(place: Stage) -> None:
         assert place.run("drops", "show", drop).stdout == (place.folder / name).read_bytes()
     with closing(Ledger.open(place.ledger)) as ledger:
         session = str(place.run("drops", "--json").result["session"])
-        shown = transcript_of(Replay(ledger.log(session), {}, is_whole=True), ledger.session(session))["events"][0][
-            "text"
-        ]
+        shown = transcript_of(Replay(ledger.log(session), is_whole=True), ledger.session(session))["events"][0]["text"]
     rows = "".join(f"b.log row {n} of what happened\n" for n in range(100_000))
     assert shown.endswith(f'<file path="b.log">\n{rows}</file>')
 

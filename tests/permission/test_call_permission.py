@@ -313,7 +313,7 @@ def test_of_a_line_of_very_many_parts_those_that_ask_are_recorded_and_the_others
     assert "needs approval: touch made" in shown and "more" not in shown
     with the_ledger() as ledger:
         log = LaneLog(ledger.db, session.id)
-        assert "and 451 more" in decision_text(decision_report(log, value["id"], discover_tools()) or {}, 80)
+        assert "and 451 more" in decision_text(decision_report(log, value["id"]) or {}, 80)
 
 
 @pytest.mark.matrix

@@ -41,7 +41,7 @@ def test_the_record_stands_beside_its_message_and_is_shown(tmp_path: Path) -> No
     value = asyncio.run(turn())
     with the_ledger() as ledger:
         memos = ledger.log(session.id).memos(ATTACHMENTS)
-        told = session_timeline(ledger, session.id, {}, 100)
+        told = session_timeline(ledger, session.id, 100)
     records = [one.to_json() for one in FILES]
     assert [memo.value["files"] for memo in memos] == [records, [STEERED.to_json()]]
     assert value["attachments"] == [
@@ -58,7 +58,7 @@ def test_the_record_stands_beside_its_message_and_is_shown(tmp_path: Path) -> No
         memo.entry: memo.value["files"] for memo in memos
     }
     lines = timeline_text(told, 100).splitlines()
-    place = next(place for place, line in enumerate(lines) if line.endswith('"look"'))
+    place = next(place for place, line in enumerate(lines) if line.endswith(": look"))
     assert lines[place + 1].strip() == "with a.py:3-5, 3 lines, 20 bytes; shot.png, an image, 900 bytes"
 
 

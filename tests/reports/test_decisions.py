@@ -25,7 +25,6 @@ from nexus_cli.reports.decisions import (
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.tools.registry import discover_tools
 
 RULES = """[rules]
 allow = ["bash(touch marked *)"]
@@ -75,7 +74,7 @@ def decided(session: Session) -> list[Any]:
 
 def explained(session: Session, call_id: str) -> Mapping[str, Any]:
     with the_ledger() as ledger:
-        value: Mapping[str, Any] = decision_report(ledger.log(session.id), call_id, discover_tools()) or {}
+        value: Mapping[str, Any] = decision_report(ledger.log(session.id), call_id) or {}
     for width in (20, 80) if value else ():
         decision_text(value, width)
     return value

@@ -47,7 +47,7 @@ def page(
     log.record_reply(answer, 1, Usage(100, 5), finish, True)
     if name:
         ledger.rename_session(made.id, name)
-    return "".join(session_page(ledger, ledger.session(made.id), {}, Settings()))
+    return "".join(session_page(ledger, ledger.session(made.id), Settings()))
 
 
 def test_no_value_of_a_session_is_markup(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from nexus_cli.session.session import Session
 
 def transcript(session: str) -> dict[str, Any]:
     with the_ledger() as ledger:
-        replay = Replay(ledger.log(session), {"bash": "command", "write_file": "path"}, is_whole=True)
+        replay = Replay(ledger.log(session), is_whole=True)
         return transcript_of(replay, ledger.session(session))
 
 

@@ -15,9 +15,11 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.event import ContextPlan, Event
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.event_texts import describe_new_facts
+from nexus_cli.reports.event_texts import describe_told_facts
 from nexus_cli.text.cells import cells
-from nexus_cli.ui.print.progress_lines import ProgressLines
+from nexus_cli.ui.print.notice_lines import NoticeLines
+from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.theme import Theme
 
 
 def keep(folder: Path, slot: MemorySlot, text: str) -> None:
@@ -62,9 +64,10 @@ def test_a_fact_stands_in_the_plan_of_the_request_that_tells_it(tmp_path: Path) 
     assert found["m2"] == ("user", "Likes answers in short sentences")
     assert found["m3"][0] == "agent" and found["m3"][1].startswith("x" * 50) and second == []
     loud, silent = Written(), Written()
+    shown = RichRenderer(loud.write, lambda: 100, Theme(colour=False), drawn=False, commands=False)
     for event in events:
-        ProgressLines(loud, verbose=True).feed(event)
-        ProgressLines(silent).feed(event)
+        shown.feed(event)
+        NoticeLines(silent).feed(event)
     assert loud.text.count("remembered facts sent: ") == 1 and "remembered facts sent" not in silent.text
 
 
@@ -77,13 +80,13 @@ def test_a_fact_that_waits_is_a_notice_also_where_nobody_looks_at_progress(tmp_p
     events, _ = say(opened(Played(script), tmp_path), "look around")
     silent = Written()
     for event in events:
-        ProgressLines(silent).feed(event)
+        NoticeLines(silent).feed(event)
     assert silent.text.startswith("nexus: m1 (agent): waits for you") and "nexus memory accept m1" in silent.text
 
 
 def test_without_facts_nothing_is_told(tmp_path: Path) -> None:
     events, _ = say(opened(Played(lambda request: "done"), tmp_path), "how do I deploy this?")
-    assert plans(events) == [[]] and describe_new_facts({"facts": []}, 80) == describe_new_facts({}, 80) == ""
+    assert plans(events) == [[]] and describe_told_facts({"facts": []}) == describe_told_facts({}) == ""
 
 
 FACTS = st.lists(st.fixed_dictionaries({"id": st.just("m1"), "text": st.text(max_size=300)}), min_size=1, max_size=5)
@@ -92,5 +95,7 @@ FACTS = st.lists(st.fixed_dictionaries({"id": st.just("m1"), "text": st.text(max
 @pytest.mark.matrix
 @given(FACTS, st.integers(10, 120))
 def test_what_is_told_takes_two_lines_at_most(facts: list[dict[str, str]], width: int) -> None:
-    lines = describe_new_facts({"facts": facts}, width).split("\n")
+    put: list[str] = []
+    RichRenderer(put.append, lambda: width, Theme(colour=False)).feed(ContextPlan({"facts": facts}))
+    lines = "".join(put).removesuffix("\n").split("\n")
     assert 1 <= len(lines) <= 2 and all(cells(line) <= width for line in lines)

@@ -348,7 +348,7 @@ def test_an_export_and_a_transcript_name_who_spoke(team: Team) -> None:
     info = team.ledger.session(session)
     text = "".join(session_pieces(log, info, "md"))
     assert "## Ahmad (human, ent-2)" in text and "## Husam (human, ent-1)" in text
-    assert "Ahmad (human, ent-2)" in transcript_text(transcript_of(Replay(log, {}, is_whole=True), info), 80)
+    assert "Ahmad (human, ent-2)" in transcript_text(transcript_of(Replay(log, is_whole=True), info), 80)
 
 
 FAMILIES = ("openai/m", "anthropic/m", "gemini/m", "mistral/m", "deepseek/m", "ollama_chat/m")
@@ -403,6 +403,6 @@ def test_a_compaction_keeps_what_people_said_word_for_word_with_their_names(team
 def test_the_timeline_of_a_session_names_who_spoke(team: Team) -> None:
     team.post(team.designer, "agent words")
     session, _ = run_of(team, "human words")
-    rows = session_timeline(team.ledger, session, {})["rows"]
+    rows = session_timeline(team.ledger, session)["rows"]
     names = [row["actor"]["name"] for row in rows if row["kind"] in ("message", "user")]
     assert names == ["Designer, Ahmad", "Husam"]

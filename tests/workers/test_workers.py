@@ -75,9 +75,9 @@ def test_workers_of_one_message_run_side_by_side_and_report_in_call_order(tmp_pa
 def test_a_worker_is_a_row_of_the_timeline_and_its_own_session_was_begun_by_an_agent(tmp_path: Path) -> None:
     run(crewed(Crew({"ONE": doing("1"), "root": handing("ONE")}), tmp_path), "root")
     with closing(Ledger.open(places().ledger)) as ledger:
-        value = session_timeline(ledger, _root_id(), {})
+        value = session_timeline(ledger, _root_id())
         (row,) = (row for row in value["rows"] if row["kind"] == "worker")
-        own = session_timeline(ledger, str(row["session"]), {})
+        own = session_timeline(ledger, str(row["session"]))
     (worker,) = _ledger_workers(_root_id())
     assert (row["worker"], row["session"], row["state"], row["text"]) == ("w1", worker.id, "finished", "ONE")
     assert row["actor"]["type"] == "agent" and row["cost_usd"] == worker.cost_usd

@@ -12,7 +12,7 @@ from nexus_cli.core.entry import Drop, drop_value
 from nexus_cli.core.event import ContextPlan, Event
 from nexus_cli.reports.text.lines import Value, limit, name_basis, name_cause, number, plural, share
 from nexus_cli.text.cells import one_line
-from nexus_cli.ui.print.progress_lines import Writable
+from nexus_cli.ui.print.stream import Writable
 
 LAYERS = ("system", "tools", "history", "event")
 MAX_DROPS = 20

@@ -27,7 +27,7 @@ from nexus_cli.provider.model_table import check_model
 from nexus_cli.reports.models import list_models, model_cells
 from nexus_cli.reports.text.lines import cut_line, filled, table
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.print.progress_lines import Writable
+from nexus_cli.ui.print.stream import Writable
 
 TRIES = 3
 """Invalid answers to one question before the setup is cancelled."""

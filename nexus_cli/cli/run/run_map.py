@@ -39,8 +39,8 @@ from nexus_cli.session.open_session import open_ledger
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.items import read_item
+from nexus_cli.ui.print.notice_lines import NoticeLines
 from nexus_cli.ui.print.progress_bar import progress_bar
-from nexus_cli.ui.print.progress_lines import ProgressLines
 from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
 if TYPE_CHECKING:
@@ -475,7 +475,7 @@ class _Map:
         before = session.state.costs()[1]
         if isinstance(trigger, Outcome):
             return trigger, session.state.costs()[0]
-        lines = ProgressLines(_ItemNotices(item, self._tell), quiet=self._run.options.shared.quiet)
+        lines = NoticeLines(_ItemNotices(item, self._tell), quiet=self._run.options.shared.quiet)
         lines.session = session
         self._tell(session.take_notices())
         outcome: Outcome | None = None

@@ -23,15 +23,15 @@ from nexus_cli.cli.ledger_wait import LedgerWait
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, ApprovalRequest, Event, Outcome, TurnEnd
+from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.engine.requests.model_call import KEPT
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.ui.print.progress_lines import ProgressLines, Writable
+from nexus_cli.ui.print.notice_lines import NoticeLines
 from nexus_cli.ui.print.renderer import PlainRenderer
-from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, write_stderr_line
+from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, Writable, write_stderr_line
 
 if TYPE_CHECKING:
     from nexus_cli.cli.command_options import PreparedTurn, SharedOptions
@@ -41,11 +41,9 @@ if TYPE_CHECKING:
     from nexus_cli.core.attachment import Trigger
     from nexus_cli.session.event_json import AskResult
     from nexus_cli.ui.print.json_renderer import JsonRenderer
-    from nexus_cli.ui.print.terminal_turn import TerminalTurn
+    from nexus_cli.ui.print.turn_progress import TurnProgress
 
 NOT_KEPT = "Nothing was saved to continue from: ask again, or ask for less"
-SILENT = 10.0
-"""Seconds without an event after which a terminal without a spinner gets a progress line."""
 
 
 class AskTurn:
@@ -60,7 +58,6 @@ class AskTurn:
         self._closed = False
         """True once the reader of stdout has closed it."""
         self._explain: Callable[[Event], None] | None = None
-        self._moved_at, self._asking = 0.0, False
         self._watch: Watch | None = None
         self._restore_terminal: Callable[[], None] = lambda: None
         interactive = os.isatty(0) and err.terminal
@@ -90,27 +87,27 @@ class AskTurn:
         out: Writable = Stream(1)
         err: Writable = QuietStream(Stream(2))
         self._notices = err
-        self._live: TerminalTurn | None = None
+        self._progress: TurnProgress | None = None
         self._json: JsonRenderer | None = None
         """Prints the result object, if one is wanted."""
         text = out.terminal and not (options.json or options.stream_json or options.schema)
-        if err.colour and not quiet:
-            from nexus_cli.ui.print.terminal_turn import TerminalTurn  # noqa: PLC0415  (rich is for terminals only)
+        silent = quiet or not (err.terminal or verbose)
+        if text or not silent:
+            from nexus_cli.ui.print.turn_progress import TurnProgress  # noqa: PLC0415  (rich is for terminals only)
             from nexus_cli.ui.render.theme import choose_theme  # noqa: PLC0415
 
-            theme = choose_theme(self._run.settings.ui.theme, os.environ, err.colour)
-            self._live = TerminalTurn(out, err, theme, text=text, thinking=verbose, folder=self._run.work.path)
-            out, err, self._notices = self._live.out, self._live.err, self._live.notices
-        self._remarks = ProgressLines(self._notices, verbose=verbose, quiet=quiet, live=self._live is not None)
+            theme = choose_theme(self._run.settings.ui.theme, os.environ, (out if silent else err).colour)
+            folder = self._run.work.path
+            self._progress = TurnProgress(out, err, theme, text=text, silent=silent, verbose=verbose, folder=folder)
+            out, err, self._notices = self._progress.out, self._progress.err, self._progress.notices
+        self._remarks = NoticeLines(self._notices, quiet=quiet, alone=silent)
         if options.json or options.stream_json:
             from nexus_cli.ui.print.json_renderer import JsonLinesRenderer, JsonRenderer  # noqa: PLC0415
 
             self._json = JsonLinesRenderer(out) if options.stream_json else JsonRenderer(out)
-            self._renderer: JsonRenderer | TerminalTurn | PlainRenderer = self._json
-        elif self._live is not None and text:
-            self._renderer = self._live
-        else:
-            self._renderer = PlainRenderer(out, whole=bool(options.schema))
+        answer = None if text else self._json or PlainRenderer(out)
+        # First the progress: it stops drawing before the answer is written to a pipe.
+        self._renderers = [one for one in (self._progress, answer) if one is not None]
         return err
 
     def run(self) -> int:
@@ -143,10 +140,10 @@ class AskTurn:
     async def _run_session(self) -> int:
         session, resume = self._session, self._resume_line()
         watchdog = LoopWatchdog(lambda: session, lambda: resume, self._print_blocked)
-        moving = asyncio.create_task(self._live.run() if self._live else self._break_silence())
+        moving = asyncio.create_task(self._progress.run()) if self._progress else None
 
         def print_resume() -> None:
-            self._close_live()
+            self._close_progress()
             self._restore_terminal()
             if resume:
                 write_stderr_line(resume)
@@ -161,8 +158,9 @@ class AskTurn:
             self._print_result(lambda: result)
             return error.exit_status
         finally:
-            moving.cancel()
-            self._close_live()
+            if moving is not None:
+                moving.cancel()
+            self._close_progress()
             self._interrupt.uninstall()
             await session.aclose()
         if self._broken is not None:
@@ -185,29 +183,17 @@ class AskTurn:
         from nexus_cli.cli.run.watch import Watch  # noqa: PLC0415  (few runs watch a stream)
 
         self._watch = watch = Watch(options.watch, self._run.trigger, quiet=options.shared.quiet)
-        self._asking = True  # no sign of progress while it waits for lines
         async for trigger in watch.triggers():
             outcome = await self._run_events(trigger)
             self._print_result(partial(session.result, outcome))
-            self._asking = True
             if not watch.end_turn(session, outcome) or self._closed or self._broken or self._interrupt.signal:
                 break
         status = self._interrupt.status if self._interrupt.signal else 0
         return watch.failed or Outcome(not status, status)
 
-    async def _break_silence(self) -> None:
-        """Print a progress line after a long silence, for outputs without a spinner."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        while True:
-            await asyncio.sleep(1.0)
-            if loop.time() - max(self._moved_at, began) >= SILENT and not self._asking:
-                self._moved_at = loop.time()
-                self._remarks.break_silence(loop.time() - began)
-
-    def _close_live(self) -> None:
-        if self._live is not None:
-            self._live.close()
+    def _close_progress(self) -> None:
+        if self._progress is not None:
+            self._progress.close()
 
     async def _run_events(self, trigger: Trigger) -> Outcome:
         outcome: Outcome | None = None
@@ -261,11 +247,8 @@ class AskTurn:
             self._session.cancel()
 
     def _feed(self, event: Event) -> None:
-        inner = event.event if isinstance(event, AgentEvent) else event
-        self._moved_at, self._asking = asyncio.get_running_loop().time(), isinstance(inner, ApprovalRequest)
-        if self._live is not None and self._live is not self._renderer:
-            self._live.feed(event)  # first: it stops drawing before the answer is written to a pipe
-        self._print(lambda: self._renderer.feed(event))
+        for renderer in self._renderers:
+            self._print(partial(renderer.feed, event))
         if not ((self._closed or self._broken) and isinstance(event, TurnEnd)):
             self._remarks.feed(event)
         if self._explain:

@@ -63,9 +63,9 @@ def run_plan(ledger: Ledger, plan: Plan, *, json: bool) -> int:
 
 def make_show() -> Callable[[Run, Any], None]:
     """Return a function that prints the progress of a run on stderr, as `nexus ask` does."""
-    from nexus_cli.ui.print.progress_lines import ProgressLines  # noqa: PLC0415  (loads the engine)
+    from nexus_cli.ui.print.turn_progress import TurnLines  # noqa: PLC0415  (loads the engine)
 
-    lines = ProgressLines(Stream(2))
+    lines = TurnLines(Stream(2), own_settings().ui.theme)
     return lambda run, event: lines.feed(event)
 
 

@@ -37,8 +37,7 @@ from nexus_cli.provider.model_names import SUBSCRIPTIONS, split_key_name
 from nexus_cli.provider.model_table import provider_of
 from nexus_cli.reports.text.lines import filled
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.print.progress_lines import Writable
-from nexus_cli.ui.print.stream import QuietStream, Stream
+from nexus_cli.ui.print.stream import QuietStream, Stream, Writable
 
 MOST = 64 * 1024
 """Most bytes read from a pipe."""

@@ -12,8 +12,8 @@ from math import ceil
 
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Cause
-from nexus_cli.reports.page.request_figures import RequestFigures
-from nexus_cli.reports.text.lines import dollars, number, plural, share, short
+from nexus_cli.reports.page.request_figures import RequestFigures, describe_request
+from nexus_cli.reports.text.lines import dollars, plural, short
 
 PER_STRIP = 60
 HEIGHT, COST_HEIGHT, WIDE = 100, 24, 10
@@ -76,11 +76,8 @@ def _overview(bars: Sequence[_Bar]) -> list[_Bar]:
 
 
 def _title(one: RequestFigures) -> str:
-    parts = [f"Request {one.row.manifest.step:,}: {number(one.used.total)} tokens"]
-    parts += [f"{share(one.cached, one.used.total)} from the cache"] if one.cached else []
-    parts += [f"after {one.rewrite}"] if one.rewrite else []
-    parts += [dollars(cost)] if (cost := one.row.counted.cost_usd) else []
-    return ", ".join(parts)
+    after = f" after {one.rewrite}" if one.rewrite else ""
+    return f"Request {one.row.manifest.step:,}{after}: {describe_request(one)}"
 
 
 def _strip(title: str, bars: Sequence[_Bar], top: float, cost: float) -> str:

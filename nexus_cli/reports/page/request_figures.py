@@ -22,6 +22,7 @@ from nexus_cli.core.memo_kinds import PLAN
 from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
+from nexus_cli.reports.text.lines import dollars, number, share
 
 FORMS = {
     ItemForm.FULL: "in full",
@@ -68,6 +69,14 @@ class RequestFigures:
         """Tokens of its beginning that the provider read from its cache; 0 if unknown."""
         usage = self.row.usage
         return min(usage.cache_read, self.used.total) if usage and self.row.reported else 0
+
+
+def describe_request(one: RequestFigures) -> str:
+    """Return the size of a request, the part from the cache, and its cost."""
+    cost = one.row.counted.cost_usd
+    facts = [f"{number(one.used.total)} tokens"]
+    facts += [f"{share(one.cached, one.used.total)} from the cache"] if one.cached else []
+    return " · ".join([*facts, *([dollars(cost)] if cost else [])])
 
 
 def list_request_figures(

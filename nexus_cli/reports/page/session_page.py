@@ -22,7 +22,14 @@ from nexus_cli.ledger.sessions import FIRST_TEXT
 from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.page.chart import LAYERS, draw_strips
 from nexus_cli.reports.page.markup import Markup
-from nexus_cli.reports.page.request_figures import ALONE, FORMS, HeldPart, RequestFigures, list_request_figures
+from nexus_cli.reports.page.request_figures import (
+    ALONE,
+    FORMS,
+    HeldPart,
+    RequestFigures,
+    describe_request,
+    list_request_figures,
+)
 from nexus_cli.reports.page.talk import TIME, Block, Fold, Talk
 from nexus_cli.reports.sessions import title_of
 from nexus_cli.reports.text.lines import dollars, known_dollars, list_components, name_cause, number, plural, share
@@ -41,25 +48,14 @@ LEGEND = {"system": "system text", "tools": "tool schemas", "history": "history"
 HINT = "Select a bar, or the line above an answer, to see the content of the request and its drops with reasons."
 
 
-def session_page(
-    ledger: Ledger,
-    info: SessionInfo,
-    subjects: Mapping[str, str],
-    settings: Settings,
-    *,
-    raw: bool = False,
-) -> Iterator[str]:
-    """Yield the page in pieces, at most about `MOST` bytes; reads the ledger only.
-
-    `subjects` are the names of the tools' main arguments; `raw` keeps secrets.
-    """
+def session_page(ledger: Ledger, info: SessionInfo, settings: Settings, *, raw: bool = False) -> Iterator[str]:
+    """Yield the page in pieces, at most about `MOST` bytes; reads the ledger only. `raw` keeps secrets."""
     markup, log = Markup(raw=raw), ledger.log(info.id)
     entries = log.read(1, log.last_id())
-    value = session_timeline(ledger, info.id, subjects, maxsize)
+    value = session_timeline(ledger, info.id, maxsize)
     requests = list(list_request_figures(ledger, log, entries, settings))
-    rows = {row["entry"]: row for row in value["rows"] if row["entry"] is not None}
     replies = {one.row.manifest.last + 1: one for one in requests}
-    talk = Talk(markup, Replay(log, subjects, is_whole=True).events(), rows, replies)
+    talk = Talk(markup, Replay(log, info.folder, is_whole=True).events(), replies)
     by_id = {entry.id: entry for entry in entries}
     blocks = list[Block]()
     for row in value["rows"]:
@@ -160,16 +156,9 @@ def _panel(one: RequestFigures, markup: Markup, session: str, steps: int) -> str
         f"<td>{share(getattr(used, name), used.total)}</td></tr>"
         for name in LAYERS
     )
-    facts = [markup.time(row.manifest.at, TIME), markup.text(one.model)]
-    facts.append(f"{number(used.total)} tokens in ({'reported' if row.reported else 'estimated'})")
-    if usage is None:
-        facts.append("no answer")
-    else:
-        facts += [f"{share(one.cached, used.total)} from the cache"] if row.reported else []
-        facts.append(f"{number(usage.output)} out")
-        components = list_components(to_json_value(usage)["cost"])
-        cost = "no price" if usage.cost_usd is None else dollars(usage.cost_usd)
-        facts.append(f"{cost} ({components})" if components else cost)
+    facts = [markup.time(row.manifest.at, TIME), markup.text(one.model), describe_request(one)]
+    facts.append("reported" if row.reported else "estimated")
+    facts += [f"{number(usage.output)} out", list_components(to_json_value(usage)["cost"])] if usage else ["no answer"]
     facts += [markup.text(row.finish)] if row.finish and row.finish not in ("stop", "tool_calls") else []
     sections = sorted((part for part in one.sections if part[1]), key=lambda part: -part[1])
     listed = ", ".join(f"{markup.text(name)} {number(tokens)}" for name, tokens in sections[:NAMED])
@@ -187,7 +176,7 @@ def _panel(one: RequestFigures, markup: Markup, session: str, steps: int) -> str
     return (
         f'<i id="r{step}"></i><section class="request"><h3>Request {step:,}</h3>'
         f'<p class="go">{links}<a href="#closed">Close</a></p>'
-        f"<p>{' · '.join(facts)}</p>{rewritten}"
+        f"<p>{' · '.join(filter(None, facts))}</p>{rewritten}"
         f"<table>{cells}</table>"
         f"<h4>What it held</h4><ul>{earlier}{held}<li>new in it: {_span(one.new_from, last)}</li></ul>"
         + (f"<p>Sections: {listed}</p>" if listed else "")

@@ -6,7 +6,6 @@ import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from nexus_cli.core.entry import Entry, Kind, members_of
@@ -16,16 +15,17 @@ from nexus_cli.core.event import (
     ContextDrop,
     SteeringMessage,
     Text,
+    ToolCallEvent,
     ToolResultEvent,
     TurnStart,
 )
 from nexus_cli.core.message import Part, ToolCall, ToolResult
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.reports.conversation import PastEvent
-from nexus_cli.reports.event_texts import describe_event
+from nexus_cli.reports.event_texts import describe_event, describe_outcome
 from nexus_cli.reports.page.markup import Markup
-from nexus_cli.reports.page.request_figures import RequestFigures
-from nexus_cli.reports.text.lines import dollars, name_cause, number, plural, share, short
+from nexus_cli.reports.page.request_figures import RequestFigures, describe_request
+from nexus_cli.reports.text.lines import name_cause, number, plural
 from nexus_cli.reports.timeline import describe_row
 
 TIME = "%Y-%m-%d %H:%M %z"
@@ -57,11 +57,10 @@ class Talk:
         self,
         markup: Markup,
         past: Iterable[PastEvent],
-        rows: Mapping[int, Mapping[str, Any]],
         requests: Mapping[int, RequestFigures],
     ) -> None:
-        """`rows` are the rows of the timeline by entry, `requests` the newest request by the entry of its reply."""
-        self._markup, self._rows, self._requests = markup, rows, requests
+        """`requests` are the newest request by the entry of its reply."""
+        self._markup, self._requests = markup, requests
         self._held: dict[int, list[PastEvent]] = {}
         """Events by the entry that holds them, or after which they happened."""
         self._results: dict[str, tuple[Entry, ToolResultEvent]] = {}
@@ -83,11 +82,12 @@ class Talk:
                     block += self._words(entry, text)
                 case Text(text) if one.entry:
                     block.append(self._markup.prose(text))
+                case ToolCallEvent(call, subject):
+                    block += self._call(call, subject)
                 case ToolResultEvent(call) if call.id in self._results:  # no message has its call
-                    block += self._call(call)
+                    block += self._call(call, "")
         if entry.kind is not Kind.TOOL:
             block += map(self._picture, entry.message.parts)
-            block += chain.from_iterable(map(self._call, entry.message.tool_calls))
         if block or entry.kind is not Kind.TOOL:
             yield [self._head(entry), *block, "</article>\n"]
         for one in held:
@@ -111,7 +111,9 @@ class Talk:
         said = " (while it worked)" if entry.kind is Kind.STEER and entry.actor != "nexus" else ""
         at = self._markup.time(entry.at, TIME)
         request = self._requests.get(entry.id)
-        link = f'<a class="sent" href="#r{request.row.manifest.step}">{_sent(request)}</a>' if request else ""
+        step = request.row.manifest.step if request else 0
+        told = f"request {step:,} · {describe_request(request)}" if request else ""
+        link = f'<a class="sent" href="#r{step}">{told}</a>' if told else ""
         return (
             f'<article id="e{entry.id}" class="{kind}"><header><h3>{self._markup.text(who)}{said}</h3>'
             f'<a class="at" href="#e{entry.id}"><time>{at}</time></a>{link}</header>\n'
@@ -127,21 +129,19 @@ class Talk:
             block.append(self._fold(f"attached, {plural(len(attached), 'character')}", self._markup.pre(attached)))
         return [*block, *self._added(entry)]
 
-    def _call(self, call: ToolCall) -> Block:
+    def _call(self, call: ToolCall, subject: str) -> Block:
         entry, ended = self._results.pop(call.id, (None, None))
-        row = self._rows.get(entry.id, {}) if entry else {}
         result, seconds = (ended.result, ended.seconds) if ended else (ToolResult(), 0.0)
-        outcome = str(row.get("outcome") or ("no result" if entry is None else ""))
+        outcome = describe_outcome(result) if ended else "no result"
         name = "good" if outcome == "ok" else "bad"
-        badge = f' <span class="outcome {name}">{self._markup.text(outcome)}</span>' if outcome else ""
+        badge = f' <span class="outcome {name}">{self._markup.text(outcome)}</span>'
         took = f' <span class="took">{seconds:g} s</span>' if seconds >= 1 else ""
-        subject = str(row.get("subject") or "")
         title = f"<b>{self._markup.text(call.name)}</b> <code>{self._markup.text(subject)}</code>{badge}{took}"
         given = call.raw or json.dumps(call.arguments, ensure_ascii=False, indent=1)
         anchor = f' id="e{entry.id}"' if entry else ""
         block: Block = [f'<div class="call"{anchor}><p>{title}</p>\n']
-        if row.get("decision") in ("ask", "deny") and row.get("why"):
-            block.append(f'<p class="why">{self._markup.text(str(row["why"]))}</p>')
+        if result.denied:
+            block.append(f'<p class="why">{self._markup.text(result.error)}</p>')
         if result.diff:
             changed = result.diff.count("\n")
             opened = " open" if changed <= SHOWN_DIFF else ""
@@ -167,12 +167,3 @@ class Talk:
             return f'<p class="note">{name} ({self._markup.text(part.media_type)}, {len(part.data):,} bytes)</p>\n'
         data = base64.b64encode(part.data).decode()
         return Fold(f'<img src="data:{part.media_type};base64,{data}" alt="{name}" loading="lazy">\n', name)
-
-
-def _sent(request: RequestFigures) -> str:
-    """Return the size of a request in a few words."""
-    usage = request.row.usage
-    parts = [f"request {request.row.manifest.step:,}", f"{short(request.used.total)} tokens"]
-    parts += [f"{share(request.cached, request.used.total)} cached"] if request.cached else []
-    parts += [dollars(usage.cost_usd)] if usage and usage.cost_usd else []
-    return " · ".join(parts)

@@ -36,6 +36,12 @@ def short(tokens: int) -> str:
     return str(tokens)
 
 
+def describe_tokens(used: Value) -> str:
+    """Describe the tokens of a request: `1.6k in (1.5k cached), 14 out`."""
+    cached = f" ({short(used['cache_read'])} cached)" if used["cache_read"] else ""
+    return f"{short(used['input'])} in{cached}, {short(used['output'])} out"
+
+
 def describe_attached(value: Value) -> str:
     """Describe an attached file (`AttachedFile.to_json`) for a person: `a.py, 12 lines`."""
     path = str(value["path"])

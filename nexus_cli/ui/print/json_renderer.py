@@ -14,7 +14,7 @@ from nexus_cli.core.event import Event
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.wire import json_text
 from nexus_cli.session.event_json import EventNumbers
-from nexus_cli.ui.print.progress_lines import Writable
+from nexus_cli.ui.print.stream import Writable
 
 
 class JsonRenderer:

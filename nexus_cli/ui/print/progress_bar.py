@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
 
 from nexus_cli.core.progress import follow_progress
-from nexus_cli.ui.print.stream import Stream, replace_bar
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
+from nexus_cli.text.cells import cut
+from nexus_cli.ui.print.stream import ERASE_LINE, QuietStream, Stream, replace_bar
+from nexus_cli.ui.render.theme import choose_theme
 
 SOON = 1.0
 """Seconds without a bar."""
@@ -21,29 +20,24 @@ SOON = 1.0
 def progress_bar(what: str) -> Iterator[None]:
     """Show the progress that the block reports, and erase it at the end. Shows nothing in a pipe, a dumb terminal or
     with `NO_COLOR`."""
-    if not Stream(2).colour:
+    stream = QuietStream(Stream(2))
+    if not stream.colour:
         yield
         return
-    begun = time.monotonic()
-    shown: list[Progress] = []
+    begun, theme, shown = time.monotonic(), choose_theme("auto", os.environ, colour=True), ""
     with ExitStack() as stack:
 
         def follow(share: float) -> None:
-            if not shown and time.monotonic() - begun > SOON:
-                shown.append(stack.enter_context(_begin(what)))
+            nonlocal shown
+            seconds = time.monotonic() - begun
+            text = cut(f"{what}  {theme.bar(share)}  {seconds:.0f} s", stream.width - 1)
+            if seconds <= SOON or text == shown:
+                return
+            if not shown:
                 stack.enter_context(replace_bar())
-            if shown:
-                shown[0].update(shown[0].task_ids[0], completed=share)
+                stack.callback(stream.write, ERASE_LINE)
+            shown = text
+            stream.write(f"{ERASE_LINE}{text}")
 
         stack.enter_context(follow_progress(follow))
         yield
-
-
-def _begin(what: str) -> Progress:
-    from rich.console import Console  # noqa: PLC0415  (takes 0.1 s)
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    made = Progress(*columns, console=Console(stderr=True), transient=True)
-    made.add_task(what, total=1.0)
-    return made

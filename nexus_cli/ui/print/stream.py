@@ -9,6 +9,7 @@ import os
 import select
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Protocol
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.surrogates import replace_surrogates
@@ -60,6 +61,20 @@ def write_stderr_line(line: str) -> None:
         os.write(2, text.encode("utf-8", "replace"))
     except OSError:
         pass
+
+
+class Writable(Protocol):
+    """The stream to write to."""
+
+    terminal: bool
+    colour: bool
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+
+    def write(self, text: str) -> None:
+        """Write all of `text`."""
 
 
 class Stream:

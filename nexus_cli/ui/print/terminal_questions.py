@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from nexus_cli.text.cells import cells, cut_start
-from nexus_cli.ui.asked_question import AskedQuestion, draw_question, find_key
-from nexus_cli.ui.print.progress_lines import Writable
-from nexus_cli.ui.render.lone_key import ALONE, QUIET, LoneKey, describe_key
+from nexus_cli.ui.asked_question import AskedQuestion, draw_question
+from nexus_cli.ui.print.stream import Writable
+from nexus_cli.ui.render.lone_key import ALONE, QUIET, AnswerField
 
 ESCAPE_SECONDS = 0.05
 """Seconds in which an Esc may be the beginning of another key."""
@@ -171,9 +171,8 @@ class _Field:
         self._stream = stream
         self._asked = asked
         self._drawn = stream.colour and bool(asked.keys)
-        self._chosen = asked.marked if self._drawn else None
         self._rows = 0
-        self._lone = LoneKey()
+        self._field = AnswerField(asked)
         self.key = ""
         """The answer of the letter in the field if nothing follows."""
         self.pasting = False
@@ -189,13 +188,11 @@ class _Field:
         several keys at once, none stands alone."""
         self.key = ""
         for _ in range(count):
-            self._lone.press(now)
+            self._field.press(now)
 
     def enter(self) -> str | None:
         """Return the typed text, else the chosen key; None if no choice is visible."""
-        if self.words or self._chosen is None:
-            return self.words if self.words or not self._drawn else None
-        return self._asked.keys[self._chosen].key
+        return self._field.enter(self.words) if self._drawn else self.words
 
     def paste(self, text: str) -> None:
         """Add a character of a paste, which is always words."""
@@ -206,8 +203,7 @@ class _Field:
         before = self.words
         if press in _MOVES and not before:
             if self._drawn:
-                at = self._chosen if self._chosen is not None else -1 if _MOVES[press] > 0 else 0
-                self._chosen = (at + _MOVES[press]) % len(self._asked.keys)
+                self._field.move(_MOVES[press])
         elif press in ("\x7f", "\b"):
             self.words = before[:-1]
         elif press == "\x15":
@@ -215,7 +211,7 @@ class _Field:
         elif press.isprintable() and len(before) < LONGEST:
             self.words += press
         if self.words != before:
-            alone = self._lone.find(self.words, self._asked.keys)
+            alone = self._field.type(self.words)
             self.key = alone.key if alone is not None and not self.pasting else ""
         if self._drawn:
             self._draw()
@@ -241,13 +237,11 @@ class _Field:
         return draw_question(self._asked, columns, MOST_ROWS, redraws=drawn, colour=drawn, chosen=chosen)
 
     def _draw(self) -> None:
-        width, keys = self._stream.width - 1, self._asked.keys
-        found = find_key(self.words, keys)
-        rows = self._question_rows(keys.index(found) if found else self._chosen if not self.words else None)
+        width, rows = self._stream.width - 1, self._question_rows(self._field.marked)
         typed = (
             cut_start(self.words, width - 4) if self.words else f"\x1b[2m{self._asked.words[: width - 2]}\x1b[0m\r> "
         )
-        if said := describe_key(found, bool(self.key)):
+        if said := self._field.describe_key(alone=bool(self.key)):
             typed = f"{typed}\x1b[2m  {said[: max(0, width - 6)]}\x1b[0m\r> {typed}"
         self._stream.write(self._erase() + "\n".join([*rows, f"> {typed}"]))
         self._rows = len(rows)

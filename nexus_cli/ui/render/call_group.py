@@ -10,9 +10,15 @@ from dataclasses import dataclass
 
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.text.cells import cut, one_line
-from nexus_cli.tools.registry import find_tool
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, format_finished_call, format_head
+from nexus_cli.ui.render.tool_line import (
+    FinishedCall,
+    call_verb,
+    format_call,
+    format_finished_call,
+    format_head,
+    tool_of,
+)
 
 FEW = 3
 """Calls that are shown one by one."""
@@ -40,9 +46,9 @@ class CallGroup:
         """True if `done` may be folded with others."""
         result = done.result
         open_ = done.failed or result.stopped or result.job or done.asked
-        tool = find_tool(done.call.name)
-        told = tool is not None and any(name in done.call.arguments for name in tool.shows)
-        is_single = tool is not None and bool(told or tool.tells or tool.delegates or tool.lists or tool.asks)
+        tool = tool_of(done.call)
+        told = any(name in done.call.arguments for name in tool.shows)
+        is_single = told or tool.tells or tool.delegates or tool.lists or tool.asks
         return not (open_ or result.diff or result.changed or result.warning or result.waits or is_single)
 
     def add(self, item: FinishedCall | HeldNote) -> None:
@@ -61,8 +67,7 @@ class CallGroup:
         """Summarize the calls in one line: `15 calls · read 12 files · 3 searches`."""
         kinds: dict[tuple[str, ...], list[FinishedCall]] = {}
         for done in self._calls:
-            tool = find_tool(done.call.name)
-            kinds.setdefault((tool and tool.counted_as) or (done.call.name,), []).append(done)
+            kinds.setdefault(tool_of(done.call).counted_as or (done.call.name,), []).append(done)
         return " · ".join([plural(len(self._calls), "call"), *map(_count, kinds.values())])
 
     def head(self, width: int, theme: Theme, whole: str = "") -> list[str]:
@@ -102,10 +107,9 @@ class CallGroup:
 
 def _count(made: list[FinishedCall]) -> str:
     """Count the calls of one kind: `read 12 files`, `3 searches`, `4 commands`."""
-    name = made[0].call.name
-    tool = find_tool(name)
-    if tool and tool.counted_as:
+    tool, verb = tool_of(made[0].call), call_verb(made[0].call)
+    if tool.counted_as:
         return plural(len(made), *tool.counted_as)
-    if tool and tool.reads_content:
-        return f"{call_verb(name)} {plural(len({done.subject for done in made}), 'file')}"
-    return f"{call_verb(name)} {len(made)} times" if len(made) > 1 else call_verb(name)
+    if tool.reads_content:
+        return f"{verb} {plural(len({done.subject for done in made}), 'file')}"
+    return f"{verb} {len(made)} times" if len(made) > 1 else verb

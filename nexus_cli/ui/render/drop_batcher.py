@@ -33,9 +33,8 @@ def shell_drops_command(session: Session | None, drop: str = "") -> str:
 class DropBatcher:
     """Holds drops until another event arrives."""
 
-    def __init__(self, single: Callable[[Drop], str], way: Callable[[], str]) -> None:
-        """`single` describes one drop; `way` returns the command that lists them."""
-        self._single = single
+    def __init__(self, way: Callable[[str], str]) -> None:
+        """`way` returns the command that prints the drop of an id, or lists all for ""."""
         self._way = way
         self._held: list[Drop] = []
 
@@ -50,13 +49,19 @@ class DropBatcher:
             return [] if drop.is_missed or drop.cause is Cause.OUTPUT_CAP else None
         return [] if isinstance(event, ContextPlan | TurnStart) else self.release()
 
+    def describe(self, drop: Drop) -> str:
+        """Return the line about one drop."""
+        from nexus_cli.reports.event_texts import describe_drop  # noqa: PLC0415  (once something was left out)
+
+        return describe_drop(drop, self._way(drop.id))
+
     def release(self) -> list[str]:
         """Return the lines to show before anything else."""
         drops, self._held = self._held, []
         if len(drops) <= FEW:
-            return [self._single(drop) for drop in drops]
+            return [self.describe(drop) for drop in drops]
         tokens, beyond = sum(drop.tokens for drop in drops), sum(drop.uncounted for drop in drops)
         more = f" and {beyond:,} bytes that were counted, not kept" if beyond else ""
         spans = ranges_of(int(drop.id.removeprefix("d")) for drop in drops)
         ids = ", ".join(f"d{first} to d{last}" if first < last else f"d{first}" for first, last in spans)
-        return [f"{len(drops)} messages cut short, {tokens:,} tokens{more}: {ids}; {self._way()}"]
+        return [f"{len(drops)} messages cut short, {tokens:,} tokens{more}: {ids}; {self._way('')}"]

@@ -7,9 +7,7 @@ pause answers by itself if nothing follows for `ALONE` seconds. Every other answ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from nexus_cli.ui.asked_question import AnswerKey, find_key
+from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion, find_key
 
 QUIET = 1.0
 """Seconds without a key before a question accepts keys, and before a letter that answers alone."""
@@ -19,10 +17,14 @@ ALONE_ANSWERS = ("y", "n", *"123456789")
 """Answers that store nothing and apply only to this call, and the numbers of choices."""
 
 
-class LoneKey:
-    """Detects if the field has one letter that was typed after a pause."""
+class AnswerField:
+    """The field of one question: the key that is marked, and whether the text is one letter that was typed after a
+    pause."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: AskedQuestion) -> None:
+        self._asked = asked
+        self.marked = asked.marked
+        """The place of the key that Enter takes in an empty field, None for none."""
         self._at = 0.0
         self._paused = False
         """True if the newest key came after a pause."""
@@ -36,14 +38,29 @@ class LoneKey:
         """Record that keys went elsewhere until now."""
         self._at, self._paused = now, False
 
-    def find(self, text: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
-        """Record that the newest key changed the field to `text`; return its answer if nothing follows."""
+    def move(self, by: int) -> None:
+        """Mark the next or the previous key."""
+        at = self.marked if self.marked is not None else -1 if by > 0 else 0
+        self.marked = (at + by) % len(self._asked.keys)
+
+    def type(self, text: str) -> AnswerKey | None:
+        """Record that the newest key changed the text; return the key that this answers if nothing follows."""
         before, self._text = self._text, text
-        found = find_key(text, keys)
+        keys, found = self._asked.keys, self._found
+        self.marked = keys.index(found) if found is not None else None if text else self._asked.marked
         answers = found is not None and found.key in ALONE_ANSWERS and not found.lasts
         return found if answers and self._paused and not before else None
 
+    def enter(self, text: str) -> str | None:
+        """Return the answer that Enter gives: the text, else the marked key; None if none is."""
+        if text or not self._asked.keys:
+            return text
+        return self._asked.keys[self.marked].key if self.marked is not None else None
 
-def describe_key(key: AnswerKey | None, alone: bool) -> str:
-    """Describe how the letter in the field becomes an answer; "" if it is none."""
-    return "" if key is None else "Enter, or wait a moment" if alone else "press Enter"
+    def describe_key(self, *, alone: bool) -> str:
+        """Describe how the letter in the field becomes an answer, `alone` if nothing follows; "" if it is none."""
+        return "" if self._found is None else "Enter, or wait a moment" if alone else "press Enter"
+
+    @property
+    def _found(self) -> AnswerKey | None:
+        return find_key(self._text, self._asked.keys)

@@ -61,7 +61,7 @@ def call_subject(question: Question) -> str:
 
 def list_prompt(question: Question, number: int, count: int) -> str:
     """Return the lines that ask about one call of a list: its number and the question."""
-    call = f"{_asker(question)}{call_verb(question.call.name)} {call_subject(question)}"
+    call = f"{_asker(question)}{call_verb(question.call)} {call_subject(question)}"
     return f"{number} of {count}  {call}\n{ask_text(question)}"
 
 
@@ -82,7 +82,7 @@ def question_text(question: Question, width: int, theme: Theme, number: int = 0,
     details = [] if is_diff else _details(question, width - 1)
     # Lines below the head are not repeated in the head.
     subject = call_subject(question) if is_diff or len(details) < 2 else ""
-    verb = f"{number} " * bool(number) + _asker(question) + call_verb(question.call.name)
+    verb = f"{number} " * bool(number) + _asker(question) + call_verb(question.call)
     below = " " * (2 if _asker(question) else cells(verb) + 2)
     head = hang(f"{subject}{_reason(question)}".strip(), f"{verb}  ", below, width - 1)
     lines = [theme.paint("bold", line.rstrip()) for line in head]

@@ -13,13 +13,14 @@ from pathlib import Path
 
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Question
-from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.entry import Cause
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.reports import event_texts
 from nexus_cli.text.cells import PROSE, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.render import live_area, tool_line
+from nexus_cli.tools.registry import describe_past_subject
+from nexus_cli.ui.render import live_area
 from nexus_cli.ui.render.call_group import CallGroup, HeldNote
 from nexus_cli.ui.render.drop_batcher import DropBatcher
 from nexus_cli.ui.render.live_area import Thought
@@ -27,7 +28,15 @@ from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.scrollback import Scrollback
 from nexus_cli.ui.render.spinner import RECONNECTING, Spinner
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, format_finished_call, main_argument
+from nexus_cli.ui.render.tool_line import (
+    FinishedCall,
+    call_verb,
+    file_of_call,
+    format_call,
+    format_finished_call,
+    manages_worker,
+    tool_of,
+)
 from nexus_cli.ui.render.worker_tree import WorkerTree
 
 USUAL = (Cause.OUTPUT_CAP, Cause.COMPACTION)
@@ -42,7 +51,7 @@ class RichRenderer:
 
     def __init__(
         self,
-        put: Callable[[str], None],
+        put: Callable[[str], None] | None,
         width: Callable[[], int],
         theme: Theme,
         clock: Callable[[], float] = time.monotonic,
@@ -51,18 +60,22 @@ class RichRenderer:
         drawn: bool = True,
         commands: bool = True,
         text: bool = True,
+        verbose: bool = False,
         put_text: Callable[[str], None] | None = None,
         folder: Path | None = None,
     ) -> None:
-        """`put` accepts finished text that ends in a newline; `width` returns the columns available now.
+        """`put` accepts finished text that ends in a newline, without it only `put_text` does; `width` returns the
+        columns available now.
 
         With `asks`, a question has shown its calls, so that nothing is repeated: a single call then has only its
         outcome, one of several no diff. Without `drawn`, `live` is never shown: text is output line by line, and no key
         is mentioned. Without `commands`, no slash command is mentioned, and others report a failed turn. Without
-        `text`, the assistant's text is only counted; `put_text` accepts it if it goes elsewhere. Paths become links if
-        they are relative to a given `folder`.
+        `text`, the assistant's text is only counted; `put_text` accepts it if it goes elsewhere. `verbose` adds
+        thinking, the figures of each step and, where nothing is drawn, the calls of workers and all output. Paths
+        become links if they are relative to a given `folder`.
         """
         self._asks, self._drawn, self._commands, self._shows_text = asks, drawn, commands, text
+        self._verbose = verbose
         self._whole = ": /transcript" if commands else ""
         """Hint for showing cut or folded text, now and later."""
         self._width: Callable[[], int] = lambda: max(4, width())
@@ -79,15 +92,15 @@ class RichRenderer:
         self._asked_alone = ""
         """The id of the call whose block was output last."""
         self._group = CallGroup()
-        self._workers = WorkerTree(clock, drawn=drawn, commands=commands)
+        self._workers = WorkerTree(clock, drawn=drawn, commands=commands, verbose=verbose)
         self._beside: list[FinishedCall | HeldNote] = []
         """Lines of workers that arrived while a text was open."""
         self._thought: Thought | None = None
         self._folded: Thought | None = None
-        self._show_thinking = False
+        self._show_thinking = verbose
         self._retried: tuple[e.Retry, float] | None = None
         """The newest retry of a request, and the time of the first one."""
-        self._drop_batch = DropBatcher(_describe_drop, lambda: "/drops")
+        self._drop_batch = DropBatcher(lambda drop: f"/drops {drop}".rstrip())
         self._in_turn = False
         self._caches = False
         self._output: tuple[str, str] | None = None
@@ -106,7 +119,7 @@ class RichRenderer:
     @property
     def moving(self) -> bool:
         """True if the spinner moves."""
-        return self._spinner.moving(self._open_calls)
+        return bool(self._spinner.doing) and not self.is_asking
 
     @property
     def _open_calls(self) -> list[live_area.OpenCall]:
@@ -126,6 +139,12 @@ class RichRenderer:
         return self._workers.asks
 
     @property
+    def is_asking(self) -> bool:
+        """True if a question about a call is open, of the session or a worker."""
+        asked = () if self._spinner.is_reconnecting else self._open_calls
+        return self.worker_asks or any(call.asked for call in asked)
+
+    @property
     def background_workers(self) -> int:
         """Number of workers that run in the background."""
         return len(self._workers.besides(self._calls))
@@ -142,11 +161,16 @@ class RichRenderer:
     @property
     def runs_long(self) -> bool:
         """True if a command has run for so long that the person may want it to go on in the background."""
-        return any(one.runs_long(self._clock()) for one in self._open_calls if tool_line.runs_commands(one.call))
+        return any(one.runs_long(self._clock()) for one in self._open_calls if tool_of(one.call).runs_commands)
 
     def spinner(self) -> str:
         """Describe the current wait on one line; "" if there is none."""
-        return self._spinner.line(self._width(), self._open_calls)
+        return self._spinner.line(self._width(), self._open_calls, is_asking=self.is_asking)
+
+    def show_wait(self) -> None:
+        """Output what the turn waits for, where no spinner shows it."""
+        if self.moving:
+            self._scrollback.add_note(self._spinner.text(self._width(), self._open_calls), "dim")
 
     def show_connection(self, *, is_lost: bool) -> None:
         """Show that the events of a running turn do not arrive, or that they do again."""
@@ -202,7 +226,9 @@ class RichRenderer:
             case e.ToolCallEvent():
                 self._begin_call(event)
             case e.ToolOutput():
-                if event.call_id in self._calls:
+                if self._verbose and not self._drawn:
+                    self._scrollback.add_output(event.text)
+                elif event.call_id in self._calls:
                     self._calls[event.call_id].feed(event.text)
             case e.ToolResultEvent():
                 self._resulted(event)
@@ -218,6 +244,7 @@ class RichRenderer:
                 self._workers.forget(ended=True)
                 self._in_turn, self.commands_run, self.counted = True, 0, ""
                 self._spinner.phase(PREPARING)
+                self._note_figures(event)
             case e.SteeringMessage():
                 self._close()
                 self._scrollback.add_user_message(event.text)
@@ -227,12 +254,15 @@ class RichRenderer:
             case e.StepEnd():
                 self._close()
                 self._spinner.phase(PREPARING)
+                self._note_figures(event)
             case e.TurnEnd():
                 self._close()
                 self._ended(event.outcome)
             case e.CompactionStart():
                 self._close()
-                self._spinner.phase(event_texts.describe_event(event))
+                self._spinner.phase(text := event_texts.describe_event(event))
+                if not self._drawn:
+                    self._scrollback.add_note(text, "dim")
             case e.Retry():
                 self._retry(event)
             case e.CacheExpectation() | e.WorkerState():
@@ -240,12 +270,16 @@ class RichRenderer:
             case _:
                 self._note(event)
 
+    def _note_figures(self, event: e.Event) -> None:
+        if self._verbose:
+            self._scrollback.add_note(event_texts.describe_figures(event), "dim")
+
     def _note(self, event: e.Event) -> None:
         """Show an event that is a line."""
         text, role = event_texts.describe_event(event), "dim"
         match event:
             case e.ContextDrop():
-                text = _describe_drop(event.drop)
+                text = self._drop_batch.describe(event.drop)
                 role = "dim" if event.drop.cause in USUAL else "warn"
             case e.CompactionDone():
                 self._spinner.phase(PREPARING if self._in_turn else "")
@@ -253,13 +287,11 @@ class RichRenderer:
             case e.CacheResult():
                 # A provider that has never reported a cache may have none, so there is no miss.
                 self._caches = self._caches or event.read > 0 or event.written > 0 or event.why != ""
-                text = text if self._caches else ""
+                text = (event_texts.describe_figures(event) if self._verbose else text) if self._caches else ""
             case e.Notice():
                 text = self._name_commands(text) if self._commands else text.partition(TAKEN_BACK)[0]
                 role = "warn" if event.warning else "dim"
-            case e.ContextPlan():
-                text = event_texts.describe_new_facts(event.plan, self._width() - 2)
-        self._scrollback.add_note(text, role)
+        self._scrollback.add_note(text, role, most=2 if isinstance(event, e.ContextPlan) else 0)
 
     def _name_commands(self, text: str) -> str:
         """Return a line with the commands of a session, where this is one."""
@@ -279,7 +311,7 @@ class RichRenderer:
             self._close()
             self._scrollback.add_note(event_texts.describe_event(event), "warn")
             return
-        self._spinner.retry(event.attempt, event.wait, event.why)
+        self._spinner.retry(event)
         if self._drawn:
             began = self._retried[1] if self._retried and self._retried[0].attempt < event.attempt else self._clock()
             self._retried = event, began
@@ -390,8 +422,7 @@ class RichRenderer:
     def _feed_worker(self, marked: e.AgentEvent) -> None:
         """Show a worker's activity in the live area, and a line at its end."""
         line = self._workers.feed(marked, {call.call.id for call in self._open_calls})
-        self._spinner.worker_asks = self._workers.asks
-        calls = (one for one in self._open_calls if tool_line.manages_worker(one.call, marked.agent))
+        calls = (one for one in self._open_calls if manages_worker(one.call, marked.agent))
         if isinstance(line, FinishedCall) and (call := next(calls, None)):
             call.after.append(line)
             return
@@ -424,13 +455,15 @@ class RichRenderer:
                 before.what = format_call(before.call, before.subject)  # one of several
             self._asked_alone = "" if self._asked else question.call.id
             if call and self._asked_alone:
-                call.what = call_verb(question.call.name)  # the rest is right above
+                call.what = call_verb(question.call)  # the rest is right above
             self._asked[question.call.id] = question.detail
 
     def _resulted(self, event: e.ToolResultEvent) -> None:
         call, result = self._calls.get(event.call.id), event.result
+        if tool_of(event.call).tells and not result.error:
+            result = replace(result, output=event_texts.describe_told(result, self._name_commands))
         self.commands_run += result.status is not None
-        subject = call.subject if call else main_argument(event.call)
+        subject = call.subject if call else describe_past_subject(event.call)
         shown = self._asked.pop(event.call.id, None)
         alone, self._asked_alone = event.call.id == self._asked_alone, ""
         known = shown is not None and bool(result.diff) and shown.strip() == result.diff.strip()
@@ -453,7 +486,7 @@ class RichRenderer:
 
     def _address(self, call: ToolCall, result: ToolResult) -> str:
         """Return the address of the file or folder that a call is about; "" where there is none to open."""
-        path = tool_line.file_of_call(call)
+        path = file_of_call(call)
         if self.folder is None or result.error or not path:
             return ""
         return (self.folder / os.path.expanduser(path)).as_uri()
@@ -492,7 +525,3 @@ class RichRenderer:
         changed = event_texts.describe_changed(outcome, dot, self.counted, self.commands_run)
         totals = event_texts.describe_totals(outcome, dot, with_workers=with_workers, priced=not changed)
         self._scrollback.add_note("\n".join(filter(None, [totals, changed])), "dim")
-
-
-def _describe_drop(drop: Drop) -> str:
-    return event_texts.describe_drop(drop, f"/drops {drop.id}")

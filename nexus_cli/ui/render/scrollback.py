@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nexus_cli.text.cells import PROSE, wrap
+from nexus_cli.text.cells import PROSE, cut, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.theme import Theme
 
@@ -18,14 +18,14 @@ class Scrollback:
 
     def __init__(
         self,
-        put: Callable[[str], None],
+        put: Callable[[str], None] | None,
         width: Callable[[], int],
         theme: Theme,
         before: Callable[[], None],
         put_text: Callable[[str], None] | None = None,
     ) -> None:
         """`before` outputs held lines first, to keep everything in order. `put_text` accepts the assistant's text if it
-        goes elsewhere."""
+        goes elsewhere; without `put` all else is dropped."""
         self._before = before
         self._put = put
         self._put_text = put_text or put
@@ -61,15 +61,24 @@ class Scrollback:
         if lines:
             self._out("line", "\n".join(lines) + "\n")
 
-    def add_note(self, text: str, role: str) -> None:
-        """Output one or more lines of ours, with the glyph of their role before the first. Nothing for ""."""
+    def add_output(self, text: str) -> None:
+        """Output what a running call prints."""
+        rows = (piece for line in sanitize(text).splitlines() for piece in wrap(line, self._prose_width() - 4))
+        self.add_lines([f"    {self._theme.paint('dim', row)}" for row in rows])
+
+    def add_note(self, text: str, role: str, most: int = 0) -> None:
+        """Output one or more lines of ours, with the glyph of their role before the first; with `most` the last one of
+        so many is cut. Nothing for ""."""
         text = sanitize(text).strip("\n")
         if not text.strip():
             return
         signs = self._theme.signs
         sign = {"error": signs.error, "warn": signs.warn, "ok": signs.ok, "dim": signs.dot}.get(role, "")
         first = sign + " " if sign else ""
-        pieces = list(wrap(text, self._prose_width() - len(first)))
+        width = self._prose_width() - len(first)
+        pieces = list(wrap(text, width))
+        if 0 < most < len(pieces):
+            pieces[most - 1 :] = [cut(" ".join(pieces[most - 1 :]), width, "...")]
         lines = [(" " * len(first) if number else first) + piece for number, piece in enumerate(pieces)]
         self.add_lines([self._theme.paint(role, line.rstrip()) for line in lines])
 
@@ -98,6 +107,7 @@ class Scrollback:
 
     def _out(self, kind: str, text: str, *, gap: bool = False) -> None:
         self._before()
-        put = self._put_text if kind == "text" else self._put
+        if (put := self._put_text if kind == "text" else self._put) is None:
+            return
         put(("\n" if gap or self.needs_gap(kind) else "") + text)
         self._last = kind

@@ -5,8 +5,11 @@ Knows only the events that the renderer passes on; finished work is not shown he
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from nexus_cli.core.event import Retry
+from nexus_cli.reports.event_texts import describe_event
 from nexus_cli.text.cells import cells, cut, one_line
 from nexus_cli.ui.render.live_area import OpenCall
 from nexus_cli.ui.render.theme import Theme
@@ -25,60 +28,54 @@ class Spinner:
     def __init__(self, theme: Theme, clock: Callable[[], float]) -> None:
         self._theme = theme
         self._clock = clock
-        self._phase = ""
+        self.doing = ""
+        """The current work, "" for none."""
         self._began = 0.0
         self._characters = 0
         self._wrote = 0.0
-        self._retry = (0, 0.0, "")
-        """Number of failed attempts, time of the next one, reason of the last failure."""
+        self._retry: tuple[Retry, float] | None = None
+        """The newest retry, and the time of the next attempt."""
         self.lists_calls = False
         """True if running calls are shown elsewhere, each with its time."""
-        self.worker_asks = False
-        """True if a question about a worker's call waits for the person."""
 
     @property
     def is_reconnecting(self) -> bool:
         """True while nothing is known of the running work."""
-        return self._phase == RECONNECTING
-
-    def moving(self, calls: Iterable[OpenCall]) -> bool:
-        """True while work is in progress, and no question about one of `calls` or a worker's waits."""
-        return bool(self._phase) and not self.worker_asks and not any(call.asked for call in calls)
+        return self.doing == RECONNECTING
 
     def phase(self, name: str, *, again: bool = False) -> None:
         """Show `what` as the current work, "" for none; `again` restarts its clock even if it is the same as before."""
-        if name != self._phase or again:
-            self._phase, self._began, self._characters = name, self._clock(), 0
-        self._retry = (0, 0.0, "")
+        if name != self.doing or again:
+            self.doing, self._began, self._characters = name, self._clock(), 0
+        self._retry = None
 
     def wrote(self, characters: int) -> None:
         """Count characters that the model has written."""
         self._characters += characters
         self._wrote = self._clock()
 
-    def retry(self, attempt: int, wait: float, why: str) -> None:
-        """Show that the request is sent again after `wait` seconds."""
-        self._retry = (attempt, self._clock() + wait, one_line(why))
+    def retry(self, retry: Retry) -> None:
+        """Show that the request is sent again."""
+        self._retry = retry, self._clock() + retry.wait
 
-    def line(self, width: int, calls: Iterable[OpenCall]) -> str:
-        """Return one line in fewer than `width` cells: the running calls, else the phase; "" if there is none."""
-        if not self._phase:
+    def line(self, width: int, calls: Sequence[OpenCall], *, is_asking: bool) -> str:
+        """Return one line in fewer than `width` cells: the running calls, else the phase; "" if there is none.
+        `is_asking`: a question waits for the person."""
+        if not self.doing:
             return ""
-        room = max(1, width - 1)
-        running = [] if self.is_reconnecting else list(calls)
-        if not self.moving(running):
-            return self._theme.paint("warn", cut("waiting for your answer", room))
+        if is_asking:
+            return self._theme.paint("warn", cut("waiting for your answer", max(1, width - 1)))
         frames = self._theme.signs.frames
         sign = frames[int(self._clock() * SPEED) % len(frames)]
-        text = self._said(room - 2, running)
-        return f"{self._theme.paint('accent', sign)} {text}" if room > 2 else sign
+        return f"{self._theme.paint('accent', sign)} {self.text(width - 3, calls)}" if width > 3 else sign
 
-    def _said(self, room: int, calls: Sequence[OpenCall]) -> str:
-        now = self._clock()
+    def text(self, room: int, calls: Sequence[OpenCall]) -> str:
+        """Return what the turn waits for, in at most `room` cells."""
+        now, calls = self._clock(), [] if self.is_reconnecting else calls
         dot, mark = f" {self._theme.signs.dot} ", self._theme.signs.cut
-        attempt, until, why = self._retry
-        if attempt and until > now:
-            return cut(f"retry {attempt} in {until - now:.0f} s: {why}", room, mark)
+        retry, until = self._retry or (None, 0.0)
+        if retry and until > now:
+            return cut(one_line(describe_event(replace(retry, wait=until - now))), room, mark)
         if calls and self.lists_calls:
             count = sum(not call.waiting for call in calls)
             return cut("running" if count < 2 else f"running {count} calls", room, mark)
@@ -87,7 +84,7 @@ class Spinner:
             more = f" +{len(calls) - 1}" if len(calls) > 1 else ""
             tail = f"{more} {now - first.began:.0f} s"
             return cut(cut(first.what, max(4, room - cells(tail)), mark) + tail, room, mark)
-        phase = f"attempt {attempt + 1}, {self._phase}" if attempt else self._phase
+        phase = f"attempt {retry.attempt + 1}, {self.doing}" if retry else self.doing
         text = f"{phase} {now - self._began:.0f} s"
         if self._characters:
             text += f"{dot}~{max(1, self._characters // 4):,} tokens"

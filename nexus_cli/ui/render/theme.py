@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 
 RESET = "\x1b[0m"
+BAR = 20
+"""Cells of a progress bar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,11 @@ class Theme:
         if not (self.links and text and address):
             return text
         return f"\x1b]8;;{address}\x1b\\{text}\x1b]8;;\x1b\\"
+
+    def bar(self, share: float) -> str:
+        """Return a bar for the share of work that is done, from 0 to 1."""
+        full = round(share * BAR)
+        return f"{self.signs.shades[0] * full}{self.signs.shades[-1] * (BAR - full)} {share:.0%}"
 
     @property
     def codes(self) -> bool:

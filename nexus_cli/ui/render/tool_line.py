@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.todo import MARKS, OPEN, count_items
-from nexus_cli.core.tool import Effect
+from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.reports.event_texts import describe_outcome
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.tools.registry import find_tool, plugin_line, tells_person
+from nexus_cli.tools.registry import find_tool, plugin_line
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import describe_changes, diff_lines
 
@@ -24,13 +26,23 @@ LISTED_ITEMS = 12
 """Items of a list beyond which those that are done are only counted."""
 _KEPT = 16_384
 """Characters of an error or of the end of an output that are used."""
-_STATUS = re.compile(r"\[exit status -?\d+(?:; pipe: [\d ]+)?(?:; colour codes left out)?\]\Z")
+_STATUS = re.compile(
+    r"\[exit status -?\d+(?:; pipe: [\d ]+)?(?:; colour codes left out)?\](?:\n\[[\w.-]+ is \w+ here\])?\Z"
+)
+"""The status of a command, and the note for the model about the name of its tool."""
 _HIDDEN_NAMES = re.compile(r"^\[sandbox: without [^\n]*\n?", re.MULTILINE)
 """The note for the model about variables that commands do not get."""
 _SLOW = 1.0
 """Least seconds of a call whose time is shown; a worker's time always is."""
+OUTCOMES = {"waiting": "accent", "refused": "warn", "stopped": "warn", "not run": "dim"}
+"""Roles of outcomes that are named beside the glyph."""
 _HIDES_STATUS = re.compile(r"[|;\n]|(?<![&>])&(?![&>])")
 """Operators by which a command's exit status may be that of a part: a pipe, a list, a background process."""
+
+
+async def _run_nothing(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """Do nothing."""
+    return ToolResult()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,61 +91,45 @@ class FinishedCall:
         return not (self.failed or result.stopped or result.warning or hides or result.waits or result.job)
 
 
-def main_argument(call: ToolCall) -> str:
-    """Return the main argument where nobody has said which it is: a call that an earlier process left open."""
-    tool = find_tool(call.name)
-    return one_line(str(call.arguments.get(tool.subject, call.raw) if tool else call.raw)[:400])
+UNKNOWN = Tool("", {"properties": {}}, _run_nothing, Effect.NONE, "")
+"""Stands for a tool that is not there any more."""
+
+
+def tool_of(call: ToolCall) -> Tool:
+    """Return the tool of a call, `UNKNOWN` if it is not there any more."""
+    return find_tool(call.name) or UNKNOWN
 
 
 def file_of_call(call: ToolCall) -> str:
     """Return the path of the file or folder that a call reads or edits; "" where it has none or finds files itself."""
-    tool = find_tool(call.name)
-    if tool is None or not (tool.reads_content or tool.effect is Effect.EDIT):
+    tool = tool_of(call)
+    if not (tool.reads_content or tool.effect is Effect.EDIT):
         return ""
     return next((path for path in tool.find_paths(call.arguments) if isinstance(path, str)), "")
 
 
-def _nouns(call: ToolCall) -> Mapping[str, str]:
-    tool = find_tool(call.name)
-    return tool.counts if tool else {}
-
-
-def runs_commands(call: ToolCall) -> bool:
-    """Return True for a call that runs a command of the shell."""
-    tool = find_tool(call.name)
-    return tool is not None and tool.runs_commands
-
-
-def starts_worker(call: ToolCall) -> bool:
-    """Return True if a call hands work over to a worker."""
-    tool = find_tool(call.name)
-    return tool is not None and tool.delegates
-
-
 def manages_worker(call: ToolCall, worker: str) -> bool:
     """Return True if a call names `worker`, or may mean it as the only one."""
-    tool = find_tool(call.name)
-    return tool is not None and "agent" in tool.shows and call.arguments.get("agent", "") in ("", worker)
+    return "agent" in tool_of(call).shows and call.arguments.get("agent", "") in ("", worker)
 
 
-def call_verb(name: str) -> str:
+def call_verb(call: ToolCall) -> str:
     """Return the label of a tool for people."""
-    tool = find_tool(name)
-    return (tool and tool.verb) or one_line(name)
+    return tool_of(call).verb or one_line(call.name)
 
 
 def format_call(call: ToolCall, subject: str) -> str:
     """Return verb and object on one line: `read app.py`, `grep discount in src`, `agents steer w1 "go on"`."""
-    tool = find_tool(call.name)
+    tool = tool_of(call)
     if made := plugin_line(call.name, call.arguments):
         return made
-    folder = next(iter(tool.find_paths(call.arguments)), None) if tool and tool.finds_files else None
+    folder = next(iter(tool.find_paths(call.arguments)), None) if tool.finds_files else None
     where = f" in {one_line(str(folder))}" if folder not in (None, "", ".", "./") else ""
-    given = (call.arguments.get(name, "") for name in (tool.shows if tool else ()))
+    given = (call.arguments.get(name, "") for name in tool.shows)
     listed = (" ".join(map(str, one)) if isinstance(one, list) else str(one) for one in given)
     more = (one_line(text[:400]) for text in listed)
     shown = "".join(f' "{text}"' if " " in text else f" {text}" for text in more if text)
-    return f"{call_verb(call.name)} {one_line(subject)}{shown}{where}".rstrip()
+    return f"{call_verb(call)} {one_line(subject)}{shown}{where}".rstrip()
 
 
 def describe_counts(counts: Mapping[str, int], more: bool, nouns: Mapping[str, str]) -> str:
@@ -182,7 +178,7 @@ def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[s
         if result.denied:
             role, error = "warn", error.replace("the person", "you")
         lines += (indent + theme.paint(role, line) for line in _cause(error, room, done.whole))
-    if _asks(done) and not done.is_outcome:
+    if tool_of(done.call).asks and not done.is_outcome:
         lines += (indent + line for text in done.result.output.splitlines() for line in wrap(sanitize(text), room))
     if rows := _listed(done):
         lines += (indent + theme.paint(*row) for row in _item_rows(rows, room, theme))
@@ -221,7 +217,7 @@ def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
     if cells(below) <= width:
         below = "  " + theme.paint("dim", dot).join(theme.paint(role_, text) for text, role_ in facts)
         return [first, below] if facts else [first]
-    return [first, *("  " + theme.paint(role_, cut(text, width - 2)) for text, role_ in facts)]
+    return [first, *("  " + theme.paint(role_, line) for text, role_ in facts for line in wrap(text, width - 2))]
 
 
 def _outcome(done: FinishedCall, facts: list[tuple[str, str]], sign: str, width: int, theme: Theme) -> list[str]:
@@ -240,12 +236,12 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
     facts = [(figures, "dim")] if (figures := f" {dot} ".join(done.figures)) else []
     if result.diff:
         facts.append((describe_changes(result.diff), "dim"))
-    elif not result.error and (counted := describe_counts(result.counts, result.more, _nouns(done.call))):
+    elif not result.error and (counted := describe_counts(result.counts, result.more, tool_of(done.call).counts)):
         facts.append((counted, "dim"))
     if rows := _listed(done):
         facts.append((count_items(rows), "dim"))
-    if tells_person(done.call.name) and not result.error:
-        facts.append((one_line(result.output[:200]).replace("the person", "you"), "dim"))
+    if tool_of(done.call).tells and not result.error:
+        facts.append((one_line(result.output[:200]), "dim"))
     if result.status is not None and not done.is_sure:
         parts = f" (pipe: {' '.join(map(str, result.pipe))})" if result.pipe else ""
         facts.append((f"exit {result.status}{parts}", "error" if result.status else "dim"))
@@ -253,12 +249,9 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
         facts.append((one_line(result.warning), "warn"))
     if result.job:
         facts.append((f"job {result.job}", "accent"))
-    if result.waits:
-        facts.append(("waiting", "accent"))
-    if result.denied:
-        facts.append(("refused", "warn"))
-    if result.stopped:
-        facts.append(("stopped" if result.ran else "not run", "warn" if result.ran else "dim"))
+    if result.waits or result.denied or result.stopped:
+        outcome = describe_outcome(result)
+        facts.append((outcome, OUTCOMES[outcome]))
     if done.seconds >= _SLOW or len(done.figures) > 1:
         facts.append((f"{done.seconds:.1f} s", "dim"))
     return facts
@@ -266,18 +259,13 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
 
 def _listed(done: FinishedCall) -> Sequence[Mapping[str, str]]:
     """Return the rows of a call that lists some; () if it failed."""
-    tool = find_tool(done.call.name)
-    given = done.call.arguments.get(tool.lists, ()) if tool and tool.lists and not done.result.error else ()
+    lists = tool_of(done.call).lists
+    given = done.call.arguments.get(lists, ()) if lists and not done.result.error else ()
     return [
         {"text": str(one.get("text")), "state": str(one.get("state") or OPEN)}
         for one in (given if isinstance(given, list) else ())
         if isinstance(one, Mapping) and (one.get("state") or OPEN) in MARKS
     ]
-
-
-def _asks(done: FinishedCall) -> bool:
-    tool = find_tool(done.call.name)
-    return tool is not None and bool(tool.asks)
 
 
 def _item_rows(items: Sequence[Mapping[str, str]], room: int, theme: Theme) -> Iterator[tuple[str, str]]:

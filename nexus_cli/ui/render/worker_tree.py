@@ -17,7 +17,7 @@ from nexus_cli.session.running_workers import AT_WORK
 from nexus_cli.text.cells import cells, cut, one_line
 from nexus_cli.ui.render.call_group import HeldNote
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import FinishedCall, starts_worker
+from nexus_cli.ui.render.tool_line import FinishedCall, tool_of
 
 LEAST = 60
 """Cells for the task and the activity of a worker, before its figures are left out."""
@@ -67,9 +67,12 @@ class ShownWorker:
 class WorkerTree:
     """The workers in the order of their first events."""
 
-    def __init__(self, clock: Callable[[], float], *, drawn: bool = True, commands: bool = True) -> None:
-        """`drawn` and `commands` as in `RichRenderer`."""
+    def __init__(
+        self, clock: Callable[[], float], *, drawn: bool = True, commands: bool = True, verbose: bool = False
+    ) -> None:
+        """`drawn`, `commands` and `verbose` as in `RichRenderer`."""
         self._clock = clock
+        self._shows_calls = verbose and not drawn
         self._drawn = drawn
         self._commands = commands
         self._workers: dict[str, ShownWorker] = {}
@@ -83,6 +86,8 @@ class WorkerTree:
         if not isinstance(inner, e.WorkerState):
             if worker := self._workers.get(marked.agent):
                 self._note_work(worker, inner)
+                if self._shows_calls and isinstance(inner, e.ToolCallEvent):
+                    return HeldNote(f"{worker.id} {worker.doing}", "dim")
             return None
         worker = self._note_state(dict(inner.worker))
         if not worker.has_ended:
@@ -96,7 +101,7 @@ class WorkerTree:
 
     def complete(self, done: FinishedCall) -> FinishedCall:
         """Return the outcome of a call with what its worker did, if it has started one."""
-        worker = self.of_call(done.call.id) if starts_worker(done.call) else None
+        worker = self.of_call(done.call.id) if tool_of(done.call).delegates else None
         return self._with_facts(done, worker) if worker else done
 
     def _with_facts(self, done: FinishedCall, worker: ShownWorker) -> FinishedCall:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
-from nexus_cli.commands.command import Choice, Search
+from nexus_cli.commands.command import Choice, Command, Search
 from nexus_cli.core.event import Event
 from nexus_cli.reports.export import save_in
 from nexus_cli.ui.asked_question import AskedQuestion
@@ -28,6 +28,14 @@ class TerminalContext:
     def __init__(self, environ: Mapping[str, str], raw: Callable[[str], None]) -> None:
         """`raw` writes to the terminal without sanitizing (the clipboard's escape)."""
         self._environ, self._raw = environ, raw
+        self._own_commands: Mapping[str, Command] = {}
+        """The commands of the person and the project."""
+        self._reading: asyncio.Task[None] | None = None
+
+    @property
+    def reading_commands(self) -> asyncio.Task[None] | None:
+        """The task that still reads own commands, None if they are known."""
+        return self._reading if self._reading is not None and not self._reading.done() else None
 
     @property
     def last_answer(self) -> str:

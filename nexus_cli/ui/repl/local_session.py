@@ -66,9 +66,7 @@ class LocalSession(TerminalContext):
         self.after_turn: Callable[[], Awaitable[None]] | None = None
         """Awaited when the next turn has ended."""
         self._status: Status | None = None
-        self._own_commands: Mapping[str, Command] = {}
         self.uncallable: Mapping[str, str] = {}
-        self._reading: asyncio.Task[None] | None = None
         self.shell_outputs: deque[dict[str, Any]] = deque(maxlen=SHELL_OUTPUTS)
 
     def connect(self, repl: Repl) -> None:
@@ -117,10 +115,6 @@ class LocalSession(TerminalContext):
     @property
     def commands(self) -> Mapping[str, Command]:
         return {**self._own_commands, **discover()}
-
-    @property
-    def reading_commands(self) -> asyncio.Task[None] | None:
-        return self._reading if self._reading is not None and not self._reading.done() else None
 
     @property
     def folder(self) -> Path:

@@ -92,8 +92,6 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._news = asyncio.Event()
         """Set by every event."""
         self._connected = asyncio.Event()
-        self._own_commands: Mapping[str, Command] = {}
-        self._reading: asyncio.Task[None] | None = None
         self._failed = 0
         """Number of consecutive failures of the connection."""
 
@@ -117,10 +115,6 @@ class RemoteAgent(TerminalContext, AgentConnection):
     def commands(self) -> Mapping[str, Command]:
         built_in = {name: one for name, one in discover().items() if one.at_terminal or one.is_served}
         return {**self._own_commands, **built_in}
-
-    @property
-    def reading_commands(self) -> asyncio.Task[None] | None:
-        return self._reading if self._reading is not None and not self._reading.done() else None
 
     def read_own_commands(self) -> None:
         """Begin to read the commands of the person and the project on the machine of the server."""

@@ -28,6 +28,7 @@ from nexus_cli.ui.render.drawn_report import draw_in_theme
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.render.tool_line import format_running_call
 from nexus_cli.ui.repl.agent_connection import AgentConnection
 from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief, take_argument
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
@@ -38,37 +39,6 @@ from nexus_cli.ui.repl.plan_hand_over import PlanHandOver
 from nexus_cli.ui.repl.shell_line import ShellLine
 from nexus_cli.ui.repl.view import ReplView
 
-
-class AwayNotifier:
-    """Notifies the person of some of a session's events."""
-
-    def __init__(self, view: ReplView) -> None:
-        self._view = view
-        self._questions: set[tuple[str, str]] = set()
-        """Open questions: worker ("" for the session itself) and call."""
-
-    def feed(self, event: e.Event, folder: str, *, has_more: bool, worker: str = "") -> None:
-        """Notify the person of `event` in the session of `folder` or its `worker`; `has_more`: another turn begins."""
-        match event:
-            case e.AgentEvent():
-                self.feed(event.event, folder, has_more=has_more, worker=event.agent)
-            case e.ApprovalRequest():
-                self._questions.add((worker, event.question.call.id))
-                what = f"{worker} {event.question.call.name}".lstrip()
-                self._view.notify(f"{what} waits for your answer in {folder}", waits=True)
-            case e.ApprovalAnswer():
-                self._questions.discard((worker, event.call_id))
-                if not self._questions:
-                    self._view.notify("")
-            case e.TurnEnd():
-                self._questions = {one for one in self._questions if one[0] != worker}
-                if not (has_more or worker):
-                    how = "done" if event.outcome.ok else "stopped short"
-                    self._view.notify(f"{how} after {format_duration(event.outcome.seconds)} in {folder}")
-            case _:
-                pass
-
-
 AROUND = 8
 """Rows of the terminal that a resumed conversation leaves free."""
 STOP_KEY = "esc to stop"
@@ -77,9 +47,6 @@ LEAVING = ("exit", "quit")
 """Words that leave nexus, as in a shell."""
 SOON = 0.5
 """Seconds after which running work gets a line."""
-
-BAR = 20
-"""Cells of a progress bar."""
 
 
 class Repl:
@@ -112,7 +79,6 @@ class Repl:
         self._leaving = False
         self._warned_of: Collection[str] = ()
         """The workers that the newest warning before leaving named."""
-        self._away = AwayNotifier(view)
         self._shown_output: tuple[str, str] | None = None
         """The output that Ctrl+O showed last."""
         self._begun = False
@@ -145,8 +111,8 @@ class Repl:
         text, work = self.renderer.spinner(), self.jobs.current
         late = work is not None and work.kind != "turn" and work.seconds > SOON
         if not text and work is not None and late and not self.jobs.waits_for_user:
-            bar = f"  {_draw_bar(work.share, self.theme)}" if work.share else ""
-            text = f"{self.theme.signs.running} {brief(work.what)}{bar}  {work.seconds:.0f} s"
+            bar = f"  {self.theme.bar(work.share)}" if work.share else ""
+            text = format_running_call(f"{brief(work.what)}{bar}", work.seconds, self.view.width, self.theme)
         if not text or work is None or self.jobs.waits_for_user or not self.moving:
             return text
         dot = f" {self.theme.signs.dot} "
@@ -473,9 +439,26 @@ class Repl:
             self.input_queue.given.pop(event.text, None)
             event = e.SteeringMessage(shown)
         self.renderer.feed(event)
-        self._away.feed(event, self.backend.folder.name, has_more=bool(self.input_queue.later))
+        self._notify(event)
         self.backend.note(event)
         self.view.invalidate()
+
+    def _notify(self, event: e.Event, worker: str = "") -> None:
+        """Notify a person who is away of a question, of its answer, and of the end of all work."""
+        folder = self.backend.folder.name
+        match event:
+            case e.AgentEvent():
+                self._notify(event.event, event.agent)
+            case e.ApprovalRequest():
+                what = f"{worker} {event.question.call.name}".lstrip()
+                self.view.notify(f"{what} waits for your answer in {folder}", waits=True)
+            case e.ApprovalAnswer() if not self.renderer.is_asking:
+                self.view.notify("")
+            case e.TurnEnd() if not (worker or self.input_queue.later):
+                how = "done" if event.outcome.ok else "stopped short"
+                self.view.notify(f"{how} after {format_duration(event.outcome.seconds)} in {folder}")
+            case _:
+                pass
 
     async def _shell(self, line: ShellLine) -> None:
         if not line.command:
@@ -492,8 +475,3 @@ class Repl:
         finally:
             self._leaving = True
             await self.jobs.settle(is_quiet=not self.backend.ends_with_repl)
-
-
-def _draw_bar(share: float, theme: Theme) -> str:
-    full = round(share * BAR)
-    return f"{theme.signs.shades[0] * full}{theme.signs.shades[-1] * (BAR - full)} {share:.0%}"

@@ -20,8 +20,8 @@ from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import AfterInput, BeforeInput, ConditionalProcessor, PasswordProcessor
 
 from nexus_cli.text.cells import without_codes
-from nexus_cli.ui.asked_question import DRAFT_FIRST, AskedQuestion, draw_question, find_key
-from nexus_cli.ui.render.lone_key import ALONE, QUIET, LoneKey, describe_key
+from nexus_cli.ui.asked_question import DRAFT_FIRST, AskedQuestion, draw_question
+from nexus_cli.ui.render.lone_key import ALONE, QUIET, AnswerField
 from nexus_cli.ui.rows import RESET, fit_row, strip_ambiguous
 
 LOOK = 0.5
@@ -42,7 +42,6 @@ class QuestionPanel:
     def __init__(self, colour: bool, has_draft: Callable[[], bool] = lambda: False) -> None:
         """`has_draft` is True while the input box has text."""
         self.has_draft = has_draft
-        self._lone = LoneKey()
         self.buffer = Buffer(multiline=False, on_text_changed=lambda buffer: self._typed())
         before = BeforeInput(lambda: _OPEN if self.is_open else _CLOSED)
         stars = ConditionalProcessor(PasswordProcessor(), Condition(lambda: self.asked.is_hidden))
@@ -55,7 +54,7 @@ class QuestionPanel:
         self.seen = 0.0
         """Time when the question was first drawn, 0 before."""
         self.asked = AskedQuestion("")
-        self._chosen: int | None = None
+        self._field = AnswerField(self.asked)
         self._colour = colour
         self._settling: asyncio.TimerHandle | None = None
         self._answered = -FOLLOWS
@@ -79,21 +78,21 @@ class QuestionPanel:
     def begin(self, asked: AskedQuestion, answer: asyncio.Future[str | None]) -> None:
         """Show the question; the field is not open yet."""
         self.asked, self.answer, self.is_open, self.seen = asked, answer, False, 0.0
-        self._chosen = asked.marked
+        self._field = AnswerField(asked)
         self.buffer.reset()
 
     def take_keys(self) -> None:
         """Open the field. Enter takes no key before the person has moved to one."""
-        self.is_open, self._lone = True, LoneKey()
+        self.is_open, self._field = True, AnswerField(self.asked)
 
     def note_key(self, now: float) -> None:
         """Record that a key arrives, before it acts: a key after a letter makes the letter the beginning of words."""
-        self._lone.press(now)
+        self._field.press(now)
         self.hold()
 
     def note_return(self, now: float) -> None:
         """Record that another program had the terminal until now."""
-        self._lone.rest(now)
+        self._field.rest(now)
         self.hold()
 
     def end(self) -> None:
@@ -110,10 +109,8 @@ class QuestionPanel:
 
     def enter(self) -> None:
         """Answer with the typed text, else the chosen key; do nothing if none is chosen."""
-        if not self.choosing:
-            self.give(self.buffer.text)
-        elif self._chosen is not None:
-            self.give(self.asked.keys[self._chosen].key)
+        if (line := self._field.enter(self.buffer.text)) is not None:
+            self.give(line)
 
     def continue_line(self) -> None:
         """Continue the text: several lines at once are a paste, not an answer."""
@@ -123,8 +120,7 @@ class QuestionPanel:
 
     def move(self, by: int) -> None:
         """Choose the next or the previous key."""
-        at = self._chosen if self._chosen is not None else -1 if by > 0 else 0
-        self._chosen = (at + by) % len(self.asked.keys)
+        self._field.move(by)
 
     def hold(self) -> None:
         """Treat the typed text as words, however short it is."""
@@ -134,18 +130,16 @@ class QuestionPanel:
 
     def _typed(self) -> None:
         self.hold()
-        keys = self.asked.keys
-        if not (self.is_open and keys):
+        if not self.is_open:
             return
-        key, alone = find_key(self.buffer.text, keys), self._lone.find(self.buffer.text, keys)
-        self._chosen = keys.index(key) if key is not None else None
+        alone = self._field.type(self.buffer.text)
         if alone is not None and not self.has_draft():
             self._settling = asyncio.get_running_loop().call_later(ALONE, self.give, alone.key)
 
     def _hint(self) -> StyleAndTextTuples:
         if not self.is_open or not self.asked.keys:
             return []
-        said = describe_key(find_key(self.buffer.text, self.asked.keys), self._settling is not None)
+        said = self._field.describe_key(alone=self._settling is not None)
         text = self.asked.words if self.choosing else f"  {said}" if said else ""
         return [("class:question.hint", text)]
 
@@ -167,7 +161,9 @@ class QuestionPanel:
     def _rows(self, columns: int, most: int) -> list[str]:
         asked = replace(self.asked, prompt=strip_ambiguous(without_codes(self.asked.prompt).rstrip()))
         last = DRAFT_FIRST if not self.is_open and self.has_draft() else ""
-        lines = draw_question(asked, columns, most, redraws=True, colour=self._colour, chosen=self._chosen, last=last)
+        lines = draw_question(
+            asked, columns, most, redraws=True, colour=self._colour, chosen=self._field.marked, last=last
+        )
         if asked.keys:
             return lines
         if len(lines) > most > 0:

@@ -16,7 +16,9 @@ from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.core.wire import json_text
 from nexus_cli.session.event_json import EventNumbers
 from nexus_cli.ui.print.json_renderer import JsonLinesRenderer
-from nexus_cli.ui.print.progress_lines import ProgressLines
+from nexus_cli.ui.print.notice_lines import NoticeLines
+from nexus_cli.ui.print.turn_progress import TurnProgress
+from nexus_cli.ui.render.theme import Theme
 
 CALL = ToolCall("c1", "bash", {"command": "ls"})
 OUTCOME = e.Outcome(True, 0, "text", "stop", None, 1, Usage(), 0.5)
@@ -98,9 +100,11 @@ def test_every_event_of_the_union_becomes_a_line_and_a_remark_or_silence() -> No
     assert {type(event) for event in EVENTS} == set(get_args(e.Event))
     stream, remarks = Kept(), Kept()
     renderer = JsonLinesRenderer(stream, lambda: datetime(2026, 1, 2, tzinfo=UTC))
-    told = ProgressLines(remarks, verbose=True)
+    progress = TurnProgress(remarks, remarks, Theme(colour=False), verbose=True)
+    told = NoticeLines(progress.notices, alone=False)
     for event in EVENTS:
         renderer.feed(event)
+        progress.feed(event)
         told.feed(event)
     renderer.end({"type": "result", "ok": True})
     lines = [json.loads(line) for line in stream.text.splitlines()]
@@ -128,7 +132,7 @@ def test_every_event_of_the_union_becomes_a_line_and_a_remark_or_silence() -> No
 
 def test_quiet_tells_only_errors_and_refusals() -> None:
     stream = Kept()
-    remarks = ProgressLines(stream, quiet=True, verbose=True)
+    remarks = NoticeLines(stream, quiet=True)
     for event in EVENTS:
         remarks.feed(event)
     remarks.notice("x")
@@ -139,7 +143,7 @@ def test_quiet_tells_only_errors_and_refusals() -> None:
 
 def test_a_log_names_only_the_long_waits() -> None:
     stream = Kept()
-    remarks = ProgressLines(stream)
+    remarks = NoticeLines(stream)
     for seconds in (2.0, 45.0):
         remarks.feed(e.Retry(1, seconds, "rate limited"))
     assert stream.text == "nexus: retry 1 in 45 s: rate limited\n"
@@ -174,7 +178,7 @@ def refused(*levels: str) -> str:
     why = "not for this run."
     calls = [{"tool": "bash", "subject": f"c{n}", "why": why, "level": at} for n, at in enumerate(levels)]
     outcome = e.Outcome(True, 0, "text", "stop", None, 1, Usage(), 0.5, denied=tuple(calls))
-    ProgressLines(kept).feed(e.TurnEnd(outcome))
+    NoticeLines(kept).feed(e.TurnEnd(outcome))
     return kept.text
 
 

@@ -29,7 +29,7 @@ def test_the_answer_is_rendered_in_a_terminal() -> None:
 def test_no_control_code_where_none_is_wanted(environ: dict[str, str]) -> None:
     texts = {scenario: screen(scenario, columns=80, **environ) for scenario in ("answer", "tools", "escapes")}
     assert not any("\x1b" in text for text in texts.values())
-    assert "> bash ls" in texts["tools"]
+    assert "\u2713 bash ls" in texts["tools"]
 
 
 def test_escapes_of_a_model_are_shown_not_obeyed() -> None:
@@ -40,17 +40,19 @@ def test_escapes_of_a_model_are_shown_not_obeyed() -> None:
 @pytest.mark.matrix
 def test_progress_has_tools_times_and_errors() -> None:
     text = screen("tools", NO_COLOR="1")
-    assert "> bash ls\r\n" in text and "1.5 s" in text and "bash: no such option" in text
-    assert "> bash" not in screen("tools", "-q", NO_COLOR="1")
+    assert "\u2713 bash ls \u00b7 1.5 s" in text and "\u2717 bash ls -x\r\n    no such option\r\n    more" in text
+    assert "bash ls" not in screen("tools", "-q", NO_COLOR="1")
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("columns", [12, 40])
-def test_progress_stays_on_one_line_of_a_narrow_terminal(columns: int) -> None:
+def test_progress_fits_a_narrow_terminal(columns: int) -> None:
     lines = [
-        line for line in screen("tools", NO_COLOR="1", columns=columns).split("\r\n") if line.startswith(("> ", "  "))
+        line
+        for line in screen("tools", NO_COLOR="1", columns=columns).split("\r\n")
+        if line.startswith(("\u2713 ", "\u2717 ", "  "))
     ]
-    assert lines and max(map(len, lines)) < columns
+    assert lines and max(map(len, lines)) <= columns
 
 
 def test_json_on_a_terminal_is_plain_ascii() -> None:
@@ -60,5 +62,5 @@ def test_json_on_a_terminal_is_plain_ascii() -> None:
 
 @pytest.mark.matrix
 def test_where_no_spinner_can_be_drawn_a_line_breaks_the_silence() -> None:
-    assert screen("silent", TERM="dumb").count("  still working, ") == 2
-    assert "working" not in screen("silent", "-q", TERM="dumb")
+    assert screen("silent", TERM="dumb").count("\u00b7 waiting for the model ") == 2
+    assert "waiting" not in screen("silent", "-q", TERM="dumb")

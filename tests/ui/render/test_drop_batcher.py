@@ -10,7 +10,7 @@ import pytest
 
 from nexus_cli.core import event as e
 from nexus_cli.core.entry import Cause, Drop
-from nexus_cli.ui.print.progress_lines import ProgressLines
+from nexus_cli.ui.print.notice_lines import NoticeLines
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
 
@@ -39,7 +39,7 @@ MESSAGES = e.ContextDrop(Drop("d9", "messages 1 to 18 of the conversation", 4868
 
 def said(*events: e.Event) -> list[str]:
     stream = Kept()
-    remarks = ProgressLines(stream)
+    remarks = NoticeLines(stream)
     for event in events:
         remarks.feed(event)
     return stream.text.splitlines()
@@ -70,7 +70,7 @@ def test_sections_of_nexus_itself_are_not_told() -> None:
 def test_instructions_are_told_by_their_file() -> None:
     cut = Drop("d1", "part of section instructions.project (NEXUS.md)", 57, Cause.SECTION_BUDGET, "")
     assert said(e.ContextDrop(cut), e.StepStart(1)) == [
-        "nexus: left out as d1: part of NEXUS.md, 57 tokens (over its share); `nexus drops show d1` prints it"
+        "nexus: left out as d1: part of NEXUS.md, 57 tokens (over its share); `nexus drops show d1`"
     ]
     assert cut.is_missed
 
@@ -94,7 +94,7 @@ def test_one_or_two_parts_are_told_one_by_one() -> None:
 @pytest.mark.parametrize("way", ["notice", "error", "last"])
 def test_nothing_is_held_back_where_no_event_follows(way: str) -> None:
     stream = Kept()
-    remarks = ProgressLines(stream)
+    remarks = NoticeLines(stream)
     remarks.feed(part(1))
     getattr(remarks, way)("over")
     assert stream.text.startswith("nexus: left out as d1: part of the result of c1")
@@ -115,7 +115,7 @@ class Session:
 
 def test_what_is_advised_names_the_session_and_no_command_where_nothing_is_kept() -> None:
     stream, session = Kept(), Session()
-    remarks = ProgressLines(stream)
+    remarks = NoticeLines(stream)
     remarks.session = cast(Any, session)
     named, lost = "--session 01M7XF8TR9YCT`", "kept until the end of this run only"
     for end in (named, lost):
@@ -123,14 +123,14 @@ def test_what_is_advised_names_the_session_and_no_command_where_nothing_is_kept(
         for event in (MESSAGES, part(1), part(2), part(3), e.StepStart(1)):
             remarks.feed(event)
     single, several, single_lost, several_lost = stream.text.splitlines()
-    assert single.endswith(f"; `nexus drops show d9 {named} prints it")
+    assert single.endswith(f"; `nexus drops show d9 {named}")
     assert several.endswith(f": d1 to d3; `nexus drops {named}")
     assert single_lost.endswith(f"; {lost}") and several_lost.endswith(f": d1 to d3; {lost}")
 
 
 def test_quiet_tells_of_no_part() -> None:
     stream = Kept()
-    remarks = ProgressLines(stream, quiet=True)
+    remarks = NoticeLines(stream, quiet=True)
     for event in (part(1), part(2), part(3), e.StepStart(1)):
         remarks.feed(event)
     assert stream.text == ""

@@ -36,6 +36,7 @@ WORDS = "make it <b>bold</b>"
 STEPS: list[Any] = [
     [("write_file", {"path": "made.py", "content": "x = 1\n"}), ("read_file", {"path": "missing.py"})],
     [("edit_file", {"path": "made.py", "edits": [{"old": "x = 1", "new": "x = 22"}]})],
+    [("run_command", {"command": "echo by another name"})],
     [("bash", {"command": "seq 9; echo to stderr >&2; exit 3"})],
     "It is **done**.\n\n```py\nx = 22\n```\n",
 ]
@@ -77,6 +78,7 @@ def test_a_turn_is_shown_again_as_it_was_seen(tmp_path: Path) -> None:
     text = without_codes("\n".join(shown.lines))
     for part in ("made.py", "+1 -1", "22", "missing.py", "exit 3", "to stderr", "It is done."):
         assert part in text
+    assert "is bash here" not in text, "a note for the model alone"
     assert shown.turns == 1 and shown.output is not None and "to stderr" in shown.output[1]
 
 

@@ -13,9 +13,9 @@ from ui.repl.test_repl import SETTINGS, Stage, _said
 
 from nexus_cli.config.settings import SandboxSettings, UiSettings
 from nexus_cli.core.request import Delta, Request
-from nexus_cli.ui.asked_question import AnswerKey
+from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
 from nexus_cli.ui.input.paste import TypedMessage
-from nexus_cli.ui.render.lone_key import LoneKey
+from nexus_cli.ui.render.lone_key import AnswerField
 from nexus_cli.ui.repl.input_queue import take_argument
 from nexus_cli.ui.repl.plan_hand_over import PROCEED, PROMPT
 
@@ -219,9 +219,10 @@ def test_the_message_of_a_command_keeps_what_was_pasted_of_it(typed: TypedMessag
 
 @pytest.mark.parametrize("key", [AnswerKey("y", "yes, edit level", lasts=True), AnswerKey("a", "auto", lasts=True)])
 def test_no_letter_alone_approves_a_plan(key: AnswerKey) -> None:
-    lone = LoneKey()
-    lone.press(100.0)
-    assert lone.find(key.key, [key]) is None and LoneKey().find("n", [AnswerKey("n", "no")]) is None
-    lone = LoneKey()
-    lone.press(100.0)
-    assert lone.find("n", [AnswerKey("n", "no, keep planning")]) is not None
+    no = AskedQuestion("", [AnswerKey("n", "no, keep planning")])
+    field = AnswerField(AskedQuestion("", [key]))
+    field.press(100.0)
+    assert field.type(key.key) is None and AnswerField(no).type("n") is None
+    field = AnswerField(no)
+    field.press(100.0)
+    assert field.type("n") is not None

@@ -46,7 +46,7 @@ def outcomes(stage: Stage) -> list[str]:
     """What `timeline` says of the calls."""
     session = stage.session
     assert session.ledger is not None
-    return [row["outcome"] for row in session_timeline(session.ledger, session.id, {})["rows"] if row["kind"] == "tool"]
+    return [row["outcome"] for row in session_timeline(session.ledger, session.id)["rows"] if row["kind"] == "tool"]
 
 
 def transcript(stage: Stage) -> str:

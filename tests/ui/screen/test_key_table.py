@@ -114,7 +114,8 @@ class Bench:
     def marked(self) -> str:
         """The key of the question that Enter takes."""
         panel = self.on.screen._panel
-        return "" if panel._chosen is None else panel.asked.keys[panel._chosen].key
+        place = panel._field.marked
+        return "" if place is None else panel.asked.keys[place].key
 
     def answered(self, *answers: str | None) -> bool:
         return self.asked is not None and self.asked.done() and self.asked.result() in answers

@@ -1,22 +1,22 @@
-"""One turn of `nexus ask` in a terminal: finished text scrolls up, and a few live lines below show running work.
+"""Show a turn outside the REPL: finished text scrolls up, and in a terminal a few live lines below show running work.
 
-The assistant's text goes to stdout, everything else to stderr. `progress_lines` prints notices and errors.
+The assistant's text goes to stdout, everything else to stderr. `notice_lines` prints notices and errors.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from nexus_cli.core import event as e
 from nexus_cli.text.cells import cells, without_codes
-from nexus_cli.tools.registry import tells_person
-from nexus_cli.ui.print.progress_lines import Writable
+from nexus_cli.ui.print.notice_lines import NOTICES, NoticeLines
+from nexus_cli.ui.print.stream import Writable
 from nexus_cli.ui.render.rich_renderer import RichRenderer
-from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.render.theme import Theme, choose_theme
 from nexus_cli.ui.rows import fit_row
 
 RATE = 8
@@ -24,19 +24,8 @@ RATE = 8
 STOP_KEY = "ctrl+c to stop"
 LEAST_ROWS = 6
 """Least rows of a terminal for showing running calls and open text above the spinner."""
-_ELSEWHERE = (
-    e.SessionStart,
-    e.SteeringMessage,
-    e.ContextPlan,
-    e.ContextDrop,
-    e.ContextRecall,
-    e.CacheExpectation,
-    e.CacheResult,
-    e.CompactionDone,
-    e.Notice,
-    e.WorkerState,
-)
-"""Events that `progress_lines` shows, if anything does."""
+SILENT = 10.0
+"""Seconds without an event after which a terminal without a spinner gets a line."""
 _OF_QUESTION = (e.ApprovalRequest, e.ApprovalAnswer, e.TurnEnd)
 """Events of a worker that begin or end its question."""
 
@@ -127,7 +116,7 @@ def _height() -> int:
         return 0
 
 
-class TerminalTurn:
+class TurnProgress:
     """Shows one turn on stdout and stderr together; `run` keeps its live lines moving."""
 
     def __init__(
@@ -136,71 +125,88 @@ class TerminalTurn:
         err: Writable,
         theme: Theme,
         *,
-        text: bool,
-        thinking: bool,
-        folder: Path,
+        text: bool = False,
+        silent: bool = False,
+        verbose: bool = False,
+        folder: Path | None = None,
         height: Callable[[], int] = _height,
     ) -> None:
-        """Without `text`, the answer is not shown here: the caller prints it through `out`."""
+        """With `text`, the answer is shown; if `silent`, nothing else is. `verbose` as in `RichRenderer`."""
         self._height = height
         self._theme = theme
+        self._is_drawn = err.colour and not silent
+        """True if live lines can be drawn."""
         self._live = LiveLines(err, self._lines)
         self.out: Writable = _Above(out, self._live)
         self.err: Writable = _Above(err, self._live)
         self._renderer = RichRenderer(
-            self.err.write,
-            lambda: err.width,
+            None if silent else self.err.write,
+            lambda: (out if silent else err).width,
             theme,
+            drawn=self._is_drawn,
             put_text=self.out.write,
             text=text,
             commands=False,
+            verbose=verbose,
             folder=folder,
         )
-        self.notices: Writable = _Notices(err, self._live, self._renderer)
+        self.notices: Writable = err if silent else _Notices(err, self._live, self._renderer)
+        self._moved_at = time.monotonic()
         self._held: list[e.Event] = []
         """Events that arrived while a question about a worker's call was open at the cursor."""
-        if thinking:
-            self._renderer.toggle_thinking()
 
     def feed(self, event: e.Event) -> None:
-        """Show `event`, unless `ProgressLines` prints a line for it."""
-        if isinstance(event, _ELSEWHERE):
+        """Show `event`, unless it is one of `NOTICES`."""
+        self._moved_at = time.monotonic()
+        if isinstance(event, NOTICES):
             return
         inner = event.event if isinstance(event, e.AgentEvent) else event
         if isinstance(inner, e.ApprovalAnswer | e.TurnEnd):
             self._live.note_line_start()
-        events: list[e.Event] = [event]
         if isinstance(event, e.AgentEvent) and isinstance(inner, _OF_QUESTION):
             self._renderer.feed(event)
-            events = []
-        if self._renderer.worker_asks and not isinstance(event, e.TurnEnd):
-            self._held += events
-            return
-        self._held, events = [], [*self._held, *events]
-        for one in events:
-            self._show(one)
-
-    def _show(self, event: e.Event) -> None:
-        if isinstance(event, e.ToolResultEvent) and tells_person(event.call.name):
-            output = event.result.output.replace("/memory", "nexus memory")
-            event = replace(event, result=replace(event.result, output=output))
-        self._renderer.feed(event)
+        else:
+            self._held.append(event)
+        if not self._renderer.worker_asks or isinstance(event, e.TurnEnd):
+            held, self._held = self._held, []
+            for one in held:
+                self._renderer.feed(one)
 
     async def run(self) -> None:
-        """Redraw the live lines until this is cancelled."""
+        """Redraw the live lines until this is cancelled; where there are none, print what a silent turn waits for."""
         while True:
             await asyncio.sleep(1 / RATE)
-            self._live.draw()
+            if self._is_drawn:
+                self._live.draw()
+            elif time.monotonic() - self._moved_at >= SILENT:
+                self._moved_at = time.monotonic()
+                self._renderer.show_wait()
 
     def close(self) -> None:
         """Erase the live lines. Safe to call twice, and from a signal handler."""
         self._live.close()
 
     def _lines(self) -> list[str]:
-        if not self._renderer.moving:
+        if not (self._is_drawn and self._renderer.moving):
             return []
         rows, width = self._height(), self.err.width
         live = self._renderer.live(rows // 3 if rows >= LEAST_ROWS else 0)
         spinner, stop = self._renderer.spinner(), f" {self._theme.signs.dot} {STOP_KEY}"
         spinner += stop if cells(without_codes(spinner + stop)) < width else ""
         return [fit_row(line, width - 1)[0] for line in [*live, spinner]]
+
+
+class TurnLines(NoticeLines):
+    """Shows a turn on stderr line by line: in a terminal its calls and workers too."""
+
+    def __init__(self, err: Writable, theme: str) -> None:
+        """`theme` is the setting `ui.theme`."""
+        super().__init__(err, alone=not err.terminal)
+        put = err.write if err.terminal else None
+        look = choose_theme(theme, os.environ, err.colour)
+        self._renderer = RichRenderer(put, lambda: err.width, look, drawn=False, commands=False, text=False)
+
+    def feed(self, event: e.Event) -> None:
+        if not isinstance(event, NOTICES):
+            self._renderer.feed(event)
+        super().feed(event)

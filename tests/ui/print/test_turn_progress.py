@@ -14,8 +14,8 @@ from nexus_cli.core.approval import Allow, Question
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
 from nexus_cli.text.cells import cells
-from nexus_cli.ui.print.progress_lines import ProgressLines
-from nexus_cli.ui.print.terminal_turn import TerminalTurn
+from nexus_cli.ui.print.notice_lines import NoticeLines
+from nexus_cli.ui.print.turn_progress import TurnProgress
 from nexus_cli.ui.render.theme import Theme
 
 CALL = ToolCall("c1", "bash", {"command": "make"})
@@ -62,8 +62,8 @@ class Stage:
         self.terminal = Terminal(columns)
         out, err = Kept(self.terminal, "out"), Kept(self.terminal, "err")
         more = {"folder": Path("/x"), "height": lambda: 24}
-        self.turn = TerminalTurn(out, err, Theme("dark"), text=text, thinking=False, **more)  # type: ignore[arg-type]
-        self.remarks = ProgressLines(self.turn.notices, live=True)
+        self.turn = TurnProgress(out, err, Theme("dark"), text=text, **more)  # type: ignore[arg-type]
+        self.remarks = NoticeLines(self.turn.notices, alone=False)
 
     def feed(self, *events: e.Event) -> list[str]:
         for event in events:
@@ -178,26 +178,58 @@ def test_a_worker_that_is_stopped_while_it_asks_holds_nothing_back() -> None:
     assert "words" in "\n".join(stage.feed(*of("w1", e.TurnEnd(DONE), e.WorkerState(ENDED))))
 
 
-def test_without_a_live_area_a_worker_is_a_line_when_it_starts_and_when_it_ends_and_verbose_has_its_calls() -> None:
+def lines_of(events: list[e.Event], *, silent: bool = False, verbose: bool = False) -> list[str]:
+    """Return the lines on stderr that has neither colour nor a cursor."""
+    screen = Terminal(100)
+    err = Kept(screen, "err")
+    err.colour = False
+    turn = TurnProgress(err, err, Theme("dark", False), silent=silent, verbose=verbose)
+    for event in events:
+        turn.feed(event)
+    return screen.lines
+
+
+def test_without_a_cursor_a_worker_is_a_line_when_it_starts_and_when_it_ends_and_verbose_has_its_calls() -> None:
     events = of("w1", e.WorkerState({**ROW, "state": "waiting"}), e.WorkerState(ROW), e.Text("WORDS"))
     events += of("w1", e.ToolCallEvent(CALL, "make"), e.ToolResultEvent(CALL, ToolResult(error="no"), 1, 0.1))
     events += of("w1", e.WorkerState(ENDED))
-    brief = ["  w1 started: the task", "  w1 failed · 2 steps · 4.2k tokens · 3.0 s: limit max_steps reached"]
-    for verbose, wanted in ((False, brief), (True, [brief[0], "[w1] > bash make", "[w1]   bash: no", brief[1]])):
-        screen = Terminal(100)
-        lines = ProgressLines(Kept(screen, "err"), verbose=verbose)
-        for event in events:
-            lines.feed(event)
-        assert screen.lines == wanted
+    ended = ["\u2717 agent w1 the task \u00b7 2 steps \u00b7 4.2k tokens \u00b7 3.0 s", "    limit max_steps reached"]
+    assert lines_of(events) == ["\u00b7 w1 started: the task", *ended]
+    assert lines_of(events, verbose=True) == ["\u00b7 w1 started: the task", "\u00b7 w1 bash make", *ended]
+    assert lines_of(events, silent=True) == [""]
+
+
+def test_without_a_cursor_a_call_is_drawn_as_on_a_dumb_terminal_and_verbose_has_output_and_figures() -> None:
+    result = ToolResult("compiling\n[exit status 2]", status=2)
+    events: list[e.Event] = [e.SessionStart("s1", "m", "ask", False), e.ToolCallEvent(CALL, "make")]
+    events += [e.ToolOutput("c1", "compiling\n"), e.ToolResultEvent(CALL, result, 5, 2.0)]
+    events += [e.CompactionStart("budget", 9000), e.StepEnd(1, "stop", Usage(9, 2, 4))]
+    call = ["\u2717 bash make \u00b7 exit 2 \u00b7 2.0 s", "    compiling"]
+    assert lines_of(events) == [*call, "\u00b7 compacting 9,000 tokens"]
+    figures = "\u00b7 step 1: stop, 9 in (4 cached), 2 out"
+    begin = ["\u00b7 session s1, model m, recipe ask", "    compiling"]
+    assert lines_of(events, verbose=True) == [*begin, *call, "\u00b7 compacting 9,000 tokens", figures]
+
+
+def test_a_silent_turn_shows_its_answer_alone() -> None:
     screen = Terminal(100)
-    quiet = ProgressLines(Kept(screen, "err"), quiet=True)
-    for event in events:
-        quiet.feed(event)
-    assert screen.written["err"] == ""
+    out, err = Kept(screen, "out"), Kept(screen, "err")
+    turn = TurnProgress(out, err, Theme("dark"), text=True, silent=True)
+    result = e.ToolResultEvent(CALL, ToolResult("out"), 5, 2.0)
+    for event in (
+        e.TurnStart("x"),
+        e.StepStart(1),
+        e.ToolCallEvent(CALL, "make"),
+        result,
+        e.Text("Done."),
+        e.TurnEnd(DONE),
+    ):
+        turn.feed(event)
+    assert screen.lines == ["Done."] and screen.written["err"] == ""
 
 
 def test_a_call_that_left_something_undone_is_a_line_also_when_it_is_quick() -> None:
-    screen, call = Terminal(100), ToolCall("c1", "agents", {"action": "apply", "agent": "w1"})
+    call = ToolCall("c1", "agents", {"action": "apply", "agent": "w1"})
     result = ToolResult("conflict in a.py", warning="conflicts in 1 file, marked")
-    ProgressLines(Kept(screen, "err")).feed(e.ToolResultEvent(call, result, 1, 0.1))
-    assert screen.lines == ["  agents: conflicts in 1 file, marked"]
+    told = "! agents apply w1 \u00b7 conflicts in 1 file, marked"
+    assert lines_of([e.ToolResultEvent(call, result, 1, 0.1)]) == [told]

@@ -1,0 +1,100 @@
+"""Print on stderr what a person has to know in any case: notices, what was left out, refusals, errors.
+
+Each is one sanitized line after `nexus: `. `turn_progress` shows the calls, the workers and the retries of a turn.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from nexus_cli.core import event as e
+from nexus_cli.permission.approvals import TAKEN_BACK
+from nexus_cli.tools.registry import tells_person
+from nexus_cli.ui.print.stream import Writable
+from nexus_cli.ui.render.drop_batcher import DropBatcher, shell_drops_command
+
+if TYPE_CHECKING:
+    from nexus_cli.session.session import Session
+
+NOTICES = (e.Notice, e.ContextDrop, e.CompactionDone)
+"""Events of a turn that are lines here, wherever the rest of the turn is shown."""
+WAITS = "waits for"
+"""Words of a line that a tool tells the person if the person has to act."""
+LONG_WAIT = 10.0
+"""Seconds of a wait before a retry that are worth a line in a log."""
+
+
+class NoticeLines:
+    """Prints the notices of a session."""
+
+    def __init__(self, stream: Writable, *, quiet: bool = False, alone: bool = True) -> None:
+        """`alone`: nothing else shows the turn, so that long waits and what workers report are lines too."""
+        self._stream, self._quiet, self._alone = stream, quiet, alone
+        self.session: Session | None = None
+        """The session that hints name, so that their commands work in any folder; set by the caller."""
+        self._drop_batch = DropBatcher(lambda drop: shell_drops_command(self.session, drop))
+
+    def notice(self, text: str) -> None:
+        self._show_held_drops()
+        self._noted(text)
+
+    def error(self, line: str) -> None:
+        """Print an error, even if quiet."""
+        self._show_held_drops()
+        self._line(line, "31")
+
+    def last(self, line: str) -> None:
+        """Print the person's next possible action, even if quiet."""
+        self._show_held_drops()
+        self._line(line)
+
+    def feed(self, event: e.Event) -> None:
+        """Print `event` if it deserves a line."""
+        if (held := self._drop_batch.feed(event)) is None:
+            return
+        for text in held:
+            self._noted(text)
+        match event:
+            case e.TurnEnd():
+                self._ended(event.outcome)
+            case e.ContextDrop():
+                self._noted(self._drop_batch.describe(event.drop))
+            case e.Notice():
+                self.notice(event.text.partition(TAKEN_BACK)[0])  # there are no slash commands here
+            case e.CompactionDone():
+                self.notice(_texts().describe_event(event))
+            case e.Retry() if self._alone and (event.cut or event.wait >= LONG_WAIT):
+                self.notice(_texts().describe_event(event))
+            case e.AgentEvent(event=e.Notice()) if self._alone:
+                self.notice(_texts().describe_event(event))
+            case e.ToolResultEvent() if self._alone and tells_person(event.call.name) and WAITS in event.result.output:
+                self.notice(_texts().describe_told(event.result))
+
+    def _show_held_drops(self) -> None:
+        for text in self._drop_batch.release():
+            self._noted(text)
+
+    def _noted(self, text: str) -> None:
+        if text and not self._quiet:
+            self._line(f"nexus: {text}")
+
+    def _ended(self, outcome: e.Outcome) -> None:
+        denied = () if outcome.was_declined else outcome.denied
+        if denied:
+            self._line(f"nexus: {_texts().describe_denials(denied, '--allow')}")
+        if outcome.error:
+            line = _texts().describe_error(outcome.error["message"], outcome.error.get("hint", ""))
+            (self.error if outcome.has_failed else self.last)(f"nexus: {line}")
+
+    def _line(self, text: str, colour: str = "") -> None:
+        from nexus_cli.text.cells import one_line  # noqa: PLC0415  (once there is something to say)
+
+        styled = f"\x1b[{colour}m{one_line(text)}\x1b[0m" if colour and self._stream.colour else one_line(text)
+        self._stream.write(styled + "\n")
+
+
+def _texts() -> ModuleType:
+    from nexus_cli.reports import event_texts  # noqa: PLC0415  (once there is something to say)
+
+    return event_texts
