@@ -14,6 +14,8 @@ EVENTS = (
     "PostToolUse",
     "PostToolUseFailure",
     "PreCompact",
+    "SubagentStart",
+    "SubagentStop",
     "Stop",
     "SessionEnd",
 )

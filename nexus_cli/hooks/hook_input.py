@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.real_files import read_real
 from nexus_cli.core.tool import COMMAND, Effect, Tool
@@ -35,16 +36,27 @@ MEANINGS: Mapping[str, str] = {
     "find": "Some directories were inaccessible",
 }
 """What status 1 of a program says, which is no failure."""
+NOT_OF_CODEX = ("duration_ms", "background_tasks", "session_crons")
+"""Keys of Claude's input that codex has not."""
 _LAST = re.compile(r"(?:^|[|;&\n])\s*([\w\[]+)[^|;&\n]*$")
 """The program of the last command of a line."""
 _NOTES = re.compile(r"(?:^\[sandbox: [^\n]*\n)*^\[(?:[^\n]*; )?exit status -?\d[^\n]*\]\n?\Z", re.MULTILINE)
 """What the tool adds to the output of a command."""
 
 
-def encode_input(value: Mapping[str, Any]) -> bytes:
+def encode_input(value: Mapping[str, Any], end: str = "\n") -> bytes:
     """Return the input as one line of compact UTF-8; half of a surrogate pair is escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return f"{text}\n".encode("utf-8", "backslashreplace")
+    return f"{text}{end}".encode("utf-8", "backslashreplace")
+
+
+def encode_codex(common: Mapping[str, Any], own: Mapping[str, Any], model: str) -> bytes:
+    """Return the input as codex 0.169 has it: its keys, in its order, without an end of the line."""
+    turn = {"turn_id": common["prompt_id"]} if common.get("prompt_id") else {}
+    first, rest = {"session_id": common["session_id"]}, {key: common[key] for key in ("transcript_path", "cwd")}
+    mode = {"model": model, "permission_mode": common["permission_mode"]}
+    kept = {key: value for key, value in own.items() if key not in NOT_OF_CODEX}
+    return encode_input({**first, **turn, **rest, "hook_event_name": common["hook_event_name"], **mode, **kept}, "")
 
 
 @dataclass
@@ -68,6 +80,10 @@ class HookedCall:
         self._began = time.monotonic()
         self.result = await work()
         return self.result
+
+    def describe(self, most: int) -> str:
+        """Return the tool and what the call is about, in at most `most` characters."""
+        return cut_at_word(one_line(f"{self.tool.name} {self.checked.get(self.tool.subject, '')}"), most)
 
     @property
     def has_failed(self) -> bool:
@@ -129,7 +145,7 @@ class HookedCall:
         if self.result is None or event == FAILED_EVENT:
             return {}
         if hook.is_codex:
-            return {"tool_response": _output_of(self.result)}
+            return {"tool_response": _NOTES.sub("", self.result.output)[:MOST_RESPONSE]}
         if hook.is_foreign and COMMAND in self.checked:
             return {"tool_response": self._command_response(self.result)}
         is_edit = self.tool.effect is Effect.EDIT

@@ -59,6 +59,8 @@ FOR_ALL_CALLS = ("edit", "later", "send", "server")
 WRITTEN_TO = "job"
 """The argument that `Jobs.find_command` adds to those of `bash`: the id of the job."""
 
+_LOADERS = ("LD_", "DYLD_")
+"""Variables with which a program loads other code."""
 _LISTS_VARIABLES = re.compile(r"(?<![\w./-])(?:env|printenv)(?=\s*(?:$|[|;&>)\n]))")
 """A command that lists the environment."""
 
@@ -101,6 +103,8 @@ class CallPermission:
         self._told: set[str] = set()
         self._is_told = False
         """True if a result of this turn has said that a reader which failed ran read-only."""
+        self.variables: dict[str, tuple[str, bool]] = {}
+        """Variables that hooks set for commands, each with True if the hook is the person's own."""
         self._lock = threading.Lock()
 
     @property
@@ -334,6 +338,29 @@ class CallPermission:
             return rules.find_for_address(call.tool, address)
         return rules.find_for_path(call.tool, list(call.targets.values()), self._project, self.added)
 
+    def names_call(self, rules: Sequence[PermissionRule], call: CheckedCall) -> bool:
+        """Return True if one of `rules`, which deny, names a call, also if that cannot be told of a command. Blocks."""
+        from nexus_cli.rules.decide import decide_command  # noqa: PLC0415
+        from nexus_cli.rules.rule_set import RuleSet  # noqa: PLC0415
+
+        named = RuleSet(tuple(rule for rule in rules if rule.names(call.tool)))
+        if named.rules and call.tool.runs_commands:
+            line, rules_of_tool = str(call.arguments[COMMAND]), named.for_commands_of(call.tool)
+            made = decide_command(
+                line, level=ALL, rules=rules_of_tool, cwd=self._cwd, project=self._project, confined=True
+            )
+            return made.decision != "allow"
+        if address := str(call.arguments.get(call.tool.reaches, "")):
+            return named.find_for_address(call.tool, address) is not None
+        return named.find_for_path(call.tool, list(call.targets.values()), self._project, self.added) is not None
+
+    def _with_variables(self, env: dict[str, str], profile: ProfileName, *, is_walled: bool) -> dict[str, str]:
+        """Return `env` with the variables of hooks, outside of the sandbox those of the person's own; read-only
+        commands keep the programs that they find."""
+        named = {name: value for name, (value, is_personal) in self.variables.items() if is_walled or is_personal}
+        kept = (name for name in named if profile != "read" or not (name == "PATH" or name.startswith(_LOADERS)))
+        return env | {name: named[name] for name in kept}
+
     def find_refused(self, tool: Tool) -> Callable[[Path], bool]:
         """Return a predicate for real paths that a deny rule hides from `tool`, which walks folders."""
         if tool.effect is not Effect.READ or not self._has_rules():
@@ -478,6 +505,7 @@ class CallPermission:
 
             env[HIDDEN_DATA] = str(places().data)
         notes = [*made.notes, *([alone] if alone else [])]
+        env = env if hook else self._with_variables(env, profile, is_walled=held.backend != "none")
         if profile == "read":
             from nexus_cli.rules.read_only_environment import read_only_environment  # noqa: PLC0415
 
@@ -561,6 +589,7 @@ class CallPermission:
         self._temp, earlier._temp = earlier._temp, None
         self.network, earlier.network = earlier.network, None
         self._told |= earlier._told
+        self.variables = earlier.variables
         earlier.close()
 
     def close(self) -> None:

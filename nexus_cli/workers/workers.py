@@ -386,6 +386,11 @@ class SessionWorkers(RunningWorkers[Session]):
         # A rule that was allowed for a copy of the project does not hold in the project.
         session.dispatcher.always = set(dispatcher.always) if worker.worktree else dispatcher.always
         session.dispatcher.permission.share_probe(dispatcher.permission)
+        session.dispatcher.permission.variables = dispatcher.permission.variables
+        if session.dispatcher.hooks and dispatcher.hooks:
+            session.dispatcher.hooks.work_for(
+                dispatcher.hooks, worker.id, "" if worker.recipe == FRONT else worker.recipe
+            )
         return session
 
     def _forward(self, worker: Worker, each: Event) -> None:
