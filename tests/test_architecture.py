@@ -66,6 +66,7 @@ ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "conversation/
 
 LAZY = {
     "workers/workers.py": {"nexus_cli"},  # worktrees run git
+    "session/agent_roles.py": {"nexus_cli"},  # the tools of MCP servers, which few folders have
     "commands/__init__.py": {"nexus_cli"},  # slash commands, of which a shell command makes none
     "commands/arguments.py": {"nexus_cli"},  # what decides on calls
     "commands/context.py": {"nexus_cli"},  # the factory, which opens a session to look at it

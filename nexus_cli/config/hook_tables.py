@@ -11,6 +11,7 @@ EVENTS = (
     "UserPromptSubmit",
     "PreToolUse",
     "PermissionRequest",
+    "Notification",
     "PostToolUse",
     "PostToolUseFailure",
     "PreCompact",

@@ -98,7 +98,7 @@ class HookedCall:
         given = self._claude_arguments() if hook.is_foreign else self.own_arguments()
         real = [str(one) for one in self.targets.values()] if self.tool.effect is Effect.EDIT else []
         each = [{**given, "file_path": path} for path in real] if hook.is_foreign and len(real) > 1 else [given]
-        end: dict[str, Any] = {"tool_use_id": self.id}
+        end: dict[str, Any] = {} if hook.is_foreign and event == "PermissionRequest" else {"tool_use_id": self.id}
         if self.result is not None:
             if event == FAILED_EVENT:
                 end |= {"error": self._describe_failure(self.result), "is_interrupt": False}

@@ -30,8 +30,8 @@ from nexus_cli.config.unsupported import read_settings
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.json_types.setup_reports import HookState
 from nexus_cli.core.version_memo import read_version
+from nexus_cli.permission.folder_rules import parse_condition
 from nexus_cli.plugins.installed_plugins import PLUGIN_RECORD, InstalledPlugin, installed_plugins
-from nexus_cli.tools.registry import rule_tools
 
 if TYPE_CHECKING:
     from nexus_cli.rules.rule_set import PermissionRule
@@ -109,12 +109,8 @@ class Hook:
 
     @property
     def rules(self) -> tuple[PermissionRule, ...]:
-        """Return `condition` as rules of ours, () if it is empty. Raises `ValueError` if there are none."""
-        from nexus_cli.rules.claude_rules import map_claude_rule  # noqa: PLC0415  (few hooks have one)
-        from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415
-
-        named = map_claude_rule("allow", self.condition) if self.condition else ()
-        return tuple(parse_rule("deny", text, rule_tools()) for text in named)
+        """Return `condition` as `parse_condition` does, () if it is empty."""
+        return parse_condition(self.condition) if self.condition else ()
 
     @property
     def names_transcript(self) -> bool:

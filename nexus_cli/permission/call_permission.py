@@ -32,6 +32,7 @@ from nexus_cli.permission.folder_rules import (
     AHEAD,
     ALLOWED,
     COMMAND_SIGNS,
+    GRANTED,
     SIGNS,
     address_rules,
     folder_of,
@@ -59,8 +60,8 @@ FOR_ALL_CALLS = ("edit", "later", "send", "server")
 WRITTEN_TO = "job"
 """The argument that `Jobs.find_command` adds to those of `bash`: the id of the job."""
 
-_LOADERS = ("LD_", "DYLD_")
-"""Variables with which a program loads other code."""
+_PROGRAMS = ("PATH", "LD_", "DYLD_")
+"""The beginnings of variables that decide which programs run, and what these load."""
 _LISTS_VARIABLES = re.compile(r"(?<![\w./-])(?:env|printenv)(?=\s*(?:$|[|;&>)\n]))")
 """A command that lists the environment."""
 
@@ -198,13 +199,15 @@ class CallPermission:
         allowed: Iterable[str] = (),
         *,
         ahead: tuple[str, ...] = (),
+        granted: tuple[str, ...] = (),
         added: tuple[Path, ...] = (),
     ) -> CallDecision:
-        """Decide on a call at `level`, with the session's rules `allowed`, as if the rules `ahead` and the folders
-        `added` were given too; blocks before `load`."""
+        """Decide on a call at `level`, with the session's rules `allowed` and those `granted` for its turn, as if the
+        rules `ahead` and the folders `added` were given too; blocks before `load`."""
         judged = ASK if level == PLAN else level
         rules_ahead = parse_allowed((*self.rules_ahead, *ahead), AHEAD)
-        extra = (*rules_ahead, *parse_allowed(tuple(sorted(allowed)), ALLOWED))
+        rules_allowed = parse_allowed(tuple(sorted(allowed)), ALLOWED)
+        extra = (*rules_ahead, *rules_allowed, *parse_allowed(granted, GRANTED))
         if call.tool.runs_commands and self._settings is not None:
             found = self._decide_command(call, judged, extra, (*self.added, *added))
         else:
@@ -354,12 +357,12 @@ class CallPermission:
             return named.find_for_address(call.tool, address) is not None
         return named.find_for_path(call.tool, list(call.targets.values()), self._project, self.added) is not None
 
-    def _with_variables(self, env: dict[str, str], profile: ProfileName, *, is_walled: bool) -> dict[str, str]:
-        """Return `env` with the variables of hooks, outside of the sandbox those of the person's own; read-only
-        commands keep the programs that they find."""
+    def _list_variables(self, profile: ProfileName, *, is_walled: bool) -> dict[str, str]:
+        """Return the variables of hooks for a command: outside of the sandbox those of the person's own, for a
+        read-only one none that decides which programs run."""
         named = {name: value for name, (value, is_personal) in self.variables.items() if is_walled or is_personal}
-        kept = (name for name in named if profile != "read" or not (name == "PATH" or name.startswith(_LOADERS)))
-        return env | {name: named[name] for name in kept}
+        is_reader = profile == "read"
+        return {name: named[name] for name in named if not (is_reader and name.startswith(_PROGRAMS))}
 
     def find_refused(self, tool: Tool) -> Callable[[Path], bool]:
         """Return a predicate for real paths that a deny rule hides from `tool`, which walks folders."""
@@ -500,12 +503,13 @@ class CallPermission:
 
         env = host_environment(env, self._cwd)
         add_own_program(env, places())
-        if held.backend != "none":
+        is_walled = held.backend != "none"
+        if is_walled:
             from nexus_cli.config.ledger_place import HIDDEN_DATA  # noqa: PLC0415
 
             env[HIDDEN_DATA] = str(places().data)
         notes = [*made.notes, *([alone] if alone else [])]
-        env = env if hook else self._with_variables(env, profile, is_walled=held.backend != "none")
+        env |= {} if hook else self._list_variables(profile, is_walled=is_walled)
         if profile == "read":
             from nexus_cli.rules.read_only_environment import read_only_environment  # noqa: PLC0415
 
@@ -513,8 +517,7 @@ class CallPermission:
         else:
             from nexus_cli.config.project_environment import use_project_environment  # noqa: PLC0415
 
-            walled = held.backend != "none"
-            env, left_out = use_project_environment(env, self._project, self._cwd, is_sandboxed=walled)
+            env, left_out = use_project_environment(env, self._project, self._cwd, is_sandboxed=is_walled)
             notes += [left_out] if left_out else []
         if made.denied and not denied.is_whole:
             notes.append(f"deny rules name more files than the {len(denied.paths)} that commands cannot read")
@@ -522,13 +525,12 @@ class CallPermission:
             notes.append("what a command makes directly beside a file of a deny rule is readable from the next one on")
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
-        confinement = held if held.backend != "none" else None
 
         def denial(command: str, text: str, failed: bool) -> str:
             is_told, self._is_told = self._is_told, self._is_told or (failed and profile == "read")
             return describe_denial(made, command, text, held.backend, asks=asks, failed=failed, is_told=is_told)
 
-        return CommandSandbox(confinement, env, told, denial, partial(self._describe_missing, taken))
+        return CommandSandbox(held if is_walled else None, env, told, denial, partial(self._describe_missing, taken))
 
     def _describe_missing(self, taken: Sequence[str], command: str, output: str) -> str:
         """Return a line with the variables among those `taken` from commands that this one names, or all if it lists

@@ -25,7 +25,7 @@ from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, Tool
 from nexus_cli.core.limits import ASK, Limits, require_level
 from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import WorkerTask
+from nexus_cli.core.services import ServerTools, WorkerTask
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Effect, Tool, ToolContext, find_governing
 from nexus_cli.engine.requests.model_call import ends_unfinished
@@ -42,6 +42,7 @@ from nexus_cli.session.agent_roles import WORKTREE
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.guide_model import read_guide_model
+from nexus_cli.session.lent_servers import LentServers
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import find_agents, recipe_for
 from nexus_cli.session.running_workers import FAILED, FINISHED, STOPPED, UNKNOWN, WAITING, RunningWorkers
@@ -368,7 +369,7 @@ class SessionWorkers(RunningWorkers[Session]):
             provider=parent.provider,
             clock=parent.conversation.clock,
             ledger=state.ledger,
-            services=(ServiceMaker(RunningWorkers, own_workers),),
+            services=(ServiceMaker(RunningWorkers, own_workers), *self._lend_servers()),
         )
         session.dispatcher.call_changes.report_to(dispatcher.call_changes, worker.id)
         own = session.engine
@@ -392,6 +393,14 @@ class SessionWorkers(RunningWorkers[Session]):
                 dispatcher.hooks, worker.id, "" if worker.recipe == FRONT else worker.recipe
             )
         return session
+
+    def _lend_servers(self) -> list[ServiceMaker[ServerTools]]:
+        """Return the makers of the service by which a worker calls the tools of the session's MCP servers."""
+        tools = [tool for tool in self.session.dispatcher.registry.tools() if tool.server]
+        if not tools:
+            return []
+        servers = self.session.state.services[ServerTools]
+        return [ServiceMaker(ServerTools, lambda _: LentServers(servers), tools=lambda _: tools)]
 
     def _forward(self, worker: Worker, each: Event) -> None:
         marked = each if isinstance(each, AgentEvent) else AgentEvent(worker.id, worker.session_id, each)

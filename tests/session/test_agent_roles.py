@@ -75,3 +75,13 @@ def test_a_file_without_a_description_is_no_agent(tmp_path: Path) -> None:
     assert not find_agents(tmp_path)
     with pytest.raises(NexusError, match=r"README\.md has no description"):
         recipe_for("README", tmp_path, with_agents=True)
+
+
+def test_an_agent_begins_with_the_skills_that_it_names(tmp_path: Path) -> None:
+    skill = places().config / "skills" / "ship" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: ship\ndescription: Ships it.\n---\nShip at noon.\n")
+    path = put("one", "description: One.\nskills: ship, gone")
+    role = recipe_for("one", tmp_path, with_agents=True)[0].role
+    assert role.split() == "Role. Ship at noon. [there is no skill gone here]".split()
+    assert not check_guides(path)

@@ -11,8 +11,8 @@ import json
 import math
 import os
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -49,11 +49,16 @@ LAST_SECONDS = 5.0
 """Most seconds that a `SessionEnd` hook may delay the end."""
 WORKER_EVENTS = (*CALL_EVENTS, "SubagentStart", "SubagentStop")
 """The events of a worker's session; the others belong to the person's."""
+WAITS: Mapping[str, tuple[float, str]] = {
+    "permission_prompt": (6.0, "needs your permission"),
+    "idle_prompt": (60.0, "is waiting for your input"),
+}
+"""Kinds of `Notification`: the seconds without an answer or a message, as Claude has them, and what it says then."""
 GENERAL = "general-purpose"
 """Claude's name of an agent without a role."""
 MODES = {EDIT: "acceptEdits", AUTO: "acceptEdits", ALL: "bypassPermissions", PLAN: PLAN}
 """`permission_mode` by level, in the words of Claude and codex."""
-WITHOUT_MODE = ("SessionStart", "SessionEnd", "PreCompact", "SubagentStart")
+WITHOUT_MODE = ("SessionStart", "SessionEnd", "PreCompact", "SubagentStart", "Notification")
 """The events whose input has no `permission_mode`."""
 EDIT_NAMES = ("Edit", "Write", "MultiEdit", "apply_patch")
 """Names of tools that edit, in matchers: each stands for all of ours that edit."""
@@ -108,8 +113,10 @@ class SessionHooks:
     """The hooks of the session that a worker works for."""
     _agent: Mapping[str, str] = field(default_factory=dict)
     """The id of a worker, and its role."""
-    _asides: set[asyncio.Task[None]] = field(default_factory=set)
-    """The runs of asynchronous hooks."""
+    _asides: set[asyncio.Task[Any]] = field(default_factory=set)
+    """The runs of hooks that nothing waits for."""
+    _idle: asyncio.TimerHandle | None = None
+    """Set from the end of a turn until the person is notified, or writes."""
     _late: list[str] = field(default_factory=list)
     """Texts of these, for the next result of a call."""
 
@@ -128,6 +135,7 @@ class SessionHooks:
         """Run the hooks of a session's start, once, and those of the prompt. Raises `NexusError("denied", ...)` if one
         refuses the prompt."""
         self._rounds, self._stopped, self.hooks = 0, None, None  # also a script may have changed
+        self._end_idle()
         self._rulings.clear()
         self._added.clear()
         for line in self._describe_broken(await self._load()):
@@ -207,12 +215,43 @@ class SessionHooks:
     async def end(self, reason: str = "other") -> None:
         """Run the hooks of the session's end, each for at most `LAST_SECONDS`. `reason` is `clear` or `resume` if
         another session follows, else `prompt_input_exit` or `other`."""
+        self._end_idle()
         if self._is_started:
             self._is_started = False
             await self._fire("SessionEnd", [reason], {"reason": reason}, most=LAST_SECONDS)
         for task in self._asides:  # what nothing waits for ends with the session
             task.cancel()
         await asyncio.gather(*self._asides, return_exceptions=True)
+
+    def end_turn(self) -> None:
+        """Notify the person later, unless they write before."""
+        if not self.is_worker:
+            self._idle = self._notify_later("idle_prompt")
+
+    def _end_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+
+    @contextmanager
+    def notifying(self) -> Iterator[None]:
+        """Notify the person of a question that they do not answer soon."""
+        due = (self._parent or self)._notify_later("permission_prompt")
+        try:
+            yield
+        finally:
+            due.cancel()
+
+    def _notify_later(self, kind: str) -> asyncio.TimerHandle:
+        seconds, says = WAITS[kind]
+
+        def describe(hook: Hook) -> list[dict[str, Any]]:
+            message = f"{'Claude' if hook.is_foreign else 'nexus'} {says}"
+            return [{"message": message, "notification_type": kind}]
+
+        def notify() -> None:
+            self._start_aside(self._fire("Notification", [kind], describe))
+
+        return asyncio.get_running_loop().call_later(seconds, notify)
 
     def continue_from(self, other: SessionHooks, *, is_same: bool) -> None:
         """Go on after `other`, the hooks of the previous session of this process: of the same session, with another
@@ -361,7 +400,7 @@ class SessionHooks:
                 given = encode_codex(common, own, self._model) if hook.is_codex else self._encode(common, own)
                 job = run_in_thread(partial(run_hook, limited, given, Path(common["cwd"]), self.permission))
                 if hook.is_async:
-                    self._start_aside(job, about)
+                    self._start_aside(self._finish_late(job, about))
                 else:
                     jobs.append(job)
         runs = list(await asyncio.gather(*jobs))
@@ -369,15 +408,14 @@ class SessionHooks:
             self._note(run, about)
         return runs
 
-    def _start_aside(self, job: Coroutine[Any, Any, HookRun], about: str) -> None:
-        """Run an asynchronous hook: nothing waits for it, and of its answer only the texts count."""
+    async def _finish_late(self, job: Coroutine[Any, Any, HookRun], about: str) -> None:
+        """Run an asynchronous hook, of whose answer only the texts count."""
+        run = await job
+        self._note(replace(run, answer=replace(run.answer, stops=False)), about)
+        self._late += [self._words(run, run.answer.context)] if run.answer.context else []
 
-        async def work() -> None:
-            run = await job
-            self._note(replace(run, answer=replace(run.answer, stops=False)), about)
-            self._late += [self._words(run, run.answer.context)] if run.answer.context else []
-
-        task = asyncio.create_task(work())
+    def _start_aside(self, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.create_task(work)
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
 
