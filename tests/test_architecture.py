@@ -114,7 +114,7 @@ LAZY = {
     "provider/served_models.py": {"http", "nexus_cli"},  # a model server of one's own
     "provider/local_servers.py": {"nexus_cli"},  # a start that names no model
     "engine/requests/model_info.py": {"nexus_cli"},  # models that nobody states a window for
-    "sections/front_matter.py": {"yaml"},  # slow, and few guides need it
+    "sections/front_matter.py": {"yaml", "tomllib"},  # slow, and few guides need it
     "conversation/tokens/counter.py": {"tiktoken"},
     "sections/contributors/run_blocks.py": {"nexus_cli"},  # a structured run
     "context/manager.py": {"nexus_cli"},  # truncation and compaction: when the window is too full

@@ -10,8 +10,8 @@ from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.permission.folder_rules import read_granted
-from nexus_cli.sections.front_matter import FENCE, read_front_matter
-from nexus_cli.sections.skills import AGENT, FILE, FOLDERS, LIMIT, PLACES, SKILL, list_guide_files
+from nexus_cli.sections.front_matter import FENCE, split_guide
+from nexus_cli.sections.skills import AGENT, FILE, LIMIT, PLACES, SKILL, folders_of, list_guide_files
 from nexus_cli.session.agent_roles import check_agent_fields
 
 USED = frozenset(
@@ -19,7 +19,9 @@ USED = frozenset(
     name description license compatibility metadata argument-hint arguments version model effort allowed-tools
     """.split()
 )
-AGENT_KEYS = frozenset("name description tools disallowedtools model maxturns isolation color skills".split())
+AGENT_KEYS = frozenset(
+    "name description tools disallowedtools model maxturns isolation color skills sandbox_mode".split()
+)
 USED_FLAGS = frozenset({"disable-model-invocation", "user-invocable"})
 UNUSED: Mapping[str, str] = {
     "disallowed-tools": "is not applied: `nexus rules add deny TOOL` forbids one",
@@ -64,8 +66,8 @@ def _find_files(place: Path) -> Iterator[Path]:
     if (place / FILE).is_file():
         yield place / FILE
         return
-    around = [place, *(place / name for name in FOLDERS)]
-    found = [(folder / inner, kind) for kind, inner in PLACES.items() for folder in around]
+    around = {kind: [place, *(place / name for name in folders_of(kind))] for kind in PLACES}
+    found = [(folder / inner, kind) for kind, inner in PLACES.items() for folder in around[kind]]
     found += [(place, SKILL)] if place.name == PLACES[SKILL] else []
     yield from [path for folder, kind in found for _, path in list_guide_files(folder, kind)][:MOST]
 
@@ -79,7 +81,7 @@ def _check_file(path: Path, shown: str) -> Iterator[str]:
     if found is None:
         yield f"{shown}: is not a regular file; left out"
         return
-    front = read_front_matter(found.text)
+    front = split_guide(found.text, str(path))
     lines = found.text.splitlines()
     if front.problem:
         yield f"{shown}:1: {front.problem}; left out"

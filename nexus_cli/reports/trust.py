@@ -17,7 +17,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.foreign_gaps import list_gaps
 from nexus_cli.reports.text.lines import Value, filled, join_names, number
 from nexus_cli.sections import recipe_file
-from nexus_cli.sections.front_matter import read_front_matter
+from nexus_cli.sections.front_matter import split_guide
 from nexus_cli.sections.recipe import NAME, recipe_names
 from nexus_cli.session.recipes import INSIDE, folders
 from nexus_cli.text.cells import expand_tabs, fold
@@ -108,7 +108,7 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
             runs = [f"runs {'; '.join(lines)}"] if lines else []
             what = cut_at_word(one_line(", ".join([*granted, *runs])), MOST_SHOWN)
         if item.kind == "agent":
-            fields = read_front_matter(item.definition).fields
+            fields = split_guide(item.definition, item.file).fields
             what = "; ".join(one_line(f"{key} {fields[key]}") for key in ("tools", "model") if fields.get(key))
         yield {"kind": item.kind, "name": one_line(item.name), "what": what, "state": state, "diff": diff}
     for key in (one for one in before if one not in found.items):

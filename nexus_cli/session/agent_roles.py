@@ -10,7 +10,7 @@ from pathlib import Path
 
 from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.core.elide import RECALL, one_line
-from nexus_cli.core.limits import Limits
+from nexus_cli.core.limits import ASK, Limits
 from nexus_cli.permission.folder_rules import NAMED_TOOL
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.skills import Skill, find_skills, read_guide
@@ -49,7 +49,9 @@ def _read_skills(named: str, cwd: Path) -> Iterator[str]:
 
 def read_limits(agent: Skill, cwd: Path) -> Limits:
     """Return the tools and steps that the front matter of an agent allows; `None` where it says nothing. Blocks."""
-    return Limits(tools=_read_tools(agent, cwd), max_steps=_read_steps(agent.fields.get("maxturns", "")))
+    level = ASK if agent.fields.get("sandbox_mode") == "read-only" else None  # as an agent of codex says
+    steps = _read_steps(agent.fields.get("maxturns", ""))
+    return Limits(allow=level, tools=_read_tools(agent, cwd), max_steps=steps)
 
 
 def check_agent_fields(fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -263,3 +263,19 @@ def test_an_agent_calls_the_tools_of_servers_that_its_file_names_by_the_persons_
     ):
         text = work(tools, name)
         assert noted.exists() == has_run and ("the server did it" in text) == has_run, (tools, name, text)
+
+
+def test_an_agent_of_codex_works_after_trust(place: Stage) -> None:
+    agents = place.folder / ".codex/agents"
+    agents.mkdir(parents=True)
+    role = 'description = "Reviews."\ndeveloper_instructions = "You are the CODEX REVIEWER."\n'
+    (agents / "critic.toml").write_text(role)
+    refused = play(place, {"task": "TASK", "recipe": "critic"})
+    assert "is not trusted" in place.ask("review").text and not refused
+    assert place.run("trust").status == 0
+    asked = play(place, {"task": "TASK", "recipe": "critic"})
+    done = place.ask("review")
+    assert done.status == 0 and "You are the CODEX REVIEWER." in said(asked[0], "user"), done
+    (agents / "critic.toml").write_text(role.replace("Reviews", "Writes"))
+    refused = play(place, {"task": "TASK", "recipe": "critic"})
+    assert "is not trusted" in place.ask("review").text and not refused

@@ -27,6 +27,7 @@ for line in sys.stdin:
         made = {"content": [{"type": "text", "text": "noted"}]}
     print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": made}), flush=True)
 """
+CODEX = 'name = "{name}"\ndescription = "{says}"\ndeveloper_instructions = "ROLEBEGIN Terse. ROLEEND"\n'
 SERVERS = {
     ".mcp.json": json.dumps({"mcpServers": {"memo": {"command": "python3", "args": ["server.py"]}}}),
     ".claude/settings.json": json.dumps({"enableAllProjectMcpServers": True}),
@@ -82,6 +83,7 @@ AGENT_ROWS = (
         {".claude/agents/reviewer.md": AGENT.format(more="maxTurns: 1")},
         (DELEGATE,),
         (bash("touch first"), bash("touch second")),
+        chosen="with its last step an agent reports what it has",
     ),
     Row(
         "a skill that an agent names comes with its role",
@@ -105,5 +107,14 @@ AGENT_ROWS = (
         },
         (DELEGATE,),
         (bash("true"),),
+    ),
+    Row(
+        "codex: the agents are listed with their descriptions",
+        lambda played: [word in played.requests[0] for word in ("Reviews every change.", "Has no role.")],
+        {
+            ".codex/agents/reviewer.toml": CODEX.format(name="reviewer", says="Reviews every change."),
+            ".codex/agents/bad.toml": CODEX.format(name="bad", says="Has no role.").partition("developer")[0],
+        },
+        peer="codex",
     ),
 )

@@ -51,12 +51,16 @@ REVIEWER = {".claude/agents/reviewer.md": AGENT.format(more="color: blue")}
 EXPORT = 'echo "export FOO=bar" >> "$CLAUDE_ENV_FILE"; echo "export PATH=\\"\\$PATH:/opt/mine\\"" >> "$CLAUDE_ENV_FILE"'
 WAIT = "touch began; sleep 2; touch ended; exit 2"
 SUB = "[ -e stopped ] && exit 0; touch stopped; echo BEGIN Not yet. END >&2; exit 2"
+BEFORE = "a hook that ends the turn before a call means the call too, which runs in the peer"
+NAMED_LATE = "nexus has no such events: trust, `nexus hooks` and the session name them"
+NAMED_TYPE = "a hook that asks a model is not supported: trust, `nexus hooks` and the session name it"
 HOOK_ROWS = (
     Row(
         "hooks of an agent's start and end, byte for byte",
         inputs,
         several(hook(SEE, "SubagentStart", "SubagentStop")) | REVIEWER,
         (DELEGATE,),
+        level="all",
     ),
     Row(
         "a hook adds to the start of an agent",
@@ -66,7 +70,7 @@ HOOK_ROWS = (
     ),
     Row(
         "a hook sends an agent on, once",
-        lambda played: [sum("Not yet." in text for text in played.requests), len(played.requests)],
+        lambda played: sum("Not yet." in text for text in played.requests),
         several(hook(SUB, "SubagentStop")) | REVIEWER,
         (DELEGATE,),
     ),
@@ -145,6 +149,7 @@ HOOK_ROWS = (
         lambda played: (after(played), played.files("first")),
         several(hook(answer(**{"continue": False, "stopReason": "BEGIN Enough. END"}), "PreToolUse")),
         (bash("touch first"), bash("touch second")),
+        chosen=BEFORE,
     ),
     Row(
         "a hook ends the turn before it begins",
@@ -246,37 +251,43 @@ HOOK_ROWS = (
         (bash("true"),),
     ),
     Row(
-        "a hook before a message expands a guide",
-        inputs,
-        several(hook(SEE, "UserPromptSubmit", "UserPromptExpansion")) | {".claude/commands/g.md": "Do $ARGUMENTS.\n"},
+        "events that nexus does not have",
+        lambda played: (played.tree / "seen.log").exists(),
+        several(hook(SEE, "UserPromptExpansion", "PostToolBatch", "InstructionsLoaded", "CwdChanged", "MessageDisplay"))
+        | {".claude/commands/g.md": "Do $ARGUMENTS.\n"},
+        (bash("true"),),
         prompt="/g it now",
-    ),
-    Row(
-        "the other events",
-        inputs,
-        several(
-            hook(
-                SEE,
-                "PostToolBatch",
-                "InstructionsLoaded",
-                "StopFailure",
-                "PermissionDenied",
-                "Notification",
-                "Setup",
-                "CwdChanged",
-                "MessageDisplay",
-                "PreCompact",
-                "PostCompact",
-            )
-        )
-        | {"CLAUDE.md": "BEGIN of all END\n"},
-        (bash("true"), bash("cd /tmp")),
+        chosen=NAMED_LATE,
     ),
     Row(
         "a hook of type prompt",
         lambda played: (len(played.requests), played.files("made")),
         several({"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "prompt", "prompt": "ok? $ARGUMENTS"}]}]}),
         (bash("touch made"),),
+        judge='{"ok": false, "reason": "BEGIN Not that. END"}',
+        chosen=NAMED_TYPE,
+    ),
+    Row(
+        "a script of a start that defines a function",
+        files("out"),
+        several(hook("echo 'f() { echo hi; }' >> \"$CLAUDE_ENV_FILE\"", "SessionStart")),
+        (bash("f > out"),),
+        chosen="commands of the session get variables, and run no script of a hook",
+    ),
+    Row(
+        "an asynchronous hook adds to a later result",
+        marked,
+        several(hook(adds("PostToolUse"), "PostToolUse", matcher="Bash", **{"async": True})),
+        (bash("sleep 1"), bash("sleep 1 "), bash("sleep 1")),
+    ),
+    *(
+        Row(
+            f"a hook with `if`: {line}",
+            files("runs"),
+            several(hook("echo ran >> runs", "PreToolUse", **{"if": "Bash(git *)"})),
+            (bash(line),),
+        )
+        for line in ("x=$(git status); echo $x", "FOO=1 git status", "for i in 1; do git log; done", "echo git x")
     ),
     Row(
         "codex: the input of hooks, byte for byte",
