@@ -8,10 +8,13 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from nexus_cli.config.foreign_items import PLUGIN_ROOT
@@ -111,6 +114,8 @@ SETS_VARIABLES, ENV_FILE = "SessionStart", "CLAUDE_ENV_FILE"
 """The event at which a hook may write a script that sets variables, and the variable with its path."""
 READS_SCRIPT = f'. "${ENV_FILE}" >/dev/null 2>&1; env -0'
 _OF_SHELL = ("", "_", "PWD", "OLDPWD", "SHLVL")
+_OF_LOADER = ("LD_*", "DYLD_*", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH")
+"""Variables that decide what a program loads, also one that starts the sandbox: a project's hook sets none."""
 NO_PROGRAM = (126, 127)
 """Exit statuses of a shell that could not start a program."""
 NOT_FOUND = re.compile(r"(?:^|: )([\w.+/-]+): (?:command )?not found\s*$", re.MULTILINE)
@@ -153,7 +158,8 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
         return HookRun(hook, HookAnswer(), NOT_RUN, changed)
     began = time.monotonic()
     try:
-        done, stderr, variables = _start(hook, given, cwd, permission, stop)
+        with _place_script(hook, permission) as script:
+            done, stderr, variables = _start(hook, given, cwd, permission, stop, script)
     except (OSError, ValueError) as error:
         return HookRun(hook, HookAnswer(), NOT_RUN, f"it cannot be started: {one_line(str(error))}")
     seconds = round(time.monotonic() - began, 3)
@@ -179,8 +185,21 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
     return HookRun(hook, answer, BLOCKED if answer.decision == "deny" else OK, "", seconds, variables=variables)
 
 
+@contextmanager
+def _place_script(hook: Hook, permission: CallPermission) -> Iterator[Path | None]:
+    """Yield the path of the script by which a hook sets variables, None at other events. Those of a personal hook hold
+    outside of the sandbox too: its script is where no sandboxed command writes."""
+    if hook.table.event != SETS_VARIABLES:
+        yield None
+    elif hook.is_personal:
+        with TemporaryDirectory(prefix="nexus-hook-") as folder:
+            yield Path(folder) / "variables.sh"
+    else:
+        yield permission.temp_folder() / f"{uuid.uuid4()}.sh"
+
+
 def _start(
-    hook: Hook, given: bytes, cwd: Path, permission: CallPermission, stop: StopFlag
+    hook: Hook, given: bytes, cwd: Path, permission: CallPermission, stop: StopFlag, script: Path | None
 ) -> tuple[ProcessResult, str, Mapping[str, str]]:
     """Run the command; return its result with stdout, its stderr, and the variables that it sets."""
     folder, confinement = project_root(cwd) if hook.is_plugin else hook.folder or cwd, None
@@ -194,7 +213,6 @@ def _start(
     env = {**env, "CLAUDE_PROJECT_DIR": str(folder), "NEXUS_PROJECT_DIR": str(folder)}
     if hook.is_plugin:  # a compiled file in its folder would be a change of the plugin
         env |= {PLUGIN_ROOT: str(hook.folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    script = permission.temp_folder() / f"{uuid.uuid4()}.sh" if hook.table.event == SETS_VARIABLES else None
     env |= {ENV_FILE: str(script)} if script else {}
     run = partial(run_process, cwd=folder, env=env, stop=stop, merge=False, confinement=confinement)
     read_end, write_end = os.pipe()
@@ -213,11 +231,17 @@ def _start(
         if script is not None and os.path.lexists(script):
             shown = run([find_shell(folder), "-c", READS_SCRIPT], seconds=hook.table.timeout, keep=MOST_BYTES).output
             pairs = (text.partition("=") for text in _decode(shown).split("\0"))
-            variables = {name: value for name, _, value in pairs if name not in _OF_SHELL and env.get(name) != value}
+            left_out = _OF_SHELL if hook.is_personal else (*_OF_SHELL, *_OF_LOADER)
+            variables = {name: value for name, _, value in pairs if env.get(name) != value}
+            variables = {name: value for name, value in variables.items() if not _is_any(name, left_out)}
     finally:
         os.close(write_end)
         drain.join(1.0)
     return done, _decode(stderr.join()), variables
+
+
+def _is_any(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, one) for one in patterns)
 
 
 def _drain(read_end: int, kept: BoundedOutput) -> None:

@@ -562,8 +562,8 @@ def test_nothing_waits_for_an_asynchronous_hook_and_what_it_adds_comes_later(pla
 
 def test_a_hook_of_the_start_sets_variables_for_sandboxed_commands_alone(place: Stage) -> None:
     """Outside of the sandbox what the project says would run with the person's rights."""
-    line = 'echo "export TEAM=\'the a team\'; PATH=$PATH:/opt/mine" >> "$CLAUDE_ENV_FILE"'
-    show = bash('echo "$TEAM, $PATH" > shown; echo "$CLAUDE_ENV_FILE" >> shown')
+    line = 'echo "export TEAM=\'the a team\' LD_LIBRARY_PATH=$PWD; PATH=$PATH:/opt/mine" >> "$CLAUDE_ENV_FILE"'
+    show = bash('echo "$TEAM, $PATH" > shown; echo "$CLAUDE_ENV_FILE$LD_LIBRARY_PATH" >> shown')
     trusted(place, {"hooks": {"SessionStart": [{"hooks": [hook(line)]}]}}, show, bash("echo $TEAM"))
     assert place.ask("--allow", "run", "show").status == 0
     shown = (place.folder / "shown").read_text().splitlines()

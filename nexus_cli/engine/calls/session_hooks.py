@@ -257,6 +257,7 @@ class SessionHooks:
         """Go on after `other`, the hooks of the previous session of this process: of the same session, with another
         model or effort, or of another one."""
         self._told |= other._told
+        other._end_idle()
         if is_same:
             self._is_started, other._is_started = other._is_started, False
         else:
@@ -417,7 +418,12 @@ class SessionHooks:
     def _start_aside(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.create_task(work)
         self._asides.add(task)
-        task.add_done_callback(self._asides.discard)
+        task.add_done_callback(self._end_aside)
+
+    def _end_aside(self, task: asyncio.Task[Any]) -> None:
+        self._asides.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            self._tell_once(f"a hook could not be run: {one_line(str(error))}")
 
     async def _describe_session(self, event: str, *, is_read: bool) -> dict[str, Any]:
         """Return what the input of every hook has, of the person's session also for its workers."""
