@@ -8,10 +8,9 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -114,8 +113,8 @@ SETS_VARIABLES, ENV_FILE = "SessionStart", "CLAUDE_ENV_FILE"
 """The event at which a hook may write a script that sets variables, and the variable with its path."""
 READS_SCRIPT = f'. "${ENV_FILE}" >/dev/null 2>&1; env -0'
 _OF_SHELL = ("", "_", "PWD", "OLDPWD", "SHLVL")
-_OF_LOADER = ("LD_*", "DYLD_*", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH")
-"""Variables that decide what a program loads, also one that starts the sandbox: a project's hook sets none."""
+_OF_LOADER = ("LD_", "DYLD_", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH")
+"""Beginnings of variables that decide what a program loads, also one that starts the sandbox: a project sets none."""
 NO_PROGRAM = (126, 127)
 """Exit statuses of a shell that could not start a program."""
 NOT_FOUND = re.compile(r"(?:^|: )([\w.+/-]+): (?:command )?not found\s*$", re.MULTILINE)
@@ -231,17 +230,13 @@ def _start(
         if script is not None and os.path.lexists(script):
             shown = run([find_shell(folder), "-c", READS_SCRIPT], seconds=hook.table.timeout, keep=MOST_BYTES).output
             pairs = (text.partition("=") for text in _decode(shown).split("\0"))
-            left_out = _OF_SHELL if hook.is_personal else (*_OF_SHELL, *_OF_LOADER)
-            variables = {name: value for name, _, value in pairs if env.get(name) != value}
-            variables = {name: value for name, value in variables.items() if not _is_any(name, left_out)}
+            changed = ((name, value) for name, _, value in pairs if env.get(name) != value)
+            left_out = () if hook.is_personal else _OF_LOADER
+            variables = {one: value for one, value in changed if not (one in _OF_SHELL or one.startswith(left_out))}
     finally:
         os.close(write_end)
         drain.join(1.0)
     return done, _decode(stderr.join()), variables
-
-
-def _is_any(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, one) for one in patterns)
 
 
 def _drain(read_end: int, kept: BoundedOutput) -> None:

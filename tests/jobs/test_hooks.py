@@ -513,7 +513,7 @@ def test_before_trust_no_process_starts_for_a_hook(place: Stage) -> None:
     assert "ran-start" in trace.read_text() and "ran-guard" in ran(place)
 
 
-def hook(command: str, **keys: Any) -> dict[str, Any]:
+def command_hook(command: str, **keys: Any) -> dict[str, Any]:
     return {"type": "command", "command": command, **keys}
 
 
@@ -527,15 +527,15 @@ def trusted(place: Stage, settings: dict[str, Any], *steps: tuple[str, dict[str,
 def test_of_hooks_with_a_condition_each_runs_for_its_calls_alone(place: Stage) -> None:
     log = place.folder / "runs"
     hooks = [
-        hook("echo touch >> runs", **{"if": "Bash(touch *)"}),
-        hook("echo src >> runs", **{"if": "Write(src/**)"}),
-        hook("echo ran >> runs", **{"if": "Bash(unclosed"}),
-        hook("echo once >> runs", once=True),
+        command_hook("echo touch >> runs", **{"if": "Bash(touch *)"}),
+        command_hook("echo src >> runs", **{"if": "Write(src/**)"}),
+        command_hook("echo ran >> runs", **{"if": "Bash(unclosed"}),
+        command_hook("echo once >> runs", once=True),
     ]
     groups = [
         {"hooks": hooks},
         {"matcher": "Bash", "hooks": hooks[3:]},
-        {"matcher": "bash", "hooks": [hook("touch no")]},
+        {"matcher": "bash", "hooks": [command_hook("touch no")]},
     ]
     steps = bash("true && touch one"), bash("true"), write("src/a", "x\n"), write("b", "x\n")
     trusted(place, {"hooks": {"PreToolUse": groups}}, *steps)
@@ -550,8 +550,8 @@ def test_nothing_waits_for_an_asynchronous_hook_and_what_it_adds_comes_later(pla
     later = 'cat > /dev/null; while [ ! -e second ]; do sleep 0.1; done; echo \'{"hookSpecificOutput": '
     later += '{"hookEventName": "PreToolUse", "additionalContext": "LATE"}}\'; touch ended'
     wait = "echo > second; while [ ! -e ended ]; do sleep 0.1; done; sleep 1"
-    groups = [{"matcher": "Bash", "hooks": [hook(later, **{"async": True, "if": "Bash(touch *)"})]}]
-    refuses = [{"matcher": "Write", "hooks": [hook("exit 2", **{"async": True})]}]
+    groups = [{"matcher": "Bash", "hooks": [command_hook(later, **{"async": True, "if": "Bash(touch *)"})]}]
+    refuses = [{"matcher": "Write", "hooks": [command_hook("exit 2", **{"async": True})]}]
     steps = bash("touch first"), bash(wait), write("b", "x\n"), bash("sleep 1")
     trusted(place, {"hooks": {"PreToolUse": groups + refuses}}, *steps)
     done = place.ask("--allow", "run", "touch")
@@ -564,7 +564,7 @@ def test_a_hook_of_the_start_sets_variables_for_sandboxed_commands_alone(place: 
     """Outside of the sandbox what the project says would run with the person's rights."""
     line = 'echo "export TEAM=\'the a team\' LD_LIBRARY_PATH=$PWD; PATH=$PATH:/opt/mine" >> "$CLAUDE_ENV_FILE"'
     show = bash('echo "$TEAM, $PATH" > shown; echo "$CLAUDE_ENV_FILE$LD_LIBRARY_PATH" >> shown')
-    trusted(place, {"hooks": {"SessionStart": [{"hooks": [hook(line)]}]}}, show, bash("echo $TEAM"))
+    trusted(place, {"hooks": {"SessionStart": [{"hooks": [command_hook(line)]}]}}, show, bash("echo $TEAM"))
     assert place.ask("--allow", "run", "show").status == 0
     shown = (place.folder / "shown").read_text().splitlines()
     assert shown[0].startswith("the a team, ") and shown[0].endswith(":/opt/mine") and shown[1] == "", shown
@@ -600,10 +600,13 @@ def test_hooks_of_an_agent_know_it_and_may_add_to_its_start_and_send_it_on(place
     adds = 'echo \'{"hookSpecificOutput": {"hookEventName": "SubagentStart", "additionalContext": "BE KIND"}}\''
     again = "[ -e again ] || { touch again; echo look again >&2; exit 2; }"
     hooks = {
-        "SubagentStart": [{"matcher": "reviewer", "hooks": [hook(see), hook(adds)]}],
-        "SubagentStop": [{"hooks": [hook(see), hook(again)]}, {"matcher": "other", "hooks": [hook("touch other")]}],
-        "PreToolUse": [{"matcher": "Bash", "hooks": [hook(see)]}],
-        "Stop": [{"hooks": [hook("touch stopped")]}],
+        "SubagentStart": [{"matcher": "reviewer", "hooks": [command_hook(see), command_hook(adds)]}],
+        "SubagentStop": [
+            {"hooks": [command_hook(see), command_hook(again)]},
+            {"matcher": "other", "hooks": [command_hook("touch other")]},
+        ],
+        "PreToolUse": [{"matcher": "Bash", "hooks": [command_hook(see)]}],
+        "Stop": [{"hooks": [command_hook("touch stopped")]}],
     }
     trusted(place, {"hooks": hooks})
     bodies: list[Any] = []
@@ -638,7 +641,7 @@ def test_hooks_of_an_agent_know_it_and_may_add_to_its_start_and_send_it_on(place
 def test_hooks_of_codex_get_the_input_of_codex(place: Stage) -> None:
     (place.folder / ".claude" / "settings.json").unlink()
     events = "SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"
-    see = [{"hooks": [hook(f"cat >> {place.folder}/seen.log; echo >> {place.folder}/seen.log")]}]
+    see = [{"hooks": [command_hook(f"cat >> {place.folder}/seen.log; echo >> {place.folder}/seen.log")]}]
     (place.folder / ".codex").mkdir()
     (place.folder / ".codex" / "hooks.json").write_text(json.dumps({"hooks": dict.fromkeys(events, see)}))
     assert place.run("trust", stdin=b"y\n").status == 0
