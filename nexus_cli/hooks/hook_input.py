@@ -36,6 +36,13 @@ MEANINGS: Mapping[str, str] = {
     "find": "Some directories were inaccessible",
 }
 """What status 1 of a program says, which is no failure."""
+CLAUDE_KEYS = (
+    *("session_id", "transcript_path", "cwd", "prompt_id", "permission_mode", "agent_id", "agent_type"),
+    "hook_event_name",
+)
+CODEX_KEYS = ("session_id", "turn_id", "transcript_path", "cwd", "hook_event_name", "model", "permission_mode")
+WITHOUT_MODE = ("SessionStart", "SessionEnd", "PreCompact", "SubagentStart", "Notification")
+"""The events whose input has no `permission_mode` in Claude."""
 NOT_OF_CODEX = ("duration_ms", "background_tasks", "session_crons")
 """Keys of Claude's input that codex has not."""
 _LAST = re.compile(r"(?:^|[|;&\n])\s*([\w\[]+)[^|;&\n]*$")
@@ -50,13 +57,14 @@ def encode_input(value: Mapping[str, Any], end: str = "\n") -> bytes:
     return f"{text}{end}".encode("utf-8", "backslashreplace")
 
 
-def encode_codex(common: Mapping[str, Any], own: Mapping[str, Any], model: str) -> bytes:
-    """Return the input as codex 0.169 has it: its keys, in its order, without an end of the line."""
-    turn = {"turn_id": common["prompt_id"]} if common.get("prompt_id") else {}
-    first, rest = {"session_id": common["session_id"]}, {key: common[key] for key in ("transcript_path", "cwd")}
-    mode = {"model": model, "permission_mode": common["permission_mode"]}
-    kept = {key: value for key, value in own.items() if key not in NOT_OF_CODEX}
-    return encode_input({**first, **turn, **rest, "hook_event_name": common["hook_event_name"], **mode, **kept}, "")
+def encode_event(common: Mapping[str, Any], own: Mapping[str, Any], *, is_codex: bool) -> bytes:
+    """Return the input of a hook as Claude Code 2.1.330 has it, or codex 0.169: those of the keys in `common` that are
+    not None in the order of the program, then the event's `own`."""
+    left_out = NOT_OF_CODEX if is_codex else ("permission_mode",) * (common["hook_event_name"] in WITHOUT_MODE)
+    keys = CODEX_KEYS if is_codex else CLAUDE_KEYS
+    found = {**{key: common[key] for key in keys if common.get(key) is not None}, **own}
+    kept = {key: value for key, value in found.items() if key not in left_out}
+    return encode_input(kept, "" if is_codex else "\n")
 
 
 @dataclass

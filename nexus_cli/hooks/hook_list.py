@@ -272,7 +272,7 @@ def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, s
         if hook.rules and table.event not in CALL_EVENTS:
             raise ValueError(f"{table.event} is no event of a call")
     except ValueError as error:
-        why = f"its `if` {cut_at_word(one_line(hook.condition), LONGEST)} is not supported: {error}"
+        why = f"its `if` {cut_at_word(one_line(hook.condition), LONGEST)} cannot hold: {error}"
         return replace(hook, state=UNSUPPORTED, why=why)
     return _check_matcher(hook)
 

@@ -31,7 +31,7 @@ from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.engine.requests.control import Control, SteeringWords
 from nexus_cli.hooks.claude_lines import claude_lines
-from nexus_cli.hooks.hook_input import FAILED_EVENT, MOST_RESPONSE, HookedCall, encode_codex, encode_input
+from nexus_cli.hooks.hook_input import FAILED_EVENT, MOST_RESPONSE, HookedCall, encode_event
 from nexus_cli.hooks.hook_list import ACTIVE, CALL_EVENTS, CHANGED, Hook, list_hooks, read_stamp
 from nexus_cli.hooks.run_hook import BLOCKED, FAILED, HookRun, run_hook
 from nexus_cli.permission.call_decision import CONFIRM, CallDecision, CheckedCall
@@ -58,8 +58,6 @@ GENERAL = "general-purpose"
 """Claude's name of an agent without a role."""
 MODES = {EDIT: "acceptEdits", AUTO: "acceptEdits", ALL: "bypassPermissions", PLAN: PLAN}
 """`permission_mode` by level, in the words of Claude and codex."""
-WITHOUT_MODE = ("SessionStart", "SessionEnd", "PreCompact", "SubagentStart", "Notification")
-"""The events whose input has no `permission_mode`."""
 EDIT_NAMES = ("Edit", "Write", "MultiEdit", "apply_patch")
 """Names of tools that edit, in matchers: each stands for all of ours that edit."""
 NEVER_LIFTED = (CONFIRM, "protected")
@@ -398,7 +396,7 @@ class SessionHooks:
         for hook in reversed(chosen.values()):
             limited = replace(hook, table=replace(hook.table, timeout=min(most, hook.table.timeout)))
             for own in fields(hook) if callable(fields) else [fields]:
-                given = encode_codex(common, own, self._model) if hook.is_codex else self._encode(common, own)
+                given = encode_event(common, own, is_codex=hook.is_codex)
                 job = run_in_thread(partial(run_hook, limited, given, Path(common["cwd"]), self.permission))
                 if hook.is_async:
                     self._start_aside(self._finish_late(job, about))
@@ -432,21 +430,13 @@ class SessionHooks:
             "session_id": owner.session,
             "transcript_path": await owner._transcript(write=is_read),
             "cwd": os.path.realpath(self.cwd),
-            "prompt_id": self._prompt,
+            "prompt_id": self._prompt or None,
+            "turn_id": self._prompt or None,
+            "model": self._context.model.info.name.rpartition("/")[2] if self._context else "",
             "permission_mode": MODES.get(self.level(), "default"),
             **self._agent,
             "hook_event_name": event,
         }
-
-    def _encode(self, common: Mapping[str, Any], own: Mapping[str, Any]) -> bytes:
-        """Return the input as Claude has it."""
-        left_out = [*([] if self._prompt else ["prompt_id"])]
-        left_out += ["permission_mode"] if common["hook_event_name"] in WITHOUT_MODE else []
-        return encode_input({**{key: one for key, one in common.items() if key not in left_out}, **own})
-
-    @property
-    def _model(self) -> str:
-        return self._context.model.info.name.rpartition("/")[2] if self._context else ""
 
     async def _transcript(self, *, write: bool) -> str:
         """Return the path of the session's transcript in Claude's form, brought up to date if a hook is to read it; ""
