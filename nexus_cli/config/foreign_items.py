@@ -18,7 +18,8 @@ ABOVE = "../"
 """Before the path of a file beside `.nexus`."""
 SKILLS = (".agents/skills", ".claude/skills")
 COMMANDS = (".claude/commands",)
-AGENTS = (".agents/agents", ".claude/agents")
+CODEX_AGENTS = ".codex/agents"
+AGENTS = (".agents/agents", ".claude/agents", CODEX_AGENTS)
 GUIDES = (*SKILLS, *COMMANDS, *AGENTS)
 """Folders whose entries are items."""
 HOOKS = (".claude/settings.json", ".claude/settings.local.json", ".codex/hooks.json")
@@ -38,6 +39,8 @@ PATHS: Mapping[str, tuple[str, ...]] = {
 KINDS = frozenset(PATHS)
 COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`")
 """A command that runs when a guide is called."""
+GRANT_TEXT = re.compile(r"^allowed-tools:[ \t]*([^\n]*(?:\n[ \t]*- [^\n]*)*)", re.MULTILINE | re.IGNORECASE)
+"""What a guide permits in the turn that calls it."""
 NO_SERVERS = "is no JSON object with servers: none of them counts"
 """The reason that a file of servers is left out."""
 MOST_HOOKS = 200
@@ -50,6 +53,11 @@ _PROJECT = re.compile(rf"[\"']?\$(?:\{{{_FOLDERS}[^}}]*\}}|{_FOLDERS}\b)[\"']?/?
 _WORD = re.compile(r"[\w@%+=:,.~/-]+")
 _WRITTEN = re.compile(r"(?<!<)&?>{1,2}[|&]?\s*[\"']?[\w@%+=:,.~/-]+|\btee\b(?:\s+[\"']?[\w@%+=:,.~/-]+[\"']?)+")
 """The files that a line only writes: by a redirect, or by tee."""
+
+
+def is_guide_file(path: str) -> bool:
+    """Return True if a file with this path, in a folder of guides, can be one: TOML for agents of codex."""
+    return path.endswith(".toml" if f"{CODEX_AGENTS}/" in path else ".md")
 
 
 def may_have_servers(cwd: Path) -> bool:

@@ -11,9 +11,12 @@ EVENTS = (
     "UserPromptSubmit",
     "PreToolUse",
     "PermissionRequest",
+    "Notification",
     "PostToolUse",
     "PostToolUseFailure",
     "PreCompact",
+    "SubagentStart",
+    "SubagentStop",
     "Stop",
     "SessionEnd",
 )

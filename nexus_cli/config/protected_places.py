@@ -206,8 +206,8 @@ PROTECTED_FOLDERS = frozenset(
 """Folded names of folders that tools and agents obey: anything at or below one, anywhere in a project."""
 INSTRUCTION_FILES = frozenset(
     """
-    nexus.md agents.md soul.md identity.md agent.md preferences.md claude.md claude.local.md gemini.md qwen.md
-    .cursorrules .windsurfrules .clinerules copilot-instructions.md .mcp.json
+    nexus.md agents.md agents.override.md soul.md identity.md agent.md preferences.md claude.md claude.local.md
+    gemini.md qwen.md .cursorrules .windsurfrules .clinerules copilot-instructions.md .mcp.json
     """.split()
 )
 """Folded names of files that agents obey."""

@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import ABOVE, GUIDES, PATHS, SKILLS, find_scripts
+from nexus_cli.config.foreign_items import ABOVE, GUIDES, PATHS, SKILLS, find_scripts, is_guide_file
 from nexus_cli.config.trust_files import (
     LARGE_IN_ALL,
     MOST_IN_ALL,
@@ -77,12 +77,12 @@ def _find_items(
 
 
 def _read_item(name: str, parts: Iterable[tuple[str, str]], gate: UnaskedFiles) -> dict[str, bytes]:
-    """Return the files of one item; only the Markdown, unless it is a skill. Raises `UnfitError` and `OSError`."""
+    """Return the files of one item; only guides, unless it is a skill. Raises `UnfitError` and `OSError`."""
     is_skill = any(name.startswith(f"{ABOVE}{folder}/") for folder in SKILLS)
     is_guide = any(name.startswith(f"{ABOVE}{folder}/") for folder in GUIDES)
     item: dict[str, bytes] = {}
     for part, real in parts:
-        if is_guide and not is_skill and not part.endswith(".md"):
+        if is_guide and not is_skill and not is_guide_file(part):
             continue
         if len(item) >= (MOST_ENTRIES if is_guide and not is_skill else MOST_FILES_OF_ONE):
             raise UnfitError(name, f"has more than {len(item)} files")

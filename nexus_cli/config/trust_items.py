@@ -26,6 +26,7 @@ from nexus_cli.config.foreign_items import (
     SKILLS,
     command_line,
     find_scripts,
+    is_guide_file,
     read_hooks,
     read_permissions,
     read_servers,
@@ -156,7 +157,7 @@ def _add_file(name: str, data: bytes, items: Mapping[str, TrustItem]) -> Iterato
         return
     rest = name[len(place) + 1 :] if place else name
     kind, is_beside = _FOLDERS.get(place, "identity"), place.startswith(ABOVE)
-    named, is_guide = rest, name.endswith(".md")
+    named, is_guide = rest, is_guide_file(name)
     if kind == "skill":
         named, _, inner = rest.partition("/")
         is_guide = inner == GUIDE

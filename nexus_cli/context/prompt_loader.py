@@ -22,7 +22,7 @@ from nexus_cli.core.message import replace_surrogates
 
 __all__ = ["FilePromptSource", "LoadedPrompt", "PromptLoader", "PromptSource", "first_prompt", "get_system_info"]
 
-INSTRUCTION_FILES = ("NEXUS.md", "AGENTS.md")
+INSTRUCTION_FILES = ("NEXUS.md", "AGENTS.override.md", "AGENTS.md")
 """Names in a project's folder; the first that exists and is not blank counts."""
 FOREIGN_FILES = ("CLAUDE.md", ".claude/CLAUDE.md", ".cursorrules", ".github/copilot-instructions.md")
 """Instructions for other agents: in a folder without the files above, a session reads the first one that is not blank.

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.real_files import read_real
 from nexus_cli.core.tool import COMMAND, Effect, Tool
@@ -35,16 +36,35 @@ MEANINGS: Mapping[str, str] = {
     "find": "Some directories were inaccessible",
 }
 """What status 1 of a program says, which is no failure."""
+CLAUDE_KEYS = (
+    *("session_id", "transcript_path", "cwd", "prompt_id", "permission_mode", "agent_id", "agent_type"),
+    "hook_event_name",
+)
+CODEX_KEYS = ("session_id", "turn_id", "transcript_path", "cwd", "hook_event_name", "model", "permission_mode")
+WITHOUT_MODE = ("SessionStart", "SessionEnd", "PreCompact", "SubagentStart", "Notification")
+"""The events whose input has no `permission_mode` in Claude."""
+NOT_OF_CODEX = ("duration_ms", "background_tasks", "session_crons")
+"""Keys of Claude's input that codex has not."""
 _LAST = re.compile(r"(?:^|[|;&\n])\s*([\w\[]+)[^|;&\n]*$")
 """The program of the last command of a line."""
 _NOTES = re.compile(r"(?:^\[sandbox: [^\n]*\n)*^\[(?:[^\n]*; )?exit status -?\d[^\n]*\]\n?\Z", re.MULTILINE)
 """What the tool adds to the output of a command."""
 
 
-def encode_input(value: Mapping[str, Any]) -> bytes:
+def encode_input(value: Mapping[str, Any], end: str = "\n") -> bytes:
     """Return the input as one line of compact UTF-8; half of a surrogate pair is escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return f"{text}\n".encode("utf-8", "backslashreplace")
+    return f"{text}{end}".encode("utf-8", "backslashreplace")
+
+
+def encode_event(common: Mapping[str, Any], own: Mapping[str, Any], *, is_codex: bool) -> bytes:
+    """Return the input of a hook as Claude Code 2.1.330 has it, or codex 0.169: those of the keys in `common` that are
+    not None in the order of the program, then the event's `own`."""
+    left_out = NOT_OF_CODEX if is_codex else ("permission_mode",) * (common["hook_event_name"] in WITHOUT_MODE)
+    keys = CODEX_KEYS if is_codex else CLAUDE_KEYS
+    found = {**{key: common[key] for key in keys if common.get(key) is not None}, **own}
+    kept = {key: value for key, value in found.items() if key not in left_out}
+    return encode_input(kept, "" if is_codex else "\n")
 
 
 @dataclass
@@ -69,6 +89,10 @@ class HookedCall:
         self.result = await work()
         return self.result
 
+    def describe(self, most: int) -> str:
+        """Return the tool and what the call is about, in at most `most` characters."""
+        return cut_at_word(one_line(f"{self.tool.name} {self.checked.get(self.tool.subject, '')}"), most)
+
     @property
     def has_failed(self) -> bool:
         """True for a call that ran and failed; status 1 of a search or a comparison is an answer."""
@@ -82,7 +106,7 @@ class HookedCall:
         given = self._claude_arguments() if hook.is_foreign else self.own_arguments()
         real = [str(one) for one in self.targets.values()] if self.tool.effect is Effect.EDIT else []
         each = [{**given, "file_path": path} for path in real] if hook.is_foreign and len(real) > 1 else [given]
-        end: dict[str, Any] = {"tool_use_id": self.id}
+        end: dict[str, Any] = {} if hook.is_foreign and event == "PermissionRequest" else {"tool_use_id": self.id}
         if self.result is not None:
             if event == FAILED_EVENT:
                 end |= {"error": self._describe_failure(self.result), "is_interrupt": False}
@@ -129,7 +153,7 @@ class HookedCall:
         if self.result is None or event == FAILED_EVENT:
             return {}
         if hook.is_codex:
-            return {"tool_response": _output_of(self.result)}
+            return {"tool_response": _NOTES.sub("", self.result.output)[:MOST_RESPONSE]}
         if hook.is_foreign and COMMAND in self.checked:
             return {"tool_response": self._command_response(self.result)}
         is_edit = self.tool.effect is Effect.EDIT

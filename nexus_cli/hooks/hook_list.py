@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from nexus_cli.config.foreign_items import ABOVE, HOOKS, PLUGIN_ROOT
+from nexus_cli.config.foreign_items import ABOVE, HOOKS, PLUGIN_ROOT, RULES
 from nexus_cli.config.hook_tables import EVENTS, LONGEST_MATCHER, HookTable, parse_hook
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.trust import (
@@ -26,19 +26,40 @@ from nexus_cli.config.trust import (
 from nexus_cli.config.trust_beside import UNREAD, read_scripts
 from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.config.trust_items import SETTINGS, TrustItem
+from nexus_cli.config.unsupported import read_settings
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.version_memo import read_version
+from nexus_cli.permission.folder_rules import parse_condition
 from nexus_cli.plugins.installed_plugins import PLUGIN_RECORD, InstalledPlugin, installed_plugins
+
+if TYPE_CHECKING:
+    from nexus_cli.rules.rule_set import PermissionRule
 
 PERSONAL = "config.toml"
 """Source of the person's own hooks."""
 ACTIVE, CHANGED, UNTRUSTED, UNSUPPORTED = "active", "changed", "not trusted", "not supported"
+CALL_EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure")
+"""The events of a call."""
+DISABLED = "disableAllHooks"
+"""The key with which Claude's settings switch off the hooks of a project."""
 TRUST = "it has changed since you trusted it: nexus trust"
 MOST_REPEATS = 3
 """Most repetitions in a matcher: more could take for ever on a long name."""
 LONGEST = 60
 """Most characters of a hook's name."""
-_KNOWN = {"type", "command", "args", "timeout", "on_timeout", "async", "statusMessage", "description", "shell"}
+_KNOWN = {
+    "type",
+    "command",
+    "args",
+    "timeout",
+    "on_timeout",
+    "async",
+    "if",
+    "once",
+    "shell",
+    "statusMessage",
+    "description",
+}
 """Keys of a hook of Claude or codex that are obeyed, or that change nothing here."""
 
 
@@ -65,6 +86,10 @@ class Hook:
     """The event of another program that it belongs to, if nexus has none of this name."""
     is_plugin: bool = False
     """True for a hook of a plugin. It runs in the project."""
+    condition: str = ""
+    """The rule, as Claude writes it, that names the calls for which it runs; "": all."""
+    is_async: bool = False
+    """True if nothing waits for it, and its answer decides nothing."""
 
     @property
     def is_personal(self) -> bool:
@@ -80,6 +105,16 @@ class Hook:
     def is_codex(self) -> bool:
         """True if it was written for codex, whose `PostToolUse` also follows a command that failed."""
         return self.source == HOOKS[2]
+
+    @property
+    def key(self) -> object:
+        """Return what two hooks for another program share if it runs one of them; those of the person all run."""
+        return (self.is_codex, self.folder, self.table.command, self.condition) if self.is_foreign else id(self)
+
+    @property
+    def rules(self) -> tuple[PermissionRule, ...]:
+        """Return `condition` as `parse_condition` does, () if it is empty."""
+        return parse_condition(self.condition) if self.condition else ()
 
     @property
     def names_transcript(self) -> bool:
@@ -172,6 +207,7 @@ def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
     out, which in a project that was never trusted only waits for trust."""
     in_force, before = trusted_items(folder, found), trusted_texts(folder)
     hooks = {key: item for key, item in found.items.items() if item.kind == "hook"}
+    off = next((name for name in RULES if (read_settings(folder, name) or {}).get(DISABLED) is True), "")
     readable = {item.file for item in hooks.values()}
     left_out = {name: one_line(why) for name, why in found.left_out}
     removed = {key: _removed_item(key, parts) for key, parts in before.items() if key not in found.items}
@@ -183,7 +219,9 @@ def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
             if item.file in left_out and item.file not in readable:
                 why = f"{shown_path(item.file)} {left_out[item.file]}"
             text = (before.get(key) or {}).get(item.file) or text
-        yield _read_hook(text, folder, state, why, item)
+        hook = _read_hook(text, folder, state, why, item)
+        is_off = off and hook.state != UNTRUSTED and hook.source in RULES
+        yield replace(hook, state=UNSUPPORTED, why=f"{off} has {DISABLED}") if is_off else hook
     unread = [name for name in left_out if name in readable or name not in {item.file for item in removed.values()}]
     is_known = bool(unread) and (bool(before) or trust_state(folder, found) in ("trusted", "changed"))
     for name in unread:
@@ -201,10 +239,11 @@ def _removed_item(key: str, parts: Mapping[str, str | None]) -> TrustItem:
 def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, source: str = "") -> Hook:
     """Return the hook of an item by the canonical text of its definition."""
     source, place = source or shown_path(item.file), Path(os.path.realpath(folder))
-    table, problem = None, "it is no valid [[hook]]"
+    table, problem, keys = None, "it is no valid [[hook]]", dict[str, Any]()
     try:
         value = json.loads(text)
         if isinstance(value, list):
+            keys = value[2]
             table, problem = _read_foreign(*value)
         elif isinstance(value, dict):
             table = parse_hook(value)
@@ -216,7 +255,16 @@ def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, s
         event = one_line(str(value[0])) if isinstance(value, list) and value and value[0] not in EVENTS else ""
         return Hook(unread, source, place, UNSUPPORTED, problem, unknown_event=event)
     scripts = {part.removeprefix(ABOVE): data for part, data in item.parts.items() if part != item.file}
-    return _check_matcher(Hook(table, source, place, state, why, scripts))
+    hook = Hook(
+        table, source, place, state, why, scripts, condition=keys.get("if", ""), is_async=keys.get("async") is True
+    )
+    try:
+        if hook.rules and table.event not in CALL_EVENTS:
+            raise ValueError(f"{table.event} is no event of a call")
+    except ValueError as error:
+        why = f"its `if` {cut_at_word(one_line(hook.condition), LONGEST)} cannot hold: {error}"
+        return replace(hook, state=UNSUPPORTED, why=why)
+    return _check_matcher(hook)
 
 
 def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[HookTable | None, str]:
@@ -230,6 +278,8 @@ def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[Ho
         return None, f"`{one_line(unknown[0])}` is not supported"
     if hook.get("shell", "bash") != "bash":
         return None, f"its shell is {one_line(str(hook['shell']))}, not bash"
+    if not isinstance(hook.get("if", ""), str):
+        return None, "its `if` is no text"
     if not isinstance(args, list) or not all(isinstance(word, str) for word in args):
         return None, "`args` is no list of texts"
     value: dict[str, Any] = {key: hook[key] for key in ("timeout", "on_timeout") if key in hook}

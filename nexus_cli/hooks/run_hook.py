@@ -7,9 +7,13 @@ import os
 import re
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from nexus_cli.config.foreign_items import PLUGIN_ROOT
@@ -105,6 +109,12 @@ MOST_BYTES = 1_000_000
 """Most bytes that are kept of stdout, and of stderr."""
 LENGTH = 200
 """Most characters of a hook's own words about its failure."""
+SETS_VARIABLES, ENV_FILE = "SessionStart", "CLAUDE_ENV_FILE"
+"""The event at which a hook may write a script that sets variables, and the variable with its path."""
+READS_SCRIPT = f'. "${ENV_FILE}" >/dev/null 2>&1; env -0'
+_OF_SHELL = ("", "_", "PWD", "OLDPWD", "SHLVL")
+_OF_LOADER = ("LD_", "DYLD_", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH")
+"""Beginnings of variables that decide what a program loads, also one that starts the sandbox: a project sets none."""
 NO_PROGRAM = (126, 127)
 """Exit statuses of a shell that could not start a program."""
 NOT_FOUND = re.compile(r"(?:^|: )([\w.+/-]+): (?:command )?not found\s*$", re.MULTILINE)
@@ -127,6 +137,8 @@ class HookRun:
 
     common_problem: str = ""
     """A line for the person about the cause, if other hooks of the file will have it too; else ""."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Those that a hook at `SessionStart` sets for later commands, by its script in `CLAUDE_ENV_FILE`."""
 
     @property
     def is_missing(self) -> bool:
@@ -145,7 +157,8 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
         return HookRun(hook, HookAnswer(), NOT_RUN, changed)
     began = time.monotonic()
     try:
-        done, stderr = _start(hook, given, cwd, permission, stop)
+        with _place_script(hook, permission) as script:
+            done, stderr, variables = _start(hook, given, cwd, permission, stop, script)
     except (OSError, ValueError) as error:
         return HookRun(hook, HookAnswer(), NOT_RUN, f"it cannot be started: {one_line(str(error))}")
     seconds = round(time.monotonic() - began, 3)
@@ -168,13 +181,26 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
             said += "do. /timeline shows the errors"
         return HookRun(hook, answer, FAILED, why, seconds, said)
     answer = answer if hook.is_personal else answer.tighten()
-    return HookRun(hook, answer, BLOCKED if answer.decision == "deny" else OK, "", seconds)
+    return HookRun(hook, answer, BLOCKED if answer.decision == "deny" else OK, "", seconds, variables=variables)
+
+
+@contextmanager
+def _place_script(hook: Hook, permission: CallPermission) -> Iterator[Path | None]:
+    """Yield the path of the script by which a hook sets variables, None at other events. Those of a personal hook hold
+    outside of the sandbox too: its script is where no sandboxed command writes."""
+    if hook.table.event != SETS_VARIABLES:
+        yield None
+    elif hook.is_personal:
+        with TemporaryDirectory(prefix="nexus-hook-") as folder:
+            yield Path(folder) / "variables.sh"
+    else:
+        yield permission.temp_folder() / f"{uuid.uuid4()}.sh"
 
 
 def _start(
-    hook: Hook, given: bytes, cwd: Path, permission: CallPermission, stop: StopFlag
-) -> tuple[ProcessResult, str]:
-    """Run the command; return its result with stdout, and its stderr."""
+    hook: Hook, given: bytes, cwd: Path, permission: CallPermission, stop: StopFlag, script: Path | None
+) -> tuple[ProcessResult, str, Mapping[str, str]]:
+    """Run the command; return its result with stdout, its stderr, and the variables that it sets."""
     folder, confinement = project_root(cwd) if hook.is_plugin else hook.folder or cwd, None
     env: Mapping[str, str] = os.environ
     if not hook.is_personal:
@@ -186,27 +212,31 @@ def _start(
     env = {**env, "CLAUDE_PROJECT_DIR": str(folder), "NEXUS_PROJECT_DIR": str(folder)}
     if hook.is_plugin:  # a compiled file in its folder would be a change of the plugin
         env |= {PLUGIN_ROOT: str(hook.folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    env |= {ENV_FILE: str(script)} if script else {}
+    run = partial(run_process, cwd=folder, env=env, stop=stop, merge=False, confinement=confinement)
     read_end, write_end = os.pipe()
     stderr = BoundedOutput(MOST_BYTES)
     drain = threading.Thread(target=_drain, args=(read_end, stderr), daemon=True)
     drain.start()
     try:
-        done = run_process(
+        done = run(
             [find_shell(folder), "-c", f"exec 2>&{write_end} {write_end}>&-\n{hook.table.command}"],
-            cwd=folder,
-            env=env,
-            stop=stop,
             seconds=hook.table.timeout,
             stdin=given,
-            merge=False,
             keep=MOST_BYTES,
-            confinement=confinement,
             pass_fds=(write_end,),
         )
+        variables = dict[str, str]()
+        if script is not None and os.path.lexists(script):
+            shown = run([find_shell(folder), "-c", READS_SCRIPT], seconds=hook.table.timeout, keep=MOST_BYTES).output
+            pairs = (text.partition("=") for text in _decode(shown).split("\0"))
+            changed = ((name, value) for name, _, value in pairs if env.get(name) != value)
+            left_out = () if hook.is_personal else _OF_LOADER
+            variables = {one: value for one, value in changed if not (one in _OF_SHELL or one.startswith(left_out))}
     finally:
         os.close(write_end)
         drain.join(1.0)
-    return done, _decode(stderr.join())
+    return done, _decode(stderr.join()), variables
 
 
 def _drain(read_end: int, kept: BoundedOutput) -> None:

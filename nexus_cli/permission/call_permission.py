@@ -32,6 +32,7 @@ from nexus_cli.permission.folder_rules import (
     AHEAD,
     ALLOWED,
     COMMAND_SIGNS,
+    GRANTED,
     SIGNS,
     address_rules,
     folder_of,
@@ -60,6 +61,8 @@ FOR_ALL_CALLS = ("edit", "later", "send", "server")
 WRITTEN_TO = "job"
 """The argument that `Jobs.find_command` adds to those of `bash`: the id of the job."""
 
+_PROGRAMS = ("PATH", "LD_", "DYLD_")
+"""The beginnings of variables that decide which programs run, and what these load."""
 _LISTS_VARIABLES = re.compile(r"(?<![\w./-])(?:env|printenv)(?=\s*(?:$|[|;&>)\n]))")
 """A command that lists the environment."""
 
@@ -102,6 +105,8 @@ class CallPermission:
         self._told: set[str] = set()
         self._is_told = False
         """True if a result of this turn has said that a reader which failed ran read-only."""
+        self.variables: dict[str, tuple[str, bool]] = {}
+        """Variables that hooks set for commands, each with True if the hook is the person's own."""
         self._lock = threading.Lock()
 
     @property
@@ -195,13 +200,15 @@ class CallPermission:
         allowed: Iterable[str] = (),
         *,
         ahead: tuple[str, ...] = (),
+        granted: tuple[str, ...] = (),
         added: tuple[Path, ...] = (),
     ) -> CallDecision:
-        """Decide on a call at `level`, with the session's rules `allowed`, as if the rules `ahead` and the folders
-        `added` were given too; blocks before `load`."""
+        """Decide on a call at `level`, with the session's rules `allowed` and those `granted` for its turn, as if the
+        rules `ahead` and the folders `added` were given too; blocks before `load`."""
         judged = ASK if level == PLAN else level
         rules_ahead = parse_allowed((*self.rules_ahead, *ahead), AHEAD)
-        extra = (*rules_ahead, *parse_allowed(tuple(sorted(allowed)), ALLOWED))
+        rules_allowed = parse_allowed(tuple(sorted(allowed)), ALLOWED)
+        extra = (*rules_ahead, *rules_allowed, *parse_allowed(granted, GRANTED))
         if call.tool.runs_commands and self._settings is not None:
             found = self._decide_command(call, judged, extra, (*self.added, *added))
         else:
@@ -338,6 +345,29 @@ class CallPermission:
         if address := str(call.arguments.get(call.tool.reaches, "")):
             return rules.find_for_address(call.tool, address)
         return rules.find_for_path(call.tool, list(call.targets.values()), self._project, self.added)
+
+    def names_call(self, rules: Sequence[PermissionRule], call: CheckedCall) -> bool:
+        """Return True if one of `rules`, which deny, names a call, also if that cannot be told of a command. Blocks."""
+        from nexus_cli.rules.decide import decide_command  # noqa: PLC0415
+        from nexus_cli.rules.rule_set import RuleSet  # noqa: PLC0415
+
+        named = RuleSet(tuple(rule for rule in rules if rule.names(call.tool)))
+        if named.rules and call.tool.runs_commands:
+            line, rules_of_tool = str(call.arguments[COMMAND]), named.for_commands_of(call.tool)
+            made = decide_command(
+                line, level=ALL, rules=rules_of_tool, cwd=self._cwd, project=self._project, confined=True
+            )
+            return made.decision != "allow"
+        if address := str(call.arguments.get(call.tool.reaches, "")):
+            return named.find_for_address(call.tool, address) is not None
+        return named.find_for_path(call.tool, list(call.targets.values()), self._project, self.added) is not None
+
+    def _list_variables(self, profile: ProfileName, *, is_walled: bool) -> dict[str, str]:
+        """Return the variables of hooks for a command: outside of the sandbox those of the person's own, for a
+        read-only one none that decides which programs run."""
+        named = {name: value for name, (value, is_personal) in self.variables.items() if is_walled or is_personal}
+        is_reader = profile == "read"
+        return {name: named[name] for name in named if not (is_reader and name.startswith(_PROGRAMS))}
 
     def find_refused(self, tool: Tool) -> Callable[[Path], bool]:
         """Return a predicate for real paths that a deny rule hides from `tool`, which walks folders."""
@@ -500,11 +530,13 @@ class CallPermission:
 
         env = host_environment(env, self._cwd)
         add_own_program(env, places())
-        if held.backend != "none":
+        is_walled = held.backend != "none"
+        if is_walled:
             from nexus_cli.config.ledger_place import HIDDEN_DATA  # noqa: PLC0415
 
             env[HIDDEN_DATA] = str(places().data)
         notes = [*made.notes, *([alone] if alone else [])]
+        env |= {} if hook else self._list_variables(profile, is_walled=is_walled)
         if profile == "read":
             from nexus_cli.rules.read_only_environment import read_only_environment  # noqa: PLC0415
 
@@ -512,8 +544,7 @@ class CallPermission:
         else:
             from nexus_cli.config.project_environment import use_project_environment  # noqa: PLC0415
 
-            walled = held.backend != "none"
-            env, left_out = use_project_environment(env, self._project, self._cwd, is_sandboxed=walled)
+            env, left_out = use_project_environment(env, self._project, self._cwd, is_sandboxed=is_walled)
             notes += [left_out] if left_out else []
         if made.denied and not denied.is_whole:
             notes.append(f"deny rules name more files than the {len(denied.paths)} that commands cannot read")
@@ -521,13 +552,12 @@ class CallPermission:
             notes.append("what a command makes directly beside a file of a deny rule is readable from the next one on")
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
-        confinement = held if held.backend != "none" else None
 
         def denial(command: str, text: str, failed: bool) -> str:
             is_told, self._is_told = self._is_told, self._is_told or (failed and profile == "read")
             return describe_denial(made, command, text, held.backend, asks=asks, failed=failed, is_told=is_told)
 
-        return CommandSandbox(confinement, env, told, denial, partial(self._describe_missing, taken))
+        return CommandSandbox(held if is_walled else None, env, told, denial, partial(self._describe_missing, taken))
 
     def _describe_missing(self, taken: Sequence[str], command: str, output: str) -> str:
         """Return a line with the variables among those `taken` from commands that this one names, or all if it lists
@@ -588,6 +618,7 @@ class CallPermission:
         self._temp, earlier._temp = earlier._temp, None
         self.network, earlier.network = earlier.network, None
         self._told |= earlier._told
+        self.variables = earlier.variables
         earlier.close()
 
     def close(self) -> None:

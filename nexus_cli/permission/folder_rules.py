@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import GIT_FOLDER, SecretPlaces
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.tools.registry import discover_tools, rule_tools
@@ -27,6 +28,10 @@ AHEAD = "allowed with --rule"
 """The origin of a rule that is given ahead, on the command line or with a schedule."""
 ALLOWED = "allowed for this session"
 """`CallDecision.origin` of a call that an earlier answer for the whole session covers."""
+GRANTED = "permitted by a guide for this turn"
+"""The origin of a rule of `allowed-tools`."""
+NAMED_TOOL = re.compile(r"[^\s,()]+(?:\([^)]*\))?")
+"""A tool in a list of Claude's, with its pattern."""
 WHOLE = "/**"
 """Pattern suffix: the folder and everything in it."""
 SIGNS = frozenset("*?()\n")
@@ -87,8 +92,33 @@ def check_rules(rules: Iterable[str]) -> None:
 
 
 @lru_cache(64)
+def read_granted(written: str) -> tuple[list[str], list[str]]:
+    """Return the rules of ours that `allowed-tools` of a guide names as Claude does, and a line for each part of it
+    that permits nothing."""
+    from nexus_cli.rules.claude_rules import map_claude_rule  # noqa: PLC0415  (few guides name any)
+
+    granted, problems = list[str](), list[str]()
+    for part in NAMED_TOOL.findall(written):
+        try:
+            rules = tuple(map_claude_rule("allow", part))
+            parse_allowed(rules, GRANTED)
+            granted += rules
+        except ValueError as error:
+            problems.append(one_line(f"{part} permits nothing here: {error}"))
+    return granted, problems
+
+
+def parse_condition(written: str) -> tuple[PermissionRule, ...]:
+    """Return a rule by which Claude names calls as rules of ours, which deny. Raises `ValueError` if none says it."""
+    from nexus_cli.rules.claude_rules import map_claude_rule  # noqa: PLC0415  (few hooks have a condition)
+    from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415
+
+    return tuple(parse_rule("deny", text, rule_tools()) for text in map_claude_rule("allow", written))
+
+
 def parse_allowed(rules: tuple[str, ...], origin: str) -> tuple[PermissionRule, ...]:
-    """Parse the allow rules of a command line or schedule (`AHEAD`) or of a session (`ALLOWED`)."""
+    """Parse the allow rules of a command line or schedule (`AHEAD`), of a session (`ALLOWED`), or of a guide that the
+    person called (`GRANTED`). Raises `ValueError`."""
     if not rules:
         return ()
     from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415

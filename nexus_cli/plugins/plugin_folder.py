@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.foreign_items import ABOVE, COMMAND_TEXT, PLUGIN_ROOT, command_line, read_hooks, read_json
+from nexus_cli.config.foreign_items import (
+    ABOVE,
+    COMMAND_TEXT,
+    GRANT_TEXT,
+    PLUGIN_ROOT,
+    command_line,
+    read_hooks,
+    read_json,
+)
 from nexus_cli.config.trust_files import UnfitError, find_below, read_parts
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.config.unasked_files import UnaskedFiles
@@ -221,10 +229,11 @@ class _Reader:
 
 
 def describe_item(item: TrustItem) -> str:
-    """Return in one line, never cut, the commands that a guide runs, or the entry of a server; "" for a hook, unless
-    its name is too long for its whole command."""
+    """Return in one line, never cut, what a guide permits and which commands it runs, or the entry of a server; "" for
+    a hook, unless its name is too long for its whole command."""
     if item.kind in ("skill", "command", "agent"):
-        return _whole_line("; ".join(COMMAND_TEXT.findall(item.definition)))
+        permits = [f"permits {granted}" for granted in GRANT_TEXT.findall(item.definition)]
+        return _whole_line("; ".join([*permits, *COMMAND_TEXT.findall(item.definition)]))
     has_whole_name = item.kind == "hook" and len(item.name) <= LONGEST_LINE
     return "" if has_whole_name else _whole_line(item.definition)
 

@@ -33,6 +33,8 @@ FIELDS = {
 }
 """By our name of a price: the table's name."""
 ABOVE = re.compile(r"input_cost_per_token_above_(\d+(?:\.\d+)?)(k?)_tokens$")
+CLAUDE_FAMILIES = ("haiku", "sonnet", "opus")
+"""Words of Claude's files for the newest model of a family."""
 FROM_THRESHOLD_ON = frozenset({"xai"})
 """Providers whose higher price begins at the threshold itself; for others it begins one token above."""
 
@@ -344,6 +346,20 @@ def subscription_models(provider: str) -> list[str]:
     table = _table()
     listed = (key for key in table.list_keys(f"{provider}/") if key.startswith(f"{provider}/"))
     return sorted(key for key in listed if _answers(entry := table.get(key)) and entry["mode"] != "completion")
+
+
+def find_of_family(family: str, present: str) -> str:
+    """Return the model that Claude means by `haiku`, `sonnet` or `opus`: `present` if it is one of the family, else the
+    newest that the table lists, "" for any other word or a model `present` of another provider."""
+    prefix, bare = split_model_name(split_key_name(present)[1])
+    if family.casefold() not in CLAUDE_FAMILIES or provider_of(present) != "anthropic":
+        return ""
+    if family.casefold() in bare:
+        return present
+    form = re.compile(rf"claude-{family.casefold()}-(\d+)(?:-(\d{{1,2}}))?")
+    listed = filter(None, map(form.fullmatch, _table().list_keys(f"claude-{family.casefold()}-")))
+    newest = max(listed, key=lambda found: (int(found[1]), int(found[2] or 0)), default=None)
+    return "/".join(filter(None, (prefix, newest[0]))) if newest else ""
 
 
 def check_model(name: str) -> None:

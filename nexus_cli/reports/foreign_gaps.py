@@ -30,7 +30,7 @@ KEYS: Mapping[str, str] = {
     "enabledMcpjsonServers": "is not applied: `nexus trust` decides on servers",
 }
 """What becomes of keys of Claude's settings."""
-APPLIED = ("hooks", "permissions", "$schema", "enabledPlugins", "extraKnownMarketplaces")
+APPLIED = ("hooks", "disableAllHooks", "permissions", "$schema", "enabledPlugins", "extraKnownMarketplaces")
 PROGRAM = re.compile(r"\s*([\w.+-]+)(?=\s|$)")
 """The program that a line of the shell begins with, by its name alone."""
 SHELL_WORDS = frozenset(

@@ -9,19 +9,21 @@ from pathlib import Path
 from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.sections.front_matter import FENCE, read_front_matter
-from nexus_cli.sections.skills import AGENT, FILE, FOLDERS, LIMIT, PLACES, SKILL, list_guide_files
+from nexus_cli.permission.folder_rules import read_granted
+from nexus_cli.sections.front_matter import FENCE, split_guide
+from nexus_cli.sections.skills import AGENT, FILE, LIMIT, PLACES, SKILL, folders_of, list_guide_files
 from nexus_cli.session.agent_roles import check_agent_fields
 
 USED = frozenset(
     """
-    name description license compatibility metadata argument-hint arguments version model effort
+    name description license compatibility metadata argument-hint arguments version model effort allowed-tools
     """.split()
 )
-AGENT_KEYS = frozenset("name description tools disallowedtools model maxturns isolation color".split())
+AGENT_KEYS = frozenset(
+    "name description tools disallowedtools model maxturns isolation color skills sandbox_mode".split()
+)
 USED_FLAGS = frozenset({"disable-model-invocation", "user-invocable"})
 UNUSED: Mapping[str, str] = {
-    "allowed-tools": "permits nothing here: your own rules decide",
     "disallowed-tools": "is not applied: `nexus rules add deny TOOL` forbids one",
     "when_to_use": "is not read: put it into the description",
     "context": "is not applied: the guide is read in the session itself",
@@ -32,8 +34,7 @@ UNUSED: Mapping[str, str] = {
     "mode": "is not applied",
     "permissionmode": "is not applied: a worker has the level of its session, or what the call says",
     "background": "is not applied: the call says whether the session waits",
-    "skills": "is not applied: a worker reads skills like its session",
-    "mcpservers": "is not applied: a worker has no MCP servers",
+    "mcpservers": "is not applied: a worker has the servers of its session",
     "memory": "is not applied: a worker has the memory of its session",
 }
 """Keys of other programs, and what becomes of them."""
@@ -68,8 +69,8 @@ def _find_files(place: Path) -> Iterator[Path]:
     if (place / FILE).is_file():
         yield place / FILE
         return
-    around = [place, *(place / name for name in FOLDERS)]
-    found = [(folder / inner, kind) for kind, inner in PLACES.items() for folder in around]
+    around = {kind: [place, *(place / name for name in folders_of(kind))] for kind in PLACES}
+    found = [(folder / inner, kind) for kind, inner in PLACES.items() for folder in around[kind]]
     found += [(place, SKILL)] if place.name == PLACES[SKILL] else []
     yield from [path for folder, kind in found for _, path in list_guide_files(folder, kind)][:MOST]
 
@@ -83,7 +84,7 @@ def _check_file(path: Path, shown: str) -> Iterator[str]:
     if found is None:
         yield f"{shown}: is not a regular file; left out"
         return
-    front = read_front_matter(found.text)
+    front = split_guide(found.text, str(path))
     lines = found.text.splitlines()
     if front.problem:
         yield f"{shown}:1: {front.problem}; left out"
@@ -105,6 +106,8 @@ def _check_fields(fields: Mapping[str, str], path: Path) -> Iterator[tuple[str, 
             yield key, f"{one_line(key)} {UNUSED[key]}"
         elif key not in USED | USED_FLAGS or (is_agent and key == "effort"):
             yield key, f"{one_line(key)} is unknown, and not used"
+        elif key == "allowed-tools":
+            yield from ((key, f"{key}: {problem}") for problem in read_granted(value)[1])
         elif key in USED_FLAGS and value not in ("true", "false"):
             yield key, f"{key} must be true or false"
     if is_agent:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from nexus_cli.config.foreign_items import COMMAND_TEXT, HOOKS
+from nexus_cli.config.foreign_items import COMMAND_TEXT, GRANT_TEXT, HOOKS
 from nexus_cli.config.load_settings import LoadedSettings
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
 from nexus_cli.config.trust import Configuration, part_text, trust_state, trusted_items, trusted_texts
@@ -18,7 +18,7 @@ from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.reports.foreign_gaps import list_gaps
 from nexus_cli.reports.text.lines import Value, filled, join_names, number
 from nexus_cli.sections import recipe_file
-from nexus_cli.sections.front_matter import read_front_matter
+from nexus_cli.sections.front_matter import split_guide
 from nexus_cli.sections.recipe import NAME, recipe_names
 from nexus_cli.session.recipes import INSIDE, folders
 from nexus_cli.text.cells import expand_tabs, fold
@@ -151,12 +151,13 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
         diff = diff_parts(before.get(key, {}), now) if before and state != "trusted" else ""
         what = " ".join(item.definition.split())[:MOST_SHOWN]
         what = one_line(what) if item.kind == "server" else ""
-        if item.kind in ("command", "skill") and (
-            lines := [one_line(line) for text in now.values() for line in COMMAND_TEXT.findall(text or "")]
-        ):
-            what = cut_at_word(f"runs {'; '.join(lines)}", MOST_SHOWN)
+        if item.kind in ("command", "skill"):
+            granted = [f"permits {' '.join(one.split())}" for one in GRANT_TEXT.findall(item.definition)]
+            lines = [one_line(line) for text in now.values() for line in COMMAND_TEXT.findall(text or "")]
+            runs = [f"runs {'; '.join(lines)}"] if lines else []
+            what = cut_at_word(one_line(", ".join([*granted, *runs])), MOST_SHOWN)
         if item.kind == "agent":
-            fields = read_front_matter(item.definition).fields
+            fields = split_guide(item.definition, item.file).fields
             what = "; ".join(one_line(f"{key} {fields[key]}") for key in ("tools", "model") if fields.get(key))
         yield {"kind": item.kind, "name": one_line(item.name), "what": what, "state": state, "diff": diff}
     for key in (one for one in before if one not in found.items):

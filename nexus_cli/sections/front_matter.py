@@ -14,6 +14,8 @@ from typing import Any
 FENCE = "---"
 LIMIT = 64 * 1024
 """Most characters of front matter."""
+CODEX_ROLE = "developer_instructions"
+"""The key of an agent of codex with its role."""
 _OPENED = re.compile(rf"{FENCE}[^\S\n]*\n[A-Za-z][\w-]*[^\S\n]*:")
 """A fence followed by a key: a rule above a text has none."""
 _LINE = re.compile(r"([A-Za-z][\w-]*):[ \t]+(?:\"([^\"\\]*)\"|'([^']*)'|([A-Za-z(](?:(?! #).)*?))[ \t]*")
@@ -35,6 +37,23 @@ class FrontMatter:
     """The text after the front matter."""
     problem: str = ""
     """Why the front matter cannot be read; else ""."""
+
+
+def split_guide(text: str, path: str, *, cut: bool = False) -> FrontMatter:
+    """Split the text of a guide by the form of its file: an agent of codex is TOML. Never raises."""
+    return _read_agent_toml(text) if path.endswith(".toml") else read_front_matter(text, cut=cut)
+
+
+def _read_agent_toml(text: str) -> FrontMatter:
+    import tomllib  # noqa: PLC0415  (few agents are TOML)
+
+    try:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return FrontMatter({}, "", "is no valid TOML")
+    role = str(table.pop(CODEX_ROLE, ""))
+    fields = {key.lower(): value if isinstance(value, str) else repr(value) for key, value in table.items()}
+    return FrontMatter(fields, role, "" if role.strip() else f"has no {CODEX_ROLE}")
 
 
 def read_front_matter(text: str, *, cut: bool = False) -> FrontMatter:

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from nexus_cli.config.foreign_items import ABOVE
+from nexus_cli.config.foreign_items import ABOVE, is_guide_file
 from nexus_cli.config.paths import places
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.trust import read_configuration, trusted_items
@@ -29,7 +29,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import open_folder, walk_below
 from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
 from nexus_cli.plugins.installed_plugins import installed_plugins
-from nexus_cli.sections.front_matter import FENCE, FrontMatter, read_front_matter
+from nexus_cli.sections.front_matter import FENCE, FrontMatter, read_front_matter, split_guide
 
 if TYPE_CHECKING:
     from nexus_cli.config.trust_items import TrustItem
@@ -40,6 +40,8 @@ PLACES: Mapping[str, str] = {SKILL: "skills", COMMAND: "commands", AGENT: "agent
 """The folder of each kind."""
 FOLDERS = (FOLDER, ".agents", ".claude")
 """Folders of a project and of the home folder, in the order of precedence."""
+CODEX = ".codex"
+"""The folder of codex, of which agents count."""
 LIMIT = 1024 * 1024
 """Bytes of one guide that are read."""
 HEAD = 64 * 1024
@@ -114,10 +116,15 @@ class Skill:
         return self.is_usable and self.fields.get("user-invocable") != "false"
 
 
+def folders_of(kind: str) -> tuple[str, ...]:
+    """Return the folders of a project and of the home folder that may have guides of a kind."""
+    return (*FOLDERS, CODEX) if kind == AGENT else FOLDERS
+
+
 def personal_folders(kind: str) -> list[Path]:
     """Return the person's folders of a kind, in the order of precedence."""
     home = Path(os.path.expanduser("~"))
-    return [places().config / PLACES[kind], *(home / name / PLACES[kind] for name in FOLDERS)]
+    return [places().config / PLACES[kind], *(home / name / PLACES[kind] for name in folders_of(kind))]
 
 
 def may_have_skills(cwd: Path) -> bool:
@@ -150,7 +157,7 @@ def find_guides(cwd: Path, kind: str) -> tuple[tuple[Skill, ...], int]:
     mine, inactive = {one.path for one in personal}, 0
     found = [*personal]
     for folder in reversed(project_folders(cwd)):
-        if any(os.path.lexists(folder / name / PLACES[kind]) for name in FOLDERS):
+        if any(os.path.lexists(folder / name / PLACES[kind]) for name in folders_of(kind)):
             configuration = read_configuration(folder, (kind,))
             trusted = trusted_items(folder, configuration)
             listed = _list_items(configuration.items.values(), kind)
@@ -196,7 +203,7 @@ def read_guide(skill: Skill) -> str:
     found = _read(skill.source, skill.path, LIMIT)
     if found is None:
         raise NexusError("config", skill.path, "is not there any more", "`nexus skill list` lists the skills")
-    return read_front_matter(found.text).text.strip("\n")
+    return split_guide(found.text, skill.path).text.strip("\n")
 
 
 def list_files(skill: Skill) -> list[str]:
@@ -238,7 +245,7 @@ def list_guide_files(folder: Path, kind: str) -> Iterator[tuple[str, Path]]:
     if kind != SKILL:
         with suppress(OSError), open_folder(os.path.realpath(folder)) as opened:
             entries = islice(walk_below(opened), MOST_NAMES)
-            paths = sorted(path for path, entry in entries if path.endswith(".md") and not entry.is_dir())
+            paths = sorted(path for path, entry in entries if is_guide_file(f"{folder}/{path}") and not entry.is_dir())
             shown = [path for path in paths if not any(part.startswith(".") for part in path.split("/"))]
             yield from ((_command_name(path), folder / path) for path in shown[:MOST])
         return
@@ -255,13 +262,13 @@ def list_guide_files(folder: Path, kind: str) -> Iterator[tuple[str, Path]]:
 
 
 def _command_name(path: str) -> str:
-    return path.removesuffix(".md").replace("/", ":")
+    return path.removesuffix(".md").removesuffix(".toml").replace("/", ":")
 
 
 def _list_items(items: Iterable[TrustItem], kind: str) -> list[tuple[str, TrustItem]]:
     """Return the guides among the items of a project, with their names, in the order of precedence."""
     listed = []
-    for place in FOLDERS:
+    for place in folders_of(kind):
         prefix = f"{PLACES[kind]}/" if place == FOLDER else f"{ABOVE}{place}/{PLACES[kind]}/"
         for item in items:
             name = item.file.removeprefix(prefix)
@@ -312,12 +319,12 @@ def _find_guide(name: str, source: Path | bytes, where: str, origin: str, kind: 
 def _make_guide(name: str, source: Path | bytes, where: str, origin: str, kind: str) -> Skill:
     name = _name(name)
     try:
-        found = _read(source, where, HEAD)
+        found = _read(source, where, LIMIT if where.endswith(".toml") else HEAD)
     except NexusError as error:
         return Skill(name, "", where, source, origin, problem=one_line(error.why), kind=kind)
     if found is None:
         return Skill(name, "", where, source, origin, problem="is not a regular file", kind=kind)
-    front = read_front_matter(found.text, cut=found.beyond > 0)
+    front = split_guide(found.text, where, cut=found.beyond > 0)
     described = front.fields.get("description", "")
     is_other = kind == AGENT and "name" not in front.fields  # a page about the agents beside them
     said = described or ("" if front.problem or is_other else _paragraph(front.text))

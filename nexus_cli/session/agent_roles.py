@@ -2,55 +2,68 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 
+from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.core.elide import RECALL, one_line
-from nexus_cli.core.limits import Limits
+from nexus_cli.core.limits import ASK, Limits
+from nexus_cli.permission.folder_rules import NAMED_TOOL
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.sections.skills import Skill, read_guide
+from nexus_cli.sections.skills import Skill, find_skills, read_guide
 from nexus_cli.tools.foreign_calls import find_our_tools
 from nexus_cli.tools.registry import discover_tools
 
 WORKTREE = "worktree"
 """The value of `isolation` with which a worker changes a copy of the project."""
-_NAMED = re.compile(r"[^\s,()]+(?:\([^)]*\))?")
 _ALL = ("*", "all")
+_SERVER = "mcp__"
+"""The names of tools of MCP servers begin so."""
 _MOST_DIGITS = 6
 
 
-def make_agent_recipe(agent: Skill, worker: Recipe) -> Recipe:
-    """Return the recipe of a `worker` with the role of an agent, and its tools and steps as limits.
+def make_agent_recipe(agent: Skill, worker: Recipe, cwd: Path) -> Recipe:
+    """Return the recipe of a `worker` in `cwd` with the role of an agent, and its tools and steps as limits.
 
-    Raises `NexusError("config", ...)` if the file cannot be read.
+    Blocks; raises `NexusError("config", ...)` if the file cannot be read.
     """
     return replace(
         worker,
         name=agent.name,
         description=agent.description,
-        role=read_guide(agent),
-        limits=worker.limits & read_limits(agent),
+        role="\n\n".join([read_guide(agent), *_read_skills(agent.fields.get("skills", ""), cwd)]),
+        limits=worker.limits & read_limits(agent, cwd),
         source=agent.path,
     )
 
 
-def read_limits(agent: Skill) -> Limits:
-    """Return the tools and steps that the front matter of an agent allows; `None` where it says nothing."""
-    return Limits(tools=_read_tools(agent), max_steps=_read_steps(agent.fields.get("maxturns", "")))
+def _read_skills(named: str, cwd: Path) -> Iterator[str]:
+    """Yield the text of each skill that an agent begins with, or that it is not there."""
+    known = {one.name: one for one in find_skills(cwd)} if named else {}
+    for name in re.findall(r"[^\s,]+", named):
+        yield read_guide(known[name]) if name in known else f"[there is no skill {one_line(name)} here]"
+
+
+def read_limits(agent: Skill, cwd: Path) -> Limits:
+    """Return the tools and steps that the front matter of an agent allows; `None` where it says nothing. Blocks."""
+    level = ASK if agent.fields.get("sandbox_mode") == "read-only" else None  # as an agent of codex says
+    steps = _read_steps(agent.fields.get("maxturns", ""))
+    return Limits(allow=level, tools=_read_tools(agent, cwd), max_steps=steps)
 
 
 def check_agent_fields(fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield field and problem for each tool that an agent names and nexus does not have, and for invalid values."""
     known = discover_tools()
     for field in ("tools", "disallowedtools"):
-        for named in _NAMED.findall(fields.get(field, "")):
+        for named in NAMED_TOOL.findall(fields.get(field, "")):
             name, _, pattern = named.partition("(")
             if pattern:
                 yield field, f"the pattern of {one_line(named)} is not applied: rules decide"
-            if name.startswith("mcp__"):
-                yield field, f"{one_line(name)} is not there: a worker has no MCP servers"
-            elif not (name in _ALL or find_our_tools(name) or name in known):
+            is_known = name in _ALL or name.startswith(_SERVER) or find_our_tools(name) or name in known
+            if not is_known:
                 yield field, f"there is no tool {one_line(name)} here"
     if _read_steps(fields.get("maxturns", "1")) is None:
         yield "maxturns", "maxTurns must be a whole number above 0, with at most 6 digits"
@@ -62,18 +75,34 @@ def _read_steps(text: str) -> int | None:
     return (int(text) or None) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
-def _read_tools(agent: Skill) -> frozenset[str] | None:
+def _read_tools(agent: Skill, cwd: Path) -> frozenset[str] | None:
     """Return the allowed tools: none if `tools` is empty, all if it is missing."""
-    named, excluded = ({*_find_tools(agent.fields.get(field, ""))} for field in ("tools", "disallowedtools"))
+    lists = [agent.fields.get(field, "") for field in ("tools", "disallowedtools")]
+    if "tools" not in agent.fields and not lists[1]:
+        return None
+    known = _list_known(cwd)
+    named, excluded = ({*_find_tools(text, known)} for text in lists)
     is_narrowed = "tools" in agent.fields and named.isdisjoint(_ALL)
     if not is_narrowed and not excluded:
         return None
-    allowed = {RECALL, *named} if is_narrowed else {*discover_tools()}
+    allowed = {RECALL, *named} if is_narrowed else known
     return frozenset(allowed - excluded if excluded.isdisjoint(_ALL) else {RECALL})
 
 
-def _find_tools(text: str) -> Iterator[str]:
-    """Yield our names of the tools in a list: `Bash` is no patch, which a model may write as a command."""
-    for named in _NAMED.findall(text):
+def _list_known(cwd: Path) -> set[str]:
+    """Return the names of the built-in tools, and of those of the MCP servers of a folder that have listed theirs."""
+    if not may_have_servers(cwd):
+        return {*discover_tools()}
+    from nexus_cli.mcp.server_tools import read_tools  # noqa: PLC0415  (few folders have servers)
+
+    return {*discover_tools(), *(tool.name for tool in read_tools(cwd))}
+
+
+def _find_tools(text: str, known: Collection[str]) -> Iterator[str]:
+    """Yield our names of the tools in a list: `Bash` is no patch, which a model may write as a command, and
+    `mcp__SERVER` is each tool of a server, as `mcp__SERVER__*` is."""
+    for named in NAMED_TOOL.findall(text):
         name = named.partition("(")[0]
-        yield from [one for one in find_our_tools(name) if one in discover_tools()] or [name]
+        pattern = name if "__" in name.removeprefix(_SERVER) else f"{name}__*"
+        ours = fnmatch.filter(known, pattern) if name.startswith(_SERVER) else find_our_tools(name)
+        yield from [one for one in ours if one in known] or [name]

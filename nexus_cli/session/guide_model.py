@@ -12,7 +12,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.available_models import resolve_for_worker
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
 from nexus_cli.provider.endpoint import resolve_endpoint
-from nexus_cli.provider.model_table import check_model
+from nexus_cli.provider.model_table import check_model, find_of_family
 from nexus_cli.sections.skills import Skill
 
 AS_IT_IS = ("", "inherit", "default")
@@ -47,7 +47,8 @@ def read_guide_model(guide: Skill, present: str, settings: Settings, environ: Ma
     model, problems = "", []
     if named.casefold() not in AS_IT_IS:
         try:
-            wanted = resolve_for_worker(named, present, settings)
+            is_own = named in settings.alias
+            wanted = resolve_for_worker(named if is_own else find_of_family(named, present) or named, present, settings)
             check_model(wanted)
             resolve_endpoint(wanted, environ)
             model = wanted

@@ -50,7 +50,7 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
             raise
         agents = find_agents(cwd) if with_agents else {}
         if name in agents:
-            return make_agent_recipe(agents[name], own_recipe("worker")), ()
+            return make_agent_recipe(agents[name], own_recipe("worker"), cwd), ()
         why = NOT_TRUSTED.get(_trust_of(name, cwd)) or explain_uncallable(cwd, (AGENT,) * with_agents).get(name)
         near = nearest_name(name, agents)
         named = f"{f'Did you mean {near}? ' if near else ''}Agents: {', '.join(agents)}"

@@ -470,6 +470,7 @@ class Session:
         known = self.state.record.last_drop() if self.state.record else 0
         first = engine.conversation.last + 1 if trigger.text else 0
         self._control.recorder = partial(record_event, engine.context, first)
+        dispatcher.granted = ()
         dispatcher.denied.clear()
         dispatcher.changed.clear()
         dispatcher.permission.begin_turn()

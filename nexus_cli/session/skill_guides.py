@@ -31,6 +31,7 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.core.typed_text import typed_words
 from nexus_cli.engine.requests.clip_output import clip_to_cap
+from nexus_cli.permission.folder_rules import read_granted
 from nexus_cli.sections.skills import (
     COMMAND,
     SKILL,
@@ -154,8 +155,7 @@ class _Expansion:
         guide, state = self._guide, self._state
         text = await asyncio.to_thread(read_guide, guide)
         self._first = 0 if FIRST.search(text) else self._first
-        if "allowed-tools" in guide.fields:
-            self._tell_once(f"allowed-tools of {guide.name} permits nothing here: your own rules decide")
+        self._grant(guide.fields.get("allowed-tools", ""))
         if "model" in guide.fields or "effort" in guide.fields:
             await self._tell_of_model()
         pieces, ran = [], 0
@@ -178,6 +178,15 @@ class _Expansion:
         files = [await self._file(name) for name in _named_files(text, state.dispatcher.cwd)]
         head = f'<{guide.kind} name="{escape(guide.name)}" source="{escape(guide.path)}">'
         return "\n\n".join([f"{head}\n{clipped.text}\n</{guide.kind}>", *files])
+
+    def _grant(self, written: str) -> None:
+        """Permit for this turn what `allowed-tools` names; deny and ask rules, and protected files, come first."""
+        granted, problems = read_granted(written)
+        self._state.dispatcher.granted += tuple(granted)
+        if granted:
+            self._tell_once(one_line(f"{self._guide.name} permits for its turn: {', '.join(granted)}"))
+        for problem in problems:
+            self._tell_once(f"allowed-tools of {self._guide.name}: {problem}")
 
     async def _tell_of_model(self) -> None:
         """Name what the guide asks for and this turn does not have."""

@@ -27,7 +27,7 @@ from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, Tool
 from nexus_cli.core.limits import ASK, Limits, require_level
 from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.core.services import EditorTexts, WorkerTask
+from nexus_cli.core.services import EditorTexts, ServerTools, WorkerTask
 from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
@@ -41,6 +41,7 @@ from nexus_cli.session.agent_roles import WORKTREE
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.guide_model import read_guide_model
+from nexus_cli.session.lent_servers import LentServers
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import find_agents, recipe_for
 from nexus_cli.session.running_workers import FAILED, FINISHED, STOPPED, UNKNOWN, WAITING, RunningWorkers
@@ -370,7 +371,7 @@ class SessionWorkers(RunningWorkers[Session]):
             provider=parent.provider,
             clock=parent.conversation.clock,
             ledger=state.ledger,
-            services=(ServiceMaker(RunningWorkers, own_workers), *editor),
+            services=(ServiceMaker(RunningWorkers, own_workers), *editor, *self._lend_servers()),
         )
         session.dispatcher.call_changes.report_to(dispatcher.call_changes, worker.id)
         own = session.engine
@@ -388,7 +389,20 @@ class SessionWorkers(RunningWorkers[Session]):
         # A rule that was allowed for a copy of the project does not hold in the project.
         session.dispatcher.always = set(dispatcher.always) if worker.worktree else dispatcher.always
         session.dispatcher.permission.share_probe(dispatcher.permission)
+        session.dispatcher.permission.variables = dispatcher.permission.variables
+        if session.dispatcher.hooks and dispatcher.hooks:
+            session.dispatcher.hooks.work_for(
+                dispatcher.hooks, worker.id, "" if worker.recipe == FRONT else worker.recipe
+            )
         return session
+
+    def _lend_servers(self) -> list[ServiceMaker[ServerTools]]:
+        """Return the makers of the service by which a worker calls the tools of the session's MCP servers."""
+        tools = [tool for tool in self.session.dispatcher.registry.tools() if tool.server]
+        if not tools:
+            return []
+        servers = self.session.state.services[ServerTools]
+        return [ServiceMaker(ServerTools, lambda _: LentServers(servers), tools=lambda _: tools)]
 
     def _forward(self, worker: Worker, each: Event) -> None:
         marked = each if isinstance(each, AgentEvent) else AgentEvent(worker.id, worker.session_id, each)

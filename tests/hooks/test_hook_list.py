@@ -129,3 +129,28 @@ def test_what_a_hook_only_writes_is_no_part_of_its_trust(project: Path, command:
     write_claude(project, {"type": "command", "command": command})
     trust(project)
     assert set(list_hooks(project, ())[0].scripts) == names
+
+
+@pytest.mark.parametrize(
+    ("event", "condition", "why"),
+    [
+        ("PreToolUse", "Bash(git *", "it is not TOOL or TOOL(PATTERN)"),
+        ("PreToolUse", "NotebookEdit(a)", "nexus has no such tool"),
+        ("PreToolUse", ["Bash"], "its `if` is no text"),
+        ("SessionStart", "Bash(git *)", "SessionStart is no event of a call"),
+        ("PreToolUse", "Bash(git *)", ""),
+        ("PermissionRequest", "Edit(src/**)", ""),
+    ],
+)
+def test_a_condition_that_cannot_hold_here_is_named(project: Path, event: str, condition: object, why: str) -> None:
+    entry = {"type": "command", "command": "true", "if": condition}
+    (project / ".claude" / "settings.json").write_text(json.dumps({"hooks": {event: [{"hooks": [entry]}]}}))
+    (hook,) = list_hooks(project, ())
+    assert hook.state == (UNSUPPORTED if why else UNTRUSTED) and why in hook.why, hook.why
+
+
+@pytest.mark.parametrize("kind", ["prompt", "agent", "http", "mcp_tool"])
+def test_a_hook_of_another_type_is_named(project: Path, kind: str) -> None:
+    write_claude(project, {"type": kind, "prompt": "Is it fine? $ARGUMENTS"})
+    (hook,) = list_hooks(project, ())
+    assert hook.state == UNSUPPORTED and f"its type is {kind}" in hook.why

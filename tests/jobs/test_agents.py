@@ -5,6 +5,7 @@ that writes, and a third asks for a model that nobody here has. They work as the
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -224,3 +225,70 @@ def test_a_session_asks_whether_to_trust_the_project_and_then_has_its_agents(pla
     listed = place.run("agents", "list", cwd=new)
     assert listed.status == 0 and "@mine" in listed.text and "No worker" in listed.text, listed
     assert place.run("agents", "list", "--session", "x", cwd=new).status == 2
+
+
+SERVER = """import json, sys
+TOOL = {"name": "note", "description": "Adds a note.", "inputSchema": {"type": "object", "properties": {}}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    info = {"name": "memo", "version": "1"}
+    first = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+    made = {"initialize": first, "tools/list": {"tools": [TOOL, {**TOOL, "name": "wipe"}]}}.get(asked["method"], {})
+    if asked["method"] == "tools/call":
+        open("noted.txt", "a").write(asked["params"]["name"] + " ")
+        made = {"content": [{"type": "text", "text": "the server did it"}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": made}), flush=True)
+"""
+
+
+def test_an_agent_calls_the_tools_of_servers_that_its_file_names_by_the_persons_rules(place: Stage) -> None:
+    pytest.importorskip("mcp")
+    (place.folder / "server.py").write_text(SERVER)
+    server = {"command": sys.executable, "args": ["server.py"]}
+    (place.folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"memo": server}}))
+    reviewer = place.folder / ".claude/agents/team/reviewer.md"
+    noted = place.folder / "noted.txt"
+
+    def work(tools: str, name: str) -> str:
+        reviewer.write_text(REVIEWER.replace("tools: Read, Grep, Bash(git diff:*), WebSearch\n", tools))
+        assert place.run("trust").status == 0
+        play(place, {"task": "TASK", "recipe": "reviewer"}, worker=(name, {}))
+        noted.unlink(missing_ok=True)
+        done = place.ask("review")
+        assert done.status == 0, done
+        return done.text
+
+    note, wipe = "mcp__memo__note", "mcp__memo__wipe"
+    assert place.run("trust").status == 0 == place.run("mcp", "test", "memo").status
+    text = work("", note)
+    assert not noted.exists() and "nobody can be asked" in text, "the person has not allowed it"
+    assert place.run("rules", "add", "allow mcp__memo__*").status == 0
+    for tools, name, has_run in (
+        ("", note, True),
+        (f"tools: Read, {note}\n", note, True),
+        (f"tools: Read, {note}\n", wipe, False),
+        ("tools: mcp__memo\n", wipe, True),
+        ("tools: Read\n", note, False),
+        (f"disallowedTools: {wipe}\n", note, True),
+        (f"disallowedTools: {wipe}\n", wipe, False),
+    ):
+        text = work(tools, name)
+        assert noted.exists() == has_run and ("the server did it" in text) == has_run, (tools, name, text)
+
+
+def test_an_agent_of_codex_works_after_trust(place: Stage) -> None:
+    agents = place.folder / ".codex/agents"
+    agents.mkdir(parents=True)
+    role = 'description = "Reviews."\ndeveloper_instructions = "You are the CODEX REVIEWER."\n'
+    (agents / "critic.toml").write_text(role)
+    refused = play(place, {"task": "TASK", "recipe": "critic"})
+    assert "is not trusted" in place.ask("review").text and not refused
+    assert place.run("trust").status == 0
+    asked = play(place, {"task": "TASK", "recipe": "critic"})
+    done = place.ask("review")
+    assert done.status == 0 and "You are the CODEX REVIEWER." in said(asked[0], "user"), done
+    (agents / "critic.toml").write_text(role.replace("Reviews", "Writes"))
+    refused = play(place, {"task": "TASK", "recipe": "critic"})
+    assert "is not trusted" in place.ask("review").text and not refused

@@ -511,3 +511,150 @@ def test_before_trust_no_process_starts_for_a_hook(place: Stage) -> None:
     assert place.run("trust", stdin=b"y\n").status == 0
     assert place.shell(line, installed=True).status == 0
     assert "ran-start" in trace.read_text() and "ran-guard" in ran(place)
+
+
+def command_hook(command: str, **keys: Any) -> dict[str, Any]:
+    return {"type": "command", "command": command, **keys}
+
+
+def trusted(place: Stage, settings: dict[str, Any], *steps: tuple[str, dict[str, Any]]) -> None:
+    """Trust these settings of Claude, and let the model make these calls."""
+    (place.folder / ".claude" / "settings.json").write_text(json.dumps(settings))
+    assert place.run("trust", stdin=b"y\n").status == 0
+    place.script(Worker(*steps))
+
+
+def test_of_hooks_with_a_condition_each_runs_for_its_calls_alone(place: Stage) -> None:
+    log = place.folder / "runs"
+    hooks = [
+        command_hook("echo touch >> runs", **{"if": "Bash(touch *)"}),
+        command_hook("echo src >> runs", **{"if": "Write(src/**)"}),
+        command_hook("echo ran >> runs", **{"if": "Bash(unclosed"}),
+        command_hook("echo once >> runs", once=True),
+    ]
+    groups = [
+        {"hooks": hooks},
+        {"matcher": "Bash", "hooks": hooks[3:]},
+        {"matcher": "bash", "hooks": [command_hook("touch no")]},
+    ]
+    steps = bash("true && touch one"), bash("true"), write("src/a", "x\n"), write("b", "x\n")
+    trusted(place, {"hooks": {"PreToolUse": groups}}, *steps)
+    done = place.ask("--allow", "run", "touch")
+    assert done.status == 0 and sum("its `if` Bash(unclosed cannot hold" in line for line in done.told) == 1, done
+    runs = log.read_text().split()
+    assert sorted(runs) == sorted(["touch", "src", *["once"] * 4]), "the same command in two places runs once"
+    assert not (place.folder / "no").exists(), "names of tools have their case"
+
+
+def test_nothing_waits_for_an_asynchronous_hook_and_what_it_adds_comes_later(place: Stage) -> None:
+    later = 'cat > /dev/null; while [ ! -e second ]; do sleep 0.1; done; echo \'{"hookSpecificOutput": '
+    later += '{"hookEventName": "PreToolUse", "additionalContext": "LATE"}}\'; touch ended'
+    wait = "echo > second; while [ ! -e ended ]; do sleep 0.1; done; sleep 1"
+    groups = [{"matcher": "Bash", "hooks": [command_hook(later, **{"async": True, "if": "Bash(touch *)"})]}]
+    refuses = [{"matcher": "Write", "hooks": [command_hook("exit 2", **{"async": True})]}]
+    steps = bash("touch first"), bash(wait), write("b", "x\n"), bash("sleep 1")
+    trusted(place, {"hooks": {"PreToolUse": groups + refuses}}, *steps)
+    done = place.ask("--allow", "run", "touch")
+    assert done.status == 0 and (place.folder / "b").exists(), done
+    first, *others = told(place)
+    assert "LATE" not in first and "".join(others).count("LATE]") == 1, told(place)
+
+
+def test_a_hook_of_the_start_sets_variables_for_sandboxed_commands_alone(place: Stage) -> None:
+    """Outside of the sandbox what the project says would run with the person's rights."""
+    line = 'echo "export TEAM=\'the a team\' LD_LIBRARY_PATH=$PWD; PATH=$PATH:/opt/mine" >> "$CLAUDE_ENV_FILE"'
+    show = bash('echo "$TEAM, $PATH" > shown; echo "$CLAUDE_ENV_FILE$LD_LIBRARY_PATH" >> shown')
+    trusted(place, {"hooks": {"SessionStart": [{"hooks": [command_hook(line)]}]}}, show, bash("echo $TEAM"))
+    assert place.ask("--allow", "run", "show").status == 0
+    shown = (place.folder / "shown").read_text().splitlines()
+    assert shown[0].startswith("the a team, ") and shown[0].endswith(":/opt/mine") and shown[1] == "", shown
+    assert told(place)[1].startswith("the a team\n"), "a command that only reads has them too"
+    assert place.ask("--allow", "all", "show").status == 0
+    assert (place.folder / "shown").read_text().startswith(", ")
+    (place.folder / ".claude" / "settings.json").unlink()
+    place.run("trust", "--revoke")
+    personal(place, {"event": "SessionStart", "command": line})
+    assert place.ask("--allow", "all", "show").status == 0
+    assert (place.folder / "shown").read_text().startswith("the a team, "), "the person's own hold everywhere"
+
+
+@pytest.mark.parametrize("name", ["settings.json", "settings.local.json"])
+def test_hooks_that_the_project_has_switched_off_do_not_run_and_are_named(place: Stage, name: str) -> None:
+    (place.folder / ".claude" / "settings.json").write_text(json.dumps(CLAUDE))
+    settings = place.folder / ".claude" / name
+    value = json.loads(settings.read_text()) if settings.exists() else {}
+    settings.write_text(json.dumps(value | {"disableAllHooks": True}))
+    assert place.run("trust", stdin=b"y\n").status == 0
+    done = place.ask("--allow", "edit", "add x")
+    assert done.status == 0 and ran(place) == [], done
+    assert any("is off: .claude/" in line and "has disableAllHooks" in line for line in done.told), done.told
+    rows = place.run("hooks", "--json").result["hooks"]
+    assert {row["state"] for row in rows} == {"not supported"}
+
+
+def test_hooks_of_an_agent_know_it_and_may_add_to_its_start_and_send_it_on(place: Stage) -> None:
+    (place.folder / ".claude" / "agents").mkdir()
+    agent = "---\nname: reviewer\ndescription: Reviews.\n---\nYou are the REVIEWER.\n"
+    (place.folder / ".claude" / "agents" / "reviewer.md").write_text(agent)
+    see = 'cat >> "$CLAUDE_PROJECT_DIR/seen.log"'
+    adds = 'echo \'{"hookSpecificOutput": {"hookEventName": "SubagentStart", "additionalContext": "BE KIND"}}\''
+    again = "[ -e again ] || { touch again; echo look again >&2; exit 2; }"
+    hooks = {
+        "SubagentStart": [{"matcher": "reviewer", "hooks": [command_hook(see), command_hook(adds)]}],
+        "SubagentStop": [
+            {"hooks": [command_hook(see), command_hook(again)]},
+            {"matcher": "other", "hooks": [command_hook("touch other")]},
+        ],
+        "PreToolUse": [{"matcher": "Bash", "hooks": [command_hook(see)]}],
+        "Stop": [{"hooks": [command_hook("touch stopped")]}],
+    }
+    trusted(place, {"hooks": hooks})
+    bodies: list[Any] = []
+
+    def model(body: Any) -> dict[str, Any]:
+        if "REVIEWER" not in str(body["messages"]):
+            done = any(one["role"] == "tool" for one in body["messages"])
+            return {"text": "Done."} if done else calls(("agent", {"task": "TASK", "recipe": "reviewer"}))
+        bodies.append(body)
+        return calls(bash("true")) if len(bodies) == 1 else {"text": f"Report {len(bodies)}."}
+
+    place.script(model)
+    done = place.ask("--allow", "run", "--json", "review")
+    assert done.status == 0 and len(bodies) == 3, done
+    assert "BE KIND" in str(bodies[0]["messages"]) and "look again" in str(bodies[2]["messages"][-1]["content"])
+    assert (place.folder / "stopped").exists() and not (place.folder / "other").exists()
+    seen = [json.loads(line) for line in (place.folder / "seen.log").read_text().splitlines()]
+    events = [one["hook_event_name"] for one in seen]
+    assert events == ["SubagentStart", "PreToolUse", "SubagentStop", "SubagentStop"], events
+    assert {(one["agent_id"], one["agent_type"], one["session_id"]) for one in seen} == {
+        ("w1", "reviewer", done.result["session"])
+    }
+    keys = "session_id transcript_path cwd prompt_id permission_mode agent_id agent_type hook_event_name"
+    own = "stop_hook_active agent_transcript_path last_assistant_message background_tasks session_crons"
+    assert [*seen[-1]] == [*keys.split(), *own.split()], "as Claude Code 2.1.330 orders them"
+    assert [*seen[0]] == [key for key in keys.split() if key != "permission_mode"]
+    assert [one["stop_hook_active"] for one in seen[2:]] == [False, True]
+    assert seen[3]["last_assistant_message"] == "Report 3." and seen[3]["agent_transcript_path"].endswith(".jsonl")
+    assert seen[3]["agent_transcript_path"] != seen[3]["transcript_path"]
+
+
+def test_hooks_of_codex_get_the_input_of_codex(place: Stage) -> None:
+    (place.folder / ".claude" / "settings.json").unlink()
+    events = "SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"
+    see = [{"hooks": [command_hook(f"cat >> {place.folder}/seen.log; echo >> {place.folder}/seen.log")]}]
+    (place.folder / ".codex").mkdir()
+    (place.folder / ".codex" / "hooks.json").write_text(json.dumps({"hooks": dict.fromkeys(events, see)}))
+    assert place.run("trust", stdin=b"y\n").status == 0
+    place.script(Worker(bash("echo hü")))
+    assert place.ask("--allow", "run", "say it").status == 0
+    seen = [json.loads(line) for line in (place.folder / "seen.log").read_text().splitlines()]
+    keys = "session_id turn_id transcript_path cwd hook_event_name model permission_mode".split()
+    call = ["tool_name", "tool_input"]
+    assert [[*one] for one in seen] == [
+        [*(key for key in keys if key != "turn_id"), "source"],
+        [*keys, "prompt"],
+        [*keys, *call, "tool_use_id"],
+        [*keys, *call, "tool_response", "tool_use_id"],
+        [*keys, "stop_hook_active", "last_assistant_message"],
+    ], "as codex 0.169.0 has them"
+    assert seen[3]["tool_response"] == "hü\n"

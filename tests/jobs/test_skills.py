@@ -5,6 +5,7 @@ Their skills and commands do here what they did there, once the project is trust
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -142,7 +143,7 @@ def test_a_project_s_skills_and_commands_do_their_work_after_trust_and_nothing_b
     assert "Last commit: Add the rules" in asked and "Names are whole words." in asked and "All: shop.py" in asked
     assert ".claude/commands/inspect.md" in asked
     told = "\n".join(done.told)
-    assert "allowed-tools of inspect" in told and "asks for model haiku" in told
+    assert "inspect permits for its turn: bash(git diff *)" in told and "asks for model haiku" in told
 
     done = place.ask("use $teach on RULES.md, it costs $5")
     assert "Explain step by step." in said(seen[-1], "user") and 'name="teach"' in said(seen[-1], "user")
@@ -234,9 +235,12 @@ def test_what_waits_for_trust_is_said_once_and_again_when_it_has_changed(place: 
 
 
 def test_skills_are_listed_and_checked_line_by_line(place: Stage) -> None:
+    command = place.folder / ".claude/commands/inspect.md"
+    command.write_text(REVIEW.replace("Bash(git diff:*)", "Bash(git diff:*), NotebookEdit"))
     checked = place.run("skill", "check")
     assert checked.status == 0, checked
-    assert "inspect.md:4: allowed-tools" in checked.text and "inspect.md:5" not in checked.text
+    said = "inspect.md:4: allowed-tools: NotebookEdit permits nothing here: nexus has no such tool"
+    assert said in checked.text and "git diff" not in checked.text and "inspect.md:5" not in checked.text
     assert place.run("trust").status == 0
     listed = place.run("skill", "list").text
     assert "release" in listed and "teach" in listed and "/inspect" in listed
@@ -266,3 +270,35 @@ def opened(place: Stage) -> Repl:
     made = Repl(Place(place.home, place.folder, place.server, environment), columns=140, rows=45)
     made.ready()
     return made
+
+
+def test_a_command_permits_what_its_file_names_for_the_turn_that_calls_it(place: Stage) -> None:
+    commands = place.folder / ".claude/commands"
+    (commands / "touch.md").write_text("---\nallowed-tools: Bash(touch:*), Write\n---\nTouch it.\n")
+    settings = {"permissions": {"deny": ["Write(locked/**)"]}}
+    (place.folder / ".claude/settings.json").write_text(json.dumps(settings))
+    steps = [
+        ("bash", {"command": "touch made"}),
+        ("bash", {"command": "mkdir other"}),
+        ("write_file", {"path": "written", "content": "x\n"}),
+        ("write_file", {"path": "locked/a", "content": "x\n"}),
+        ("bash", {"command": "touch kept", "outside": "I want to"}),
+    ]
+
+    def model(body: Any) -> dict[str, Any]:
+        since = max(at for at, one in enumerate(body["messages"]) if one["role"] == "user")
+        done = sum(one["role"] == "tool" for one in body["messages"][since:])
+        return calls(steps[done]) if done < len(steps) else {"text": "Done."}
+
+    place.script(model)
+    place.ask("--allow", "ask", "/touch")
+    assert not (place.folder / "made").exists(), "untrusted it permits nothing"
+    told = place.run("trust").text
+    assert "permits Bash(touch:*), Write" in " ".join(told.split()), told
+    done = place.ask("--allow", "ask", "/touch")
+    made = [(place.folder / name).exists() for name in ("made", "other", "written", "locked/a", "kept")]
+    assert made == [True, False, True, False, False], done
+    assert any("touch permits for its turn: bash(touch *), write_file" in line for line in done.told), done.told
+    (place.folder / "made").unlink()
+    place.ask("-c", "--allow", "ask", "again")
+    assert not (place.folder / "made").exists(), "the next turn has none of it"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from parity.rows import Played, Row
 from server.play import ScriptedServer
@@ -29,9 +30,14 @@ INSTALL_SCRIPTS = {"claude": "install.cjs", "opencode": "postinstall.mjs"}
 """The one script of a package, which puts the program in place."""
 OPENCODE_OFFLINE = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
 """The variables with which opencode asks nobody but its provider."""
+MODEL = "anthropic/claude-sonnet-4-5"
 SECONDS = 300
 """After so long a program is ended and its row fails."""
 NEXUS = str(Path(sys.executable).with_name("nexus"))
+
+
+Prepare = Callable[[ScriptedServer, Path, Path], tuple[list[str], dict[str, str]]]
+"""Makes command line and environment of a program for a server, a home and a tree."""
 
 
 class NotRun(Exception):
@@ -79,15 +85,36 @@ class Bench:
 
     def play_peer(self, row: Row) -> Played:
         """Play a row by its peer. Raises `NotRun`."""
-        program = self.find(row.peer)
-        words = {"claude": _claude, "codex": _codex, "pi": _pi, "opencode": _opencode}[row.peer]
-        return self._play(row, partial(words, program, row))
+        return self._play(row, self._begin_peer(row), self._continue_peer(row))
 
     def play_nexus(self, row: Row) -> Played:
         """Play a row by nexus, with its settings imported and its project trusted."""
+        if row.exports:
+            return self._play(row, partial(_nexus, row), [self._resume_exported(row)])
+        if row.then:
+            return self._play(row, self._begin_peer(row), [*self._continue_peer(row)[:-1], partial(_nexus_resume, row)])
         return self._play(row, partial(_nexus, row))
 
-    def _play(self, row: Row, prepare: Any) -> Played:
+    def _begin_peer(self, row: Row) -> Prepare:
+        words = {"claude": _claude, "codex": _codex, "pi": _pi, "opencode": _opencode}[row.peer]
+        return partial(words, self.find(row.peer), row)
+
+    def _continue_peer(self, row: Row) -> list[Prepare]:
+        program = self.find(row.peer)
+        words = {"claude": _claude_resume, "codex": _codex_resume}
+        return [partial(words[row.peer], program, row, message) for message in row.then]
+
+    def _resume_exported(self, row: Row) -> Prepare:
+        program = self.find("claude")
+
+        def prepare(server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
+            session = _export(home, tree, _nexus_environment(server, home))
+            line, env = _claude(program, replace(row, prompt=row.then[-1]), server, home, tree)
+            return [*line, "--resume", session], env
+
+        return prepare
+
+    def _play(self, row: Row, prepare: Prepare, further: Sequence[Prepare] = ()) -> Played:
         tree, home = self.root / "tree", self.root / "home"
         for folder in (tree, home):
             shutil.rmtree(folder, ignore_errors=True)
@@ -98,8 +125,9 @@ class Bench:
                 (folder / name).write_text(text.replace("TREE", str(tree)))
         subprocess.run(["git", "init", "-q", str(tree)], check=True)
         with ScriptedServer(row.script(tree)) as server:
-            line, env = prepare(server, home, tree)
-            done = _run(line, home, tree, env)
+            for each in (prepare, *further):
+                line, env = each(server, home, tree)
+                done = _run(line, home, tree, env)
         return Played(tree, home, [one.raw.decode() for one in server.requests if one.offered], done.returncode)
 
 
@@ -118,7 +146,21 @@ def _claude(program: str, row: Row, server: ScriptedServer, home: Path, tree: Pa
         "DISABLE_AUTOUPDATER": "1",
         "IS_SANDBOX": "1",
     }
-    return [program, "-p", row.prompt, "--model", "claude-sonnet-4-5", "--permission-mode", "bypassPermissions"], env
+    return [program, "-p", row.prompt, "--model", "claude-sonnet-4-5", "--permission-mode", row.mode], env
+
+
+def _claude_resume(
+    program: str, row: Row, message: str, server: ScriptedServer, home: Path, tree: Path
+) -> tuple[list[str], dict[str, str]]:
+    line, env = _claude(program, replace(row, prompt=message), server, home, tree)
+    return [*line, "--continue"], env
+
+
+def _codex_resume(
+    program: str, row: Row, message: str, server: ScriptedServer, home: Path, tree: Path
+) -> tuple[list[str], dict[str, str]]:
+    line, env = _codex(program, row, server, home, tree)
+    return [*line[:-1], "resume", "--last", message], env
 
 
 def _codex(program: str, row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
@@ -165,15 +207,41 @@ def codex_command(program: str, prompt: str, server: ScriptedServer, home: Path,
     return [program, "exec", *options, prompt]
 
 
-def _nexus(row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
-    env = {
+def _nexus_environment(server: ScriptedServer, home: Path) -> dict[str, str]:
+    return {
         "NEXUS_HOME": str(home / "nexus"),
         "ANTHROPIC_API_BASE": server.url,
         "ANTHROPIC_API_KEY": "sk-ant-nobody",
     }
+
+
+def _nexus(row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
+    env = _nexus_environment(server, home)
     before = [["trust"], *([["import", "claude", "--yes"]] if ".claude/settings.json" in row.home else [])]
     for words in before:
-        done = _run([NEXUS, *words], home, tree, env)
-        if done.returncode:
-            raise NotRun(f"nexus {words[0]}: {done.stderr.strip()}")
-    return [NEXUS, "ask", "-m", "anthropic/claude-sonnet-4-5", "--allow", row.level, "--", row.prompt], env
+        _run_nexus(words, home, tree, env)
+    return [NEXUS, "ask", "-m", MODEL, "--allow", row.level, "--", row.prompt], env
+
+
+def _nexus_resume(row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
+    env = _nexus_environment(server, home)
+    _run_nexus(["import", row.peer, "--sessions", "--yes"], home, tree, env)
+    return [NEXUS, "ask", "-c", "-m", MODEL, "--allow", row.level, "--", row.then[-1]], env
+
+
+def _export(home: Path, tree: Path, env: dict[str, str]) -> str:
+    """Put the newest session of nexus where Claude Code looks for its own; return its id."""
+    file = home / "session.jsonl"
+    _run_nexus(["export", "--format", "claude", "-o", str(file)], home, tree, env)
+    session = str(json.loads(file.read_text().partition("\n")[0])["sessionId"])
+    folder = home / ".claude/projects" / re.sub(r"[^A-Za-z0-9]", "-", str(tree))
+    folder.mkdir(parents=True)
+    file.rename(folder / f"{session}.jsonl")
+    return session
+
+
+def _run_nexus(words: list[str], home: Path, tree: Path, env: dict[str, str]) -> None:
+    """Run nexus before a row. Raises `NotRun` if it fails."""
+    done = _run([NEXUS, *words], home, tree, env)
+    if done.returncode:
+        raise NotRun(f"nexus {words[0]}: {done.stderr.strip()}")

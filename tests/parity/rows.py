@@ -9,10 +9,13 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 Call = tuple[str, Mapping[str, Any]]
+Step = Call | tuple[Call, ...] | str
+"""What the model does in one reply: a call, several, or a text that ends the turn."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,34 @@ class Played:
         text = json.dumps(json.loads(self.requests[-1]), ensure_ascii=False)
         return re.findall(f"{begin}(.*?){end}", text, re.DOTALL)
 
+    def said(self) -> list[tuple[str, str]]:
+        """Return who said each marked text of the conversation in the last request: `user`, `assistant`, a `call` or a
+        `result`; one text once, and of several calls the results in the order of the texts."""
+        body = json.loads(self.requests[-1])
+        found = [
+            (kind, text)
+            for one in body.get("messages") or body.get("input")
+            for kind, said in _parts(one)
+            for text in re.findall("BEGIN (.*?) END", said, re.DOTALL)
+        ]
+        groups = (list(group) for _, group in groupby(dict.fromkeys(found), key=lambda one: one[0]))
+        return [one for group in groups for one in (sorted(group) if group[0][0] == "result" else group)]
+
+
+def _parts(message: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the parts of a message, or of an item of the form of codex, each with what it is."""
+    if message.get("type") in ("function_call", "custom_tool_call"):
+        return [("call", str(message.get("arguments") or message.get("input")))]
+    if message.get("type") in ("function_call_output", "custom_tool_call_output"):
+        return [("result", str(message["output"]))]
+    content = message.get("content") or []
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    kinds = {"tool_use": "call", "tool_result": "result"}
+    return [
+        (kinds.get(one["type"], str(message["role"])), str(one.get("text") or one.get("input") or one.get("content")))
+        for one in blocks
+    ]
+
 
 Look = Callable[[Played], Any]
 
@@ -46,9 +77,9 @@ class Row:
     look: Look
     """What is compared: a function of what was played."""
     tree: Mapping[str, str]
-    calls: tuple[Call, ...] = ()
-    """The calls of the model, one a step; then it says that it is done."""
-    worker: tuple[Call, ...] = ()
+    calls: tuple[Step, ...] = ()
+    """The steps of the model; then it says that it is done."""
+    worker: tuple[Step, ...] = ()
     """The calls of an agent with the role of `AGENT`."""
     peer: str = "claude"
     prompt: str = "go"
@@ -56,20 +87,36 @@ class Row:
     """The person's own files; nexus imports the settings of `.claude`."""
     level: str = "auto"
     """At which nexus plays; a peer asks nothing."""
+    mode: str = "bypassPermissions"
+    """The permission mode in which Claude Code plays."""
+    then: tuple[str, ...] = ()
+    """Further messages to the session, each in a process of its own. Nexus plays the last one alone, in the session
+    that it imports from the peer."""
+    judge: str = "title"
+    """What the model answers to requests that offer no tools."""
+    exports: bool = False
+    """True if nexus plays all but the last message, which goes to the peer, in the session that nexus exports."""
     chosen: str = ""
     """Why nexus means to differ here."""
 
     def script(self, tree: Path) -> dict[str, Any]:
         """Return the script of the model: its steps, and those of an agent, which both end with a text."""
         agent = {"when": {"anywhere": "ROLEBEGIN"}, "then": [*_steps(self.worker), "done"]}
-        rules = [{"when": {"offers": "-"}, "then": "title"}, agent]
+        rules = [{"when": {"offers": "-"}, "then": self.judge}, agent]
         text = json.dumps({"rules": rules, "steps": _steps(self.calls), "default": "done"})
         script: dict[str, Any] = json.loads(text.replace("TREE", str(tree)))
         return script
 
 
-def _steps(calls: tuple[Call, ...]) -> list[Any]:
-    return [{"calls": [{"name": name, "arguments": given}]} for name, given in calls]
+def _steps(steps: tuple[Step, ...]) -> list[Any]:
+    found: list[Any] = []
+    for step in steps:
+        if isinstance(step, str):
+            found.append(step)
+            continue
+        calls = (step,) if isinstance(step[0], str) else step
+        found.append({"calls": [{"name": name, "arguments": given} for name, given in calls]})
+    return found
 
 
 def settings(**keys: Any) -> str:
@@ -102,8 +149,10 @@ def has_role(played: Played) -> bool:
 
 _VARYING = (
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID"),
-    (r'"(session_id|tool_use_id)":"[^"]*"', r'"\1":"ID"'),
-    (r'"transcript_path":"[^"]+"', '"transcript_path":"FILE"'),
+    (r'"(session_id|tool_use_id|agent_id)":"[^"]*"', r'"\1":"ID"'),
+    (r'"((?:agent_)?transcript_path)":"[^"]+"', r'"\1":"FILE"'),
+    (r'"background_tasks":\[[^]]*\]', '"background_tasks":[]'),
+    (r'"model":"[^"]+"', '"model":"MODEL"'),
     (r'"duration_ms":\d+', '"duration_ms":N'),
 )
 """What differs from one run to the next."""

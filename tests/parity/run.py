@@ -8,8 +8,12 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from parity.peers import Bench, NotRun  # noqa: E402  (found from tests/, as pytest finds it)
+from parity.agent_rows import AGENT_ROWS  # noqa: E402  (found from tests/, as pytest finds it)
+from parity.hook_rows import HOOK_ROWS  # noqa: E402
+from parity.peers import Bench, NotRun  # noqa: E402
 from parity.rows import ROWS, Row  # noqa: E402
+from parity.rule_rows import RULE_ROWS  # noqa: E402
+from parity.session_rows import SESSION_ROWS  # noqa: E402
 
 PROGRAMS = Path.home() / ".cache" / "nexus-parity"
 """Where the peers stay between runs: they take 800 MB."""
@@ -17,7 +21,8 @@ PROGRAMS = Path.home() / ".cache" / "nexus-parity"
 
 def main(words: list[str]) -> int:
     """Play the rows whose names have one of `words`, all without; return 1 if one differs, 2 if one was not run."""
-    chosen = [row for row in ROWS if not words or any(word in row.name for word in words)]
+    rows = (*ROWS, *HOOK_ROWS, *AGENT_ROWS, *RULE_ROWS, *SESSION_ROWS)
+    chosen = [row for row in rows if not words or any(word in row.name for word in words)]
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="parity-") as root:
         bench = Bench(Path(root).resolve(), PROGRAMS)

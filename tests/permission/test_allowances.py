@@ -20,6 +20,7 @@ from nexus_cli.core.services import Spaces
 from nexus_cli.ledger import Ledger
 from nexus_cli.permission.approvals import remove_allowance, scope_name
 from nexus_cli.permission.call_decision import CheckedCall
+from nexus_cli.permission.folder_rules import read_granted
 from nexus_cli.runs.plan_service import plans_report
 from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.factory import open_session
@@ -292,3 +293,14 @@ def test_an_address_may_be_allowed_with_all_of_its_host(project: Path) -> None:
     assert [one.stores for one in person.asked] == [(rules[0],), (rules[1],), (), ()]
     text = places().settings.read_text()
     assert all(rule in text for rule in rules) and "*" not in text
+
+
+def test_what_a_guide_permits_is_what_claude_would_permit_and_no_more() -> None:
+    granted, problems = read_granted(
+        "Bash(git add:*), Bash(git status), Read, Write, mcp__notes__add, Odd, WebFetch(x)"
+    )
+    assert granted == ["bash(git add *)", "bash(git status)", "read_file", "write_file", "mcp__notes__add"]
+    assert problems == [
+        "Odd permits nothing here: nexus has no such tool",
+        "WebFetch(x) permits nothing here: nexus has no such pattern",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,7 +18,14 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo, PriceTier
 from nexus_cli.provider import model_table
 from nexus_cli.provider.model_names import litellm_folder, model_stem
-from nexus_cli.provider.model_table import DEFAULT_WINDOW, check_model, model_info, provider_of, takes_effort
+from nexus_cli.provider.model_table import (
+    DEFAULT_WINDOW,
+    check_model,
+    find_of_family,
+    model_info,
+    provider_of,
+    takes_effort,
+)
 
 PROVIDERS = [
     ("openai/gpt-4o", "openai"),
@@ -265,3 +273,20 @@ def test_the_keys_of_a_stem_are_among_those_that_contain_it() -> None:
 @pytest.mark.parametrize("text", ["", "[]", '{\n    "gpt-4o": {\n        "mode": '])
 def test_a_table_without_an_entry_says_none(text: str) -> None:
     assert model_table._Table(text).get("gpt-4o") is None
+
+
+@pytest.mark.parametrize(
+    ("word", "present", "found"),
+    [
+        ("opus", "anthropic/claude-sonnet-4-5", r"anthropic/claude-opus-\d+(-\d{1,2})?"),
+        ("Haiku", "claude-sonnet-4-5", r"claude-haiku-\d+(-\d{1,2})?"),
+        ("sonnet", "anthropic/claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"),
+        ("opus", "openai/gpt-5", ""),
+        ("opus", "bedrock/anthropic.claude-sonnet-4", ""),
+        ("nonsense", "anthropic/claude-sonnet-4-5", ""),
+    ],
+)
+def test_a_family_of_claude_is_its_newest_model_or_that_of_the_session(word: str, present: str, found: str) -> None:
+    assert re.fullmatch(found, find_of_family(word, present))
+    if "opus" in found:
+        assert find_of_family(word, present) > "anthropic/claude-opus-4-5", "not the first, and none with a date"

@@ -75,3 +75,34 @@ def test_a_file_without_a_description_is_no_agent(tmp_path: Path) -> None:
     assert not find_agents(tmp_path)
     with pytest.raises(NexusError, match=r"README\.md has no description"):
         recipe_for("README", tmp_path, with_agents=True)
+
+
+def test_an_agent_begins_with_the_skills_that_it_names(tmp_path: Path) -> None:
+    skill = places().config / "skills" / "ship" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: ship\ndescription: Ships it.\n---\nShip at noon.\n")
+    path = put("one", "description: One.\nskills: ship, gone")
+    role = recipe_for("one", tmp_path, with_agents=True)[0].role
+    assert role.split() == "Role. Ship at noon. [there is no skill gone here]".split()
+    assert not check_guides(path)
+
+
+def test_an_agent_of_codex_is_toml_with_a_role(tmp_path: Path) -> None:
+    """As codex 0.169.0 reads `.codex/agents`: a file without a role is none."""
+    folder = Path.home() / ".codex/agents"
+    folder.mkdir(parents=True)
+    text = 'name = "explorer-2"\ndescription = "Looks.\\nAround."\nmodel = "openai/gpt-5-mini"\n'
+    role = 'sandbox_mode = "read-only"\nnicknames = ["a"]\ndeveloper_instructions = """\nBe TERSE.\n"""\n'
+    (folder / "any.toml").write_text(text + role)
+    (folder / "roleless.toml").write_text(text)
+    (folder / "broken.toml").write_text("name = [")
+    (folder / "page.md").write_text("---\nname: page\ndescription: No agent of codex.\n---\nText.\n")
+    found = {one.path.rpartition("/")[2]: one for one in find_all_agents(tmp_path)[0]}
+    assert [*find_agents(tmp_path)] == ["explorer-2"] and "page.md" not in found
+    assert found["broken.toml"].problem == "is no valid TOML"
+    agent = found["any.toml"]
+    assert agent.description == "Looks. Around." and agent.fields["model"] == "openai/gpt-5-mini"
+    recipe = recipe_for("explorer-2", tmp_path, with_agents=True)[0]
+    assert (recipe.role, recipe.limits.allow) == ("Be TERSE.", "ask"), "read-only narrows"
+    checked = "\n".join(check_guides(folder.parent))
+    assert "nicknames is unknown, and not used" in checked and "has no developer_instructions" in checked, checked

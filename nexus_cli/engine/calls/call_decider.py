@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -140,6 +141,8 @@ class CallDecider:
     the window is full must not be restricted by that."""
     denied: list[CallDecision] = field(default_factory=list)
     """The refused calls of this turn."""
+    granted: tuple[str, ...] = ()
+    """The rules of the guides that the person called in this turn."""
     always: set[tuple[str, ...]] = field(default_factory=set)
     """Scopes allowed for the rest of the session, see `approval_scope`."""
     call_changes: CallChanges = field(default_factory=CallChanges)
@@ -275,7 +278,7 @@ class CallDecider:
         """Decide on a call by the current level, rules, confirmation, session scopes and what hooks have said by now.
         Does not wait: open questions are decided again by it."""
         rules = [scope[2] for scope in self.always if scope[1] == RULE]
-        found = self.permission.decide(judged, self.level, rules)
+        found = self.permission.decide(judged, self.level, rules, granted=self.granted)
         if found.is_granted and self.step.confirms and judged.tool.effect in CHANGES:
             why = "this run confirms what changes something"
             found = replace(found, verdict="ask", why=why, kind=CONFIRM, rule="", origin=f"limit {CONFIRM}")
@@ -384,7 +387,9 @@ class CallDecider:
         step.questions += asked
         for one in asked:
             one.task = asyncio.create_task(self._answer(one, approver))
-        for result in await asyncio.gather(*(one.task for one in asked if one.task), return_exceptions=True):
+        with self.hooks.notifying() if self.hooks and asked else nullcontext():
+            answers = await asyncio.gather(*(one.task for one in asked if one.task), return_exceptions=True)
+        for result in answers:
             if isinstance(result, Exception):
                 raise result
         return error

@@ -11,8 +11,8 @@ import json
 import math
 import os
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -31,8 +31,8 @@ from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.engine.requests.control import Control, SteeringWords
 from nexus_cli.hooks.claude_lines import claude_lines
-from nexus_cli.hooks.hook_input import FAILED_EVENT, MOST_RESPONSE, HookedCall, encode_input
-from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, Hook, list_hooks, read_stamp
+from nexus_cli.hooks.hook_input import FAILED_EVENT, MOST_RESPONSE, HookedCall, encode_event
+from nexus_cli.hooks.hook_list import ACTIVE, CALL_EVENTS, CHANGED, Hook, list_hooks, read_stamp
 from nexus_cli.hooks.run_hook import BLOCKED, FAILED, HookRun, run_hook
 from nexus_cli.permission.call_decision import CONFIRM, CallDecision, CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
@@ -47,12 +47,17 @@ MOST_ROUNDS = 3
 """Most times that `Stop` hooks let one turn go on."""
 LAST_SECONDS = 5.0
 """Most seconds that a `SessionEnd` hook may delay the end."""
-TOOL_EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse", FAILED_EVENT)
+WORKER_EVENTS = (*CALL_EVENTS, "SubagentStart", "SubagentStop")
 """The events of a worker's session; the others belong to the person's."""
+WAITS: Mapping[str, tuple[float, str]] = {
+    "permission_prompt": (6.0, "needs your permission"),
+    "idle_prompt": (60.0, "is waiting for your input"),
+}
+"""Kinds of `Notification`: the seconds without an answer or a message, as Claude has them, and what it says then."""
+GENERAL = "general-purpose"
+"""Claude's name of an agent without a role."""
 MODES = {EDIT: "acceptEdits", AUTO: "acceptEdits", ALL: "bypassPermissions", PLAN: PLAN}
 """`permission_mode` by level, in the words of Claude and codex."""
-WITHOUT_MODE = ("SessionStart", "SessionEnd", "PreCompact")
-"""The events whose input has no `permission_mode`."""
 EDIT_NAMES = ("Edit", "Write", "MultiEdit", "apply_patch")
 """Names of tools that edit, in matchers: each stands for all of ours that edit."""
 NEVER_LIFTED = (CONFIRM, "protected")
@@ -102,10 +107,25 @@ class SessionHooks:
     """The id of the turn's prompt, for hooks."""
     _begins: str = "startup"
     """Source of the start of a session that is not resumed."""
+    _parent: SessionHooks | None = None
+    """The hooks of the session that a worker works for."""
+    _agent: Mapping[str, str] = field(default_factory=dict)
+    """The id of a worker, and its role."""
+    _asides: set[asyncio.Task[Any]] = field(default_factory=set)
+    """The runs of hooks that nothing waits for."""
+    _idle: asyncio.TimerHandle | None = None
+    """Set from the end of a turn until the person is notified, or writes."""
+    _late: list[str] = field(default_factory=list)
+    """Texts of these, for the next result of a call."""
 
     def attach(self, context: ContextManager, control: Control) -> None:
         """Use the conversation of the session."""
         self._context, self._control = context, control
+
+    def work_for(self, parent: SessionHooks, worker: str, role: str) -> None:
+        """Name the worker of `parent` whose hooks these are, as Claude names an agent to its hooks."""
+        self._parent, self._agent = parent, {"agent_id": worker, "agent_type": role or GENERAL}
+        self._prompt = parent._prompt
 
     # -- events of the session ---------------------------------------------------------------------------------
 
@@ -113,6 +133,7 @@ class SessionHooks:
         """Run the hooks of a session's start, once, and those of the prompt. Raises `NexusError("denied", ...)` if one
         refuses the prompt."""
         self._rounds, self._stopped, self.hooks = 0, None, None  # also a script may have changed
+        self._end_idle()
         self._rulings.clear()
         self._added.clear()
         for line in self._describe_broken(await self._load()):
@@ -120,9 +141,15 @@ class SessionHooks:
         if not self._is_started:
             self._is_started = True
             source = "resume" if is_resumed else self._begins
-            self._add_section("SessionStart", await self._fire("SessionStart", [source], {"source": source}))
+            names, fields = ([self._role], {}) if self.is_worker else ([source], {"source": source})
+            event = "SubagentStart" if self.is_worker else "SessionStart"
+            runs = await self._fire(event, names, fields)
+            for run in runs:
+                own = run.hook.is_personal
+                self.permission.variables |= {name: (value, own) for name, value in run.variables.items()}
+            self._add_section(event, runs)
             self._check_stopped()
-        self._prompt = str(uuid.uuid4())
+        self._prompt = self._prompt if self.is_worker else str(uuid.uuid4())
         if prompt and (why := await self._refuse_prompt(prompt)):
             raise NexusError("denied", "your message was not sent", why, "Rephrase it, or see /hooks")
         self._check_stopped()
@@ -156,9 +183,12 @@ class SessionHooks:
     async def next_message(self) -> str:
         """Run the hooks of the end of a turn; return the message with which one lets it go on, "" if it ends."""
         reply = self._context.conversation.items[-1].message.content if self._context else ""
-        fields = {"stop_hook_active": self._rounds > 0, "last_assistant_message": reply[:MOST_RESPONSE]}
-        fields |= {"background_tasks": [], "session_crons": []}
-        runs = await self._fire("Stop", [], fields)
+        fields: dict[str, Any] = {"stop_hook_active": self._rounds > 0}
+        if self.is_worker:
+            fields |= {"agent_transcript_path": await self._transcript(write=True)}
+        fields |= {"last_assistant_message": reply[:MOST_RESPONSE], "background_tasks": [], "session_crons": []}
+        names = [self._role] if self.is_worker else []
+        runs = await self._fire("SubagentStop" if self.is_worker else "Stop", names, fields)
         if self._stopped is not None:  # the turn ends anyway
             self._stopped = None
             return ""
@@ -183,18 +213,57 @@ class SessionHooks:
     async def end(self, reason: str = "other") -> None:
         """Run the hooks of the session's end, each for at most `LAST_SECONDS`. `reason` is `clear` or `resume` if
         another session follows, else `prompt_input_exit` or `other`."""
+        self._end_idle()
         if self._is_started:
             self._is_started = False
             await self._fire("SessionEnd", [reason], {"reason": reason}, most=LAST_SECONDS)
+        for task in self._asides:  # what nothing waits for ends with the session
+            task.cancel()
+        await asyncio.gather(*self._asides, return_exceptions=True)
+
+    def end_turn(self) -> None:
+        """Notify the person later, unless they write before."""
+        if not self.is_worker:
+            self._idle = self._notify_later("idle_prompt")
+
+    def _end_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+
+    @contextmanager
+    def notifying(self) -> Iterator[None]:
+        """Notify the person of a question that they do not answer soon."""
+        due = (self._parent or self)._notify_later("permission_prompt")
+        try:
+            yield
+        finally:
+            due.cancel()
+
+    def _notify_later(self, kind: str) -> asyncio.TimerHandle:
+        seconds, says = WAITS[kind]
+
+        def describe(hook: Hook) -> list[dict[str, Any]]:
+            message = f"{'Claude' if hook.is_foreign else 'nexus'} {says}"
+            return [{"message": message, "notification_type": kind}]
+
+        def notify() -> None:
+            self._start_aside(self._fire("Notification", [kind], describe))
+
+        return asyncio.get_running_loop().call_later(seconds, notify)
 
     def continue_from(self, other: SessionHooks, *, is_same: bool) -> None:
         """Go on after `other`, the hooks of the previous session of this process: of the same session, with another
         model or effort, or of another one."""
         self._told |= other._told
+        other._end_idle()
         if is_same:
             self._is_started, other._is_started = other._is_started, False
         else:
             self._begins = "clear"
+
+    @property
+    def _role(self) -> str:
+        return self._agent.get("agent_type", GENERAL)
 
     # -- events of calls ---------------------------------------------------------------------------------------
 
@@ -244,7 +313,7 @@ class SessionHooks:
         result = await hooked.run(work)
         if not result.ran or result.stopped or result.waits is not None:
             return result
-        runs = await self._fire_call("PostToolUse", hooked, only_codex=hooked.has_failed)
+        runs = await self._fire_call("PostToolUse", hooked)
         if hooked.has_failed:
             runs += await self._fire_call(FAILED_EVENT, hooked)
         for run in runs:
@@ -255,7 +324,7 @@ class SessionHooks:
 
     def add_words(self, call: ToolCall, result: ToolResult) -> ToolResult:
         """Return the result with what hooks added to it."""
-        lines = self._added.pop(call.id, [])
+        lines, self._late = [*self._added.pop(call.id, []), *self._late], []
         if not lines:
             return result
         text = "\n".join(lines)
@@ -284,11 +353,22 @@ class SessionHooks:
                     return _CallRuling(arguments, decision, self._clean(_reason(run)), run.hook)
         return _CallRuling(arguments)
 
-    async def _fire_call(self, event: str, call: HookedCall, *, only_codex: bool = False) -> list[HookRun]:
+    async def _fire_call(self, event: str, call: HookedCall) -> list[HookRun]:
         """Run the hooks of an event of a call."""
-        about = cut_at_word(one_line(f"{call.tool.name} {call.checked.get(call.tool.subject, '')}"), SHORT)
-        fields = partial(call.fields, event)
-        return await self._fire(event, _names(call.tool), fields, about=about, only_codex=only_codex)
+        return await self._fire(event, [], partial(call.fields, event), call=call)
+
+    async def _is_meant(self, hook: Hook, event: str, names: Sequence[str], call: HookedCall | None) -> bool:
+        """Return True if a hook runs at `event`, for the call if it is one of a call."""
+        if hook.state not in (ACTIVE, CHANGED) or hook.table.event != event:
+            return False
+        if call is None:
+            return not names or hook.matches(names)
+        if event == "PostToolUse" and call.has_failed and not hook.is_codex:
+            return False
+        if not hook.matches(_names(call.tool, is_foreign=hook.is_foreign)):
+            return False
+        checked = CheckedCall(call.tool, call.checked, call.targets)
+        return not hook.condition or await asyncio.to_thread(self.permission.names_call, hook.rules, checked)
 
     # -- all events --------------------------------------------------------------------------------------------
 
@@ -298,49 +378,76 @@ class SessionHooks:
         names: Sequence[str],
         fields: Mapping[str, Any] | Callable[[Hook], list[dict[str, Any]]],
         *,
-        about: str = "",
         most: float = math.inf,
-        only_codex: bool = False,
+        call: HookedCall | None = None,
     ) -> list[HookRun]:
         """Run the hooks of an event at the same time; return their runs in the order of the files. `names` are those
         that a matcher may name, `fields` the event's own part of the input."""
-        if self.is_worker and event not in TOOL_EVENTS:
+        if self.is_worker and event not in WORKER_EVENTS:
             return []
-        chosen = [hook for hook in await self._load() if hook.state in (ACTIVE, CHANGED) and hook.table.event == event]
-        chosen = [hook for hook in chosen if not names or hook.matches(names)]
-        chosen = [hook for hook in chosen if hook.is_codex or not only_codex]
+        meant = [hook for hook in await self._load() if await self._is_meant(hook, event, names, call)]
+        chosen = {hook.key: hook for hook in reversed(meant)}
         if not chosen:
             return []
-        cwd = Path(os.path.realpath(self.cwd))
-        is_read = event in ("Stop", "SessionEnd") or any(hook.names_transcript for hook in chosen)
-        common = {
-            "session_id": self.session,
-            "transcript_path": await self._transcript(cwd, write=is_read),
-            "cwd": str(cwd),
-            **({"prompt_id": self._prompt} if self._prompt else {}),
-            **({} if event in WITHOUT_MODE else {"permission_mode": MODES.get(self.level(), "default")}),
-            "hook_event_name": event,
-        }
+        about = call.describe(SHORT) if call else ""
+        is_read = event in ("Stop", "SubagentStop", "SessionEnd") or any(hook.names_transcript for hook in meant)
+        common = await self._describe_session(event, is_read=is_read)
         jobs = []
-        for hook in chosen:
+        for hook in reversed(chosen.values()):
             limited = replace(hook, table=replace(hook.table, timeout=min(most, hook.table.timeout)))
             for own in fields(hook) if callable(fields) else [fields]:
-                given = encode_input({**common, **own})
-                jobs.append(run_in_thread(partial(run_hook, limited, given, cwd, self.permission)))
+                given = encode_event(common, own, is_codex=hook.is_codex)
+                job = run_in_thread(partial(run_hook, limited, given, Path(common["cwd"]), self.permission))
+                if hook.is_async:
+                    self._start_aside(self._finish_late(job, about))
+                else:
+                    jobs.append(job)
         runs = list(await asyncio.gather(*jobs))
         for run in runs:
             self._note(run, about)
         return runs
 
-    async def _transcript(self, cwd: Path, *, write: bool) -> str:
+    async def _finish_late(self, job: Coroutine[Any, Any, HookRun], about: str) -> None:
+        """Run an asynchronous hook, of whose answer only the texts count."""
+        run = await job
+        self._note(replace(run, answer=replace(run.answer, stops=False)), about)
+        self._late += [self._words(run, run.answer.context)] if run.answer.context else []
+
+    def _start_aside(self, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.create_task(work)
+        self._asides.add(task)
+        task.add_done_callback(self._end_aside)
+
+    def _end_aside(self, task: asyncio.Task[Any]) -> None:
+        self._asides.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            self._tell_once(f"a hook could not be run: {one_line(str(error))}")
+
+    async def _describe_session(self, event: str, *, is_read: bool) -> dict[str, Any]:
+        """Return what the input of every hook has, of the person's session also for its workers."""
+        owner = self._parent or self
+        return {
+            "session_id": owner.session,
+            "transcript_path": await owner._transcript(write=is_read),
+            "cwd": os.path.realpath(self.cwd),
+            "prompt_id": self._prompt or None,
+            "turn_id": self._prompt or None,
+            "model": self._context.model.info.name.rpartition("/")[2] if self._context else "",
+            "permission_mode": MODES.get(self.level(), "default"),
+            **self._agent,
+            "hook_event_name": event,
+        }
+
+    async def _transcript(self, *, write: bool) -> str:
         """Return the path of the session's transcript in Claude's form, brought up to date if a hook is to read it; ""
         if there is no place for it."""
+        cwd = os.path.realpath(self.cwd)
         try:
             path = await asyncio.to_thread(self.permission.temp_folder) / f"{self.session}.jsonl"
             if write and self._context is not None:
                 conversation = self._context.conversation
                 entries = conversation.read(1, conversation.last)
-                lines = claude_lines(entries, self.session, str(cwd), conversation.epoch.model)
+                lines = claude_lines(entries, self.session, cwd, conversation.epoch.model)
                 await asyncio.to_thread(lambda: replace_private_file(path, "".join(lines).encode("utf-8", "replace")))
         except OSError as error:
             self._tell_once(f"hooks get no transcript: {error.strerror or error}")
@@ -448,9 +555,11 @@ def _reason(run: HookRun) -> str:
     return run.answer.reason or run.why
 
 
-def _names(tool: Tool) -> list[str]:
-    """Return the names of a tool that a matcher may name: ours, and those of other programs."""
-    names = [tool.name, *foreign_names(tool.name)]
+def _names(tool: Tool, *, is_foreign: bool) -> list[str]:
+    """Return the names of a tool that a matcher may name: those of other programs, which alone a hook for them knows
+    where there are any, and ours."""
+    theirs = foreign_names(tool.name)
+    names = theirs if theirs and is_foreign else [tool.name, *theirs]
     return [*(name for name in names if name != "Bash"), *EDIT_NAMES] if tool.effect is Effect.EDIT else names
 
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from ui.put_clock import run_at_once
 
 from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.core.errors import NexusError
@@ -44,3 +45,40 @@ def test_a_hook_refuses_a_compaction_and_is_told_who_wanted_it(tmp_path: Path) -
     given = json.loads((tmp_path / "given").read_text())
     assert refused.value.kind == "denied"
     assert (given["trigger"], given["custom_instructions"]) == ("manual", "the plan")
+
+
+def notified(tmp_path: Path, seconds: float, *, is_asked: bool = False, answers: bool = False) -> list[tuple[str, str]]:
+    """What a hook was told if `seconds` pass after a turn, or after a question, which is answered before that."""
+    note = HookTable("Notification", f"cat >> {tmp_path}/given")
+    hooks = SessionHooks((note,), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "read")
+
+    async def wait() -> None:
+        if is_asked:
+            with hooks.notifying():
+                await asyncio.sleep(0 if answers else seconds)
+            await asyncio.sleep(seconds)
+        else:
+            hooks.end_turn()
+            if answers:
+                await hooks.begin_turn("", is_resumed=False)
+            await asyncio.sleep(seconds)
+        await asyncio.gather(*hooks._asides)
+
+    run_at_once(wait())
+    path = tmp_path / "given"
+    given = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [(one["notification_type"], one["message"]) for one in given]
+
+
+def test_a_person_who_does_not_answer_is_notified_when_claude_would_do_so(tmp_path: Path) -> None:
+    asked, idle = (
+        ("permission_prompt", "nexus needs your permission"),
+        ("idle_prompt", "nexus is waiting for your input"),
+    )
+    assert notified(tmp_path / "a", 5, is_asked=True) == [] == notified(tmp_path / "b", 59)
+    (tmp_path / "c").mkdir()
+    (tmp_path / "d").mkdir()
+    assert notified(tmp_path / "c", 7, is_asked=True) == [asked]
+    assert notified(tmp_path / "d", 61) == [idle]
+    (tmp_path / "e").mkdir()
+    assert notified(tmp_path / "e", 99, is_asked=True, answers=True) == [] == notified(tmp_path / "e", 99, answers=True)

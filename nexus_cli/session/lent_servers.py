@@ -1,0 +1,43 @@
+"""Lend the MCP servers of a session to its workers: what they may call, their own rules and limits decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import ServerRow, ServerTools
+from nexus_cli.core.tool import ToolContext
+
+
+@dataclass(frozen=True, slots=True)
+class LentServers(ServerTools):
+    """Implements `ServerTools` for a worker, by those of its parent, which starts and ends the servers."""
+
+    owner: ServerTools
+
+    async def prepare(self) -> None:
+        return
+
+    async def call(self, server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        return await self.owner.call(server, tool, arguments, context)
+
+    async def read_resource(self, server: str, uri: str) -> ToolResult:
+        return await self.owner.read_resource(server, uri)
+
+    async def refresh(self, server: str) -> None:
+        await self.owner.refresh(server)
+
+    async def attach(self, trigger: Trigger) -> Trigger:
+        return trigger
+
+    async def settle(self) -> Sequence[str]:
+        return await self.owner.settle()
+
+    def rows(self) -> list[ServerRow]:
+        return self.owner.rows()
+
+    async def aclose(self) -> None:
+        return

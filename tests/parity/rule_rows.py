@@ -1,0 +1,164 @@
+"""The rows about rules, arguments of guides and instructions; see `rows.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from parity.agent_rows import SERVERS
+from parity.rows import AGENT, DELEGATE, Row, Step, bash, command_row, files, guide, has_role, marked, settings
+
+TOUCH: tuple[Step, ...] = (bash("touch one"), bash("cd . && touch two"), bash("FOO=1 touch three"), bash("mkdir four"))
+GRANTS = "---\nallowed-tools: {}\n---\nBEGIN Do it. END\n"
+
+
+def rules(kind: str, *texts: str) -> dict[str, str]:
+    return {".claude/settings.json": settings(permissions={kind: list(texts)}, enableAllProjectMcpServers=True)}
+
+
+def granted(name: str, tools: str, *calls: Step, tree: Mapping[str, str] | None = None, prompt: str = "/g") -> Row:
+    """Return a row in which a command permits calls where everything else would ask."""
+    guides = tree or {".claude/commands/g.md": GRANTS.format(tools)}
+    look = files("one", "two", "written")
+    return Row(name, look, guides, calls, prompt=prompt, level="ask", mode="default")
+
+
+WRITE = ("Write", {"file_path": "TREE/written", "content": "x\n"})
+PERMITTING = "---\nname: ship\ndescription: Ships.\nallowed-tools: Bash(touch:*)\n---\nGo.\n"
+SHIP = {".claude/skills/ship/SKILL.md": PERMITTING}
+WEB = {".claude/commands/web/g.md": "BEGIN Of web. END\n"}
+BY_OPTION = "in a script `-f` attaches a file: its words may come from anywhere"
+WHOLE_NAME = "the name of a guide has its folder, of which another one may have the same guide"
+RULE_ROWS = (
+    Row("a denied command", files("one", "two", "three"), rules("deny", "Bash(touch:*)"), TOUCH, level="all"),
+    Row(
+        "a denied command in its exact words", files("one", "two"), rules("deny", "Bash(touch one)"), TOUCH, level="all"
+    ),
+    Row("a command that has to ask", files("one", "two", "three"), rules("ask", "Bash(touch *)"), TOUCH),
+    Row("all commands are denied", files("one", "two"), rules("deny", "Bash"), TOUCH, level="all"),
+    Row(
+        "a tool of a server is denied",
+        files("noted.txt"),
+        SERVERS | rules("deny", "mcp__memo__note"),
+        (("mcp__memo__note", {"text": "x"}),),
+        level="all",
+    ),
+    Row(
+        "all tools of a server are denied",
+        files("noted.txt"),
+        SERVERS | rules("deny", "mcp__memo"),
+        (("mcp__memo__note", {"text": "x"}),),
+        level="all",
+    ),
+    Row(
+        "agents are denied",
+        has_role,
+        rules("deny", "Agent") | {".claude/agents/reviewer.md": AGENT.format(more="color: blue")},
+        (DELEGATE,),
+    ),
+    Row(
+        "a denied path of the whole system",
+        files("copied"),
+        rules("deny", "Read(//etc/hostname)"),
+        (bash("cat /etc/hostname > copied"),),
+        level="all",
+    ),
+    granted("a command permits what it names", "Bash(touch:*)", bash("touch one"), bash("mkdir two")),
+    granted("a command permits exact words", "Bash(touch one)", bash("touch one"), bash("touch two")),
+    granted("a command permits a tool", "Write, Read", WRITE, bash("touch one")),
+    granted("a command permits a list", "\n  - Bash(touch:*)\n  - Write", WRITE, bash("touch one")),
+    granted("a command without a list permits nothing", "Read", WRITE, bash("touch one")),
+    granted("a skill permits what it names", "", bash("touch one"), tree=SHIP, prompt="/ship"),
+    granted(
+        "a skill that the model reads permits nothing", "", ("Skill", {"skill": "ship"}), bash("touch one"), tree=SHIP
+    ),
+    command_row("arguments by their place", "BEGIN $ARGUMENTS[0] and $ARGUMENTS[1] END\n", "/g 12 'high prio'"),
+    Row(
+        "arguments of a guide that names none",
+        lambda played: "12 high" in played.requests[-1],
+        {".claude/commands/g.md": "Do it.\n"},
+        prompt="/g 12 high",
+    ),
+    Row(
+        "a guide brings the output of a command",
+        guide,
+        {".claude/commands/g.md": "---\nallowed-tools: Bash(cat:*)\n---\nBEGIN !`cat a.txt` END\n", "a.txt": "words\n"},
+        prompt="/g",
+    ),
+    Row(
+        "a guide brings a file",
+        lambda played: "words of it" in played.requests[-1],
+        {".claude/commands/g.md": "Look at @a.txt now.\n", "a.txt": "words of it\n"},
+        prompt="/g",
+    ),
+    Row(
+        "words bring a file",
+        lambda played: "words of it" in played.requests[-1],
+        {"a.txt": "words of it\n"},
+        prompt="look at @a.txt now",
+        chosen=BY_OPTION,
+    ),
+    Row("a guide in a folder", guide, {".claude/commands/web/g.md": "BEGIN Of web. END\n"}, prompt="/web:g"),
+    Row(
+        "a guide in a folder, by its name alone",
+        guide,
+        WEB,
+        prompt="/g",
+        chosen=WHOLE_NAME,
+    ),
+    Row(
+        "a skill that the model may not read is not listed",
+        lambda played: "Ships it." in played.requests[0],
+        {".claude/skills/ship/SKILL.md": "---\ndescription: Ships it.\ndisable-model-invocation: true\n---\nGo.\n"},
+    ),
+    Row(
+        "imports of imports",
+        marked,
+        {
+            "CLAUDE.md": "@a.md\n",
+            "a.md": "BEGIN a END\n@sub/b.md\n",
+            "sub/b.md": "BEGIN b END\n@c.md\n",
+            "sub/c.md": "BEGIN c END\n",
+        },
+    ),
+    Row(
+        "what looks like an import in code is none",
+        marked,
+        {"CLAUDE.md": "Use `@a.md` and\n```\n@a.md\n```\n", "a.md": "BEGIN a END\n"},
+    ),
+    Row(
+        "an import of the person's own file",
+        marked,
+        {"CLAUDE.md": "@~/mine.md\n"},
+        home={"mine.md": "BEGIN mine END\n"},
+    ),
+    Row(
+        "the person's own instructions",
+        marked,
+        {"a.txt": "x\n"},
+        home={".claude/CLAUDE.md": "BEGIN mine END\n", ".claude/settings.json": "{}"},
+    ),
+    Row("comments of instructions", marked, {"CLAUDE.md": "BEGIN a <!-- hidden --> b END\n"}),
+    Row(
+        "rules in folders, and by several patterns",
+        marked,
+        {
+            ".claude/rules/front/a.md": "BEGIN always END\n",
+            ".claude/rules/b.md": '---\npaths:\n  - "**/*.{ts,tsx}"\n---\nBEGIN typed END\n',
+            ".claude/rules/c.md": '---\npaths: "*.md, lib/**"\n---\nBEGIN others END\n',
+            "src/a.tsx": "one\n",
+        },
+        (("Read", {"file_path": "TREE/src/a.tsx"}),),
+    ),
+    Row(
+        "codex: a file that overrides AGENTS.md",
+        lambda played: sorted(set(played.between("BEGIN", "END"))),
+        {"AGENTS.md": "BEGIN usual END\n", "AGENTS.override.md": "BEGIN mine END\n"},
+        peer="codex",
+    ),
+    Row(
+        "codex: a skill is listed",
+        lambda played: "Ships it." in played.requests[0],
+        {".agents/skills/ship/SKILL.md": "---\nname: ship\ndescription: Ships it.\n---\nGo.\n"},
+        peer="codex",
+    ),
+)
