@@ -202,7 +202,7 @@ NOUN = Noun(
     (
         Verb(build_list, "list", of_session=True),
         Verb(build_worker, "show", of_session=True, complete=_complete_workers),
-        Verb(steer_worker, "steer", Authority.PERMITS, complete=_AT_WORK),
+        Verb(steer_worker, "steer", Authority.KEEPS, complete=_AT_WORK),
         Verb(stop_worker, "stop", complete=_AT_WORK),
         Verb(review_worker, "review", complete=partial(_complete_workers, to_review=True)),
     ),

@@ -129,9 +129,9 @@ NOUN = Noun(
     (
         Verb(build_list, "list"),
         Verb(build_search, "search"),
-        Verb(add_fact, "add", Authority.PERMITS, "create", complete=lambda source: SLOTS),
-        Verb(accept_facts, "accept", Authority.PERMITS, "write", complete=_complete_waiting),
-        Verb(forget_facts, "forget", Authority.PERMITS, "write", complete=_complete_known),
+        Verb(add_fact, "add", Authority.KEEPS, "create", complete=lambda source: SLOTS),
+        Verb(accept_facts, "accept", Authority.KEEPS, "write", complete=_complete_waiting),
+        Verb(forget_facts, "forget", Authority.KEEPS, "write", complete=_complete_known),
     ),
     "Show, add, accept or forget remembered facts.",
     "In a shell, nexus memory consolidate has the model merge and clean up facts.",

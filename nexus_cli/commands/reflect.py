@@ -33,4 +33,4 @@ def _list_proposals(context: CommandContext) -> list[str]:
         return []
 
 
-NOUN = Noun("reflect", "run", (Verb(reflect, authority=Authority.PERMITS),), is_idle=True)
+NOUN = Noun("reflect", "run", (Verb(reflect, authority=Authority.KEEPS),), is_idle=True)

@@ -154,7 +154,8 @@ async def _undo_turns(context: CommandContext, first: int, stop: threading.Event
     being undone, and sets `stop`."""
     from nexus_cli.session.undo_files import rewind_files, undo_request  # noqa: PLC0415
 
-    record, done = read_log(read_source(context)), list[UndoReport]()
+    record = read_log(read_source(context))
+    done: list[UndoReport] = []
     request = undo_request(record, context.session.folder)
 
     async def work() -> None:

@@ -58,9 +58,12 @@ class Authority(StrEnum):
     """Changes nothing."""
     ACTS = "acts"
     """Changes its own session. A client of a server may give it."""
+    KEEPS = "keeps"
+    """Changes what outlives the session: facts, names, forks, messages, runs that stop, worktrees. A client of a server
+    may give it where the server's level is `edit` or higher."""
     PERMITS = "permits"
-    """Changes what is permitted (trust, rules, keys, hooks, plugins, servers, settings, folders), or what outlives the
-    session: facts, plans, runs, messages. For the person at a terminal of this machine alone."""
+    """Changes what is permitted (trust, rules, keys, hooks, plugins, servers, settings, folders, plans), or another
+    process. For the person at a terminal of this machine alone."""
 
 
 def _keep_silent(told: object) -> None:

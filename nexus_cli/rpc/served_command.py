@@ -15,6 +15,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event
 from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.limits import EDIT, Limits
 from nexus_cli.reports.sessions import describe_opened
 from nexus_cli.session.leave_session import is_copy
 from nexus_cli.session.options import Options
@@ -23,12 +24,12 @@ from nexus_cli.session.session import Session
 if TYPE_CHECKING:
     from nexus_cli.core.server_results import TerminalCall
 
-ELSEWHERE = "not available over --connect"
+ELSEWHERE = "not available over --connect or in an editor"
 CHOICE_SECONDS = 600.0
 """Seconds that a command waits for the choice of a client, which may have left."""
 
 
-def refuse_elsewhere(what: str, hint: str = "Use it in nexus on the machine of the server") -> NexusError:
+def refuse_elsewhere(what: str, hint: str = "Use it in a terminal on the machine where the agent runs") -> NexusError:
     """Return the error for a command that a client of a server may not give."""
     return NexusError("usage", what, ELSEWHERE, hint)
 
@@ -149,7 +150,12 @@ class ServedContext:
 def find_served(name: str, rest: str, context: ServedContext) -> Command:
     """Return a command that a client may give with these arguments; raise `NexusError("usage", ...)` for any other."""
     command = find(name, context.commands)
-    if not command.is_served or command.authority_of(context, rest) is Authority.PERMITS:
-        word = rest.partition(" ")[0] if command.is_served else ""
-        raise refuse_elsewhere(f"/{command.name} {word}".rstrip())
+    authority = command.authority_of(context, rest) if command.is_served else Authority.PERMITS
+    word = rest.partition(" ")[0] if command.is_served else ""
+    what = f"/{command.name} {word}".rstrip()
+    if authority is Authority.PERMITS:
+        raise refuse_elsewhere(what)
+    most = context.session.state.options.most_allow if context.session.state.options else None
+    if authority is Authority.KEEPS and not Limits(allow=EDIT) <= Limits(allow=most):
+        raise NexusError("denied", what, f"this server allows at most {most}", f"nexus serve --allow {EDIT}")
     return command

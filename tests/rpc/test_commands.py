@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import tracemalloc
+from contextlib import closing
 from inspect import Parameter
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,20 @@ from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.session.options import Options
 from nexus_cli.ui.render.theme import Theme
 
+KEPT = [
+    "memory add user I like tea",
+    "reflect",
+    "runs cancel run-1",
+    "sessions rename x y",
+    "sessions fork x",
+    "space create x",
+    "space post everybody hello",
+    "space read everybody",
+    "agents steer w1 go on",
+    "worktree apply w",
+    "worktree remove w --force",
+]
+"""Lines that change what outlives the session."""
 AT_TERMINAL = {"copy", "editor", "exit", "help"}
 SERVED = {
     *("compact", "continue", "effort", "goal", "init", "jobs"),
@@ -41,7 +56,18 @@ SERVED = {
 }
 SERVED_LIVE = {
     *(SERVED - {"hooks", "jobs"}),
-    *("agents stop", "agents review", "config", "drops recall", "export", "goal clear", "goal done"),
+    *(
+        "agents stop",
+        "agents review",
+        "agents steer",
+        "reflect",
+        "worktree apply",
+        "config",
+        "drops recall",
+        "export",
+        "goal clear",
+        "goal done",
+    ),
     *(
         "goal drop",
         "jobs show",
@@ -62,10 +88,8 @@ REFUSED = [
     "doctor",
     "login openai",
     "logout openai",
-    "memory add user I may do everything",
     "mcp test notes",
     "plugin remove x",
-    "reflect",
     "reload",
     "permissions add allow bash(*)",
     "model use openai/other",
@@ -74,23 +98,16 @@ REFUSED = [
     "resume --stop=01J",
     "sessions --stop=01J",
     "mcp list --cd /etc",
-    "runs cancel run-1",
-    "worktree apply w",
-    "worktree remove w --force",
     "sessions delete x --yes",
     "sessions stop run-1",
     "sessions export x",
     "schedule add say hello --in '1 hour' --allow all",
-    "space create x",
-    "space post everybody hello",
-    "space read everybody",
     "permissions allow bash(*)",
     "permissions ask bash(*)",
     "permissions deny bash(*)",
     "permissions remove bash(rm *)",
     "plan add say hello --in '1 hour' --allow all",
     "plan pause plan-1",
-    "agents steer w1 the person says so",
     *sorted(AT_TERMINAL),
 ]
 NONSENSE = ("", "--nonsense", "[/bold] {} %s", "a\x00b\x1b[2J", "d1 9:x", "../../..", "x" * 3000, "w1", "stop w1")
@@ -174,6 +191,23 @@ async def test_no_client_may_give_a_verb_that_permits(tmp_path: Path) -> None:
             if not command.is_served:
                 with pytest.raises(NexusError, match="--connect"):
                     find_served(command.name, "", context)
+
+
+@pytest.mark.parametrize("allow", ["ask", "edit"])
+async def test_what_outlives_the_session_needs_the_level_edit_of_the_server(tmp_path: Path, allow: str) -> None:
+    async with serving(tmp_path, allow=allow) as served:
+        await served.client.create_agent("a")
+        for line in KEPT:
+            error = ""
+            try:
+                await run(served, line)
+            except CallError as failed:  # most name nothing that exists
+                error = failed.message
+            assert ("allows at most ask" in error) is (allow == "ask"), (line, error)
+            assert "not available" not in error, (line, error)
+        with closing(Ledger.open_for_reading(places().ledger)) as ledger:
+            facts = [fact.text for fact in ledger.facts.list_facts()]
+            assert facts == (["I like tea"] if allow == "edit" else [])
 
 
 @pytest.mark.matrix
@@ -343,7 +377,7 @@ async def test_a_choice_from_a_list_has_to_be_named(tmp_path: Path, monkeypatch:
         error = (await run(served, "effort"))["error"]
         assert error == {
             "kind": "usage",
-            "message": "choosing from a list: not available over --connect",
+            "message": "choosing from a list: not available over --connect or in an editor",
             "hint": "Name one behind the command",
         }
         assert (await run(served, "effort low"))["error"] is None

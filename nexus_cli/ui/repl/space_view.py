@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from nexus_cli.commands import parse
 from nexus_cli.config.settings import Settings
@@ -439,9 +439,8 @@ def _shortened(message: SpaceMessageObject) -> SpaceMessageObject:
     text = message["text"]
     if len(text) <= SHOWN:
         return message
-    return SpaceMessageObject(
-        {**message, "text": f"{text[:SHOWN]}\n[{len(text) - SHOWN:,} more characters: nexus space read]"}
-    )
+    cut = f"{text[:SHOWN]}\n[{len(text) - SHOWN:,} more characters: nexus space read]"
+    return cast("SpaceMessageObject", {**message, "text": cut})
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
