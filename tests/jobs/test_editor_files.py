@@ -302,18 +302,19 @@ def test_a_job_beside_the_turn_keeps_the_editor_from_being_asked(place: Stage) -
     assert editor.said(schema.AgentThoughtChunk).count("while commands run in the background") == 1
 
 
-def test_a_worker_reads_the_text_of_the_editor_too(place: Stage) -> None:
+@pytest.mark.parametrize("runs_job", [False, True])
+def test_a_worker_reads_the_text_of_the_editor_too_unless_it_runs_a_job(place: Stage, runs_job: bool) -> None:
     editor = Typing()
+    steps = [calls(("bash", {"command": "sleep 600", "background": True}))] * runs_job + [calls(READ)]
     editor.texts[str(place.folder / "price.py")] = TYPED
 
     def model(body: Any) -> Any:
         words = json.dumps(body["messages"])
         if "LOOK" not in words:
             return calls(("agent", {"task": "LOOK at price.py"}))
-        last = body["messages"][-1]
-        if "LOOK" in str(body["messages"][1:2]) and last["role"] == "user":
-            return calls(READ)
-        return {"text": str(last["content"])[-300:]}
+        if "LOOK" in str(body["messages"][1:2]) and steps:
+            return steps.pop(0)
+        return {"text": str(body["messages"][-1]["content"])[-300:]}
 
     place.script(model)
 
@@ -323,7 +324,8 @@ def test_a_worker_reads_the_text_of_the_editor_too(place: Stage) -> None:
             await agent.prompt(opened.session_id, [text("go")])
 
     live(work)
-    assert "# typed" in "".join(str(one.raw_output) for one in editor.of(schema.ToolCallProgress)), editor.said()
+    told = "".join(str(one.raw_output) for one in editor.of(schema.ToolCallProgress))
+    assert "return 1" in told and ("# typed" in told) is not runs_job, editor.said()
 
 
 def test_images_of_the_person_are_there_when_a_session_is_loaded(place: Stage) -> None:
