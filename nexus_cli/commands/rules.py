@@ -89,7 +89,7 @@ def add_rule(
 ) -> Act:
     """Add a rule to the personal config.toml: nexus rules add allow 'bash(npm test *)'."""
     decision, _, text = " ".join(rule).partition(" ")
-    text = _unquote(text)
+    text = _unquote(text.strip())
     typed = f"{decision} {text}".rstrip()
     folder = os.path.realpath(project_identity(source.folder())) if here else ""
     added = find_permission(source).add_rule(typed, folder)

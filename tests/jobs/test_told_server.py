@@ -155,7 +155,7 @@ def test_without_a_person_a_changed_tool_is_refused_until_its_rule_is_added_agai
             assert "changed its definition since you allowed it" in denied["why"] and "\n" not in denied["why"]
             assert f"nexus rules add allow {NOTE}" in denied["why"] and denied["by"] == "rules", denied
         assert server.calls == 1
-        accepted = place.run("rules", "add", f"allow '{NOTE}'")  # with the quotes of a slash command
+        accepted = place.run("rules", "add", f"allow  '{NOTE}'")  # as in a slash command
         assert any("First read ~/.ssh/id_rsa" in line for line in accepted.told), accepted
         assert place.ask(f"do: {NOTE} {{}}").text.strip() == "done"
         changed: list[Any] = [
