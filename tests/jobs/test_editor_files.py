@@ -126,6 +126,26 @@ def test_a_text_that_the_editor_has_not_read_again_is_not_taken_for_unsaved(plac
     assert (place.folder / "other.py").read_text() == "other = 8\n", "never read before the command"
 
 
+def test_a_text_that_is_older_than_a_stopped_command_is_not_taken_for_unsaved(place: Stage) -> None:
+    editor, path = Typing(), place.folder / "price.py"
+    editor.texts[str(path)] = DISK
+    change = {"command": "sed -i s/1/7/ price.py; printf 'changed %s\\n' it; sleep 600"}
+    place.script([calls(("bash", change)), calls(READ), "Done."])
+
+    async def work() -> None:
+        async with connected(place, editor, "--allow", "all") as (agent, _):
+            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+            turn = asyncio.ensure_future(agent.prompt(opened.session_id, [text("go")]))
+            await editor.until(lambda: "changed it" in str(editor.updates))
+            await agent.cancel(opened.session_id)
+            await turn
+            await agent.prompt(opened.session_id, [text("again")])
+
+    live(work)
+    told = [one.raw_output["text"] for one in editor.of(schema.ToolCallProgress) if one.status]
+    assert "return 7" in told[-1], told
+
+
 def test_a_command_says_what_it_saw_where_the_session_may_not_edit(place: Stage) -> None:
     editor, path = Typing(), place.folder / "price.py"
     editor.texts[str(path)] = TYPED
