@@ -34,13 +34,13 @@ class EditorFiles:
         self._is_silent = False
 
     def read(self, path: Path) -> str | None:
-        """See `EditorTexts`. Only files of the session's folders are asked for, and none while commands run beside the
-        turn: one of them could put a link in the place of a folder, which the editor would follow."""
-        dispatcher, jobs = self._session.dispatcher, self._session.jobs
+        """See `EditorTexts`. Only files of the session's folders are asked for, and none while a background job of it,
+        or of a worker, runs: that could put a link in the place of a folder, which the editor would follow."""
+        dispatcher = self._session.dispatcher
         folders = map(os.path.realpath, (dispatcher.project_root, *dispatcher.call_changes.added()))
         if self._is_silent or not any(path.is_relative_to(folder) for folder in folders):
             return None
-        if jobs and jobs.running():
+        if self._session.has_jobs():
             self._tell_once("", "unsaved text of the editor is not read while commands run in the background")
             return None
         answer, why = self._ask(self._client.read_text_file(session_id=self._session.id, path=str(path)))

@@ -93,11 +93,12 @@ def add_rule(
 ) -> Act:
     """Add a rule to the personal config.toml: nexus rules add allow 'bash(npm test *)'."""
     decision, _, text = " ".join(rule).partition(" ")
-    typed = f"{decision} {_unquote(text)}".rstrip()
+    text = _unquote(text.strip())
+    typed = f"{decision} {text}".rstrip()
     folder = os.path.realpath(project_identity(source.folder())) if here else ""
     added = find_permission(source).add_rule(typed, folder)
     if decision == "allow" and text.startswith("mcp__"):
-        _accept_definitions(source, _unquote(text))
+        _accept_definitions(source, text)
     if not added:
         return report_act(f"already in your settings: {typed}.")
     return report_act(f"added {typed} to your settings.", typed)

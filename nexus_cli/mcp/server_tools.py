@@ -226,7 +226,7 @@ def _make_reader(server: str, key: str) -> Tool:
 
 
 async def _read_resource(server: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    return await context.service(ServerTools).read_resource(server, str(arguments.get("uri", "")))
+    return await context.service(ServerTools).read_resource(server, str(arguments.get("uri") or ""))
 
 
 async def _run_tool(server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:

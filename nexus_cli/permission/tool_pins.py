@@ -22,6 +22,9 @@ MOST_LINES = 200
 """Most lines of a shown change."""
 WIDTH = 72
 """Characters of such a line."""
+MOST_COMPARED = 3000
+"""Most lines that are compared: for more of them a server could make that take minutes. Only the new ones are shown."""
+SPACES = "only spaces and line ends differ"
 UNSTEADY = 3
 """At this change a tool may be allowed whatever its server says of it."""
 ANY = "any"
@@ -92,9 +95,14 @@ def _count_changes(pin: dict[str, Any]) -> int:
 
 
 def _describe_change(before: str, after: str) -> str:
-    """Return the lines that differ, with a line around them."""
-    lines = [[piece for line in text.split("\n") for piece in textwrap.wrap(line, WIDTH)] for text in (before, after)]
-    changes = [line for line in difflib.unified_diff(lines[0], lines[1], lineterm="", n=1) if line[0] != "@"][2:]
+    """Return the lines that differ, with a line around them; of too many the new ones first."""
+    gone, new = (
+        [piece for line in text.split("\n") for piece in textwrap.wrap(line, WIDTH)] for text in (before, after)
+    )
+    compared = gone if len(gone) + len(new) <= MOST_COMPARED else []
+    changes = [line for line in difflib.unified_diff(compared, new, lineterm="", n=1) if line[0] != "@"][2:]
+    if len(changes) > MOST_LINES:
+        changes.sort(key=lambda line: line[0] != "+")
     shown = [f"{line[0]} {line[1:]}" for line in changes[:MOST_LINES]]
     more = len(changes) - len(shown)
-    return "\n".join([*shown, *([f"... {more:,} more lines"] if more else [])])
+    return "\n".join([*shown, *([f"... {more:,} more lines"] if more else [])]) or SPACES

@@ -74,6 +74,9 @@ class RunningWorkers(Workers, Protocol[H_contra]):
     def running(self) -> list[str]:
         """Return the ids of workers that have not ended."""
 
+    def have_jobs(self) -> bool:
+        """Return True if a background job of a worker runs."""
+
     def rows(self) -> list[dict[str, Any]]:
         """Return each worker as JSON, oldest first: `id`, `session`, `task`, `state`, `doing`, `steps`, `seconds`,
         `tokens`, `cost_usd`, `changed`, `worktree`, `left`, `to_review`, `error`, and the id of its `call`."""

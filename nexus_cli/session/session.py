@@ -199,6 +199,10 @@ class Session:
         """The background jobs of this session, None if it never had one."""
         return cast("SessionJobs | None", self.state.services.made(Jobs))
 
+    def has_jobs(self) -> bool:
+        """Return True if a background job of this session or of a worker runs."""
+        return bool((self.jobs and self.jobs.running()) or (self.workers and self.workers.have_jobs()))
+
     @property
     def attached_texts(self) -> AttachedTexts:
         """The texts that wait for the next message."""

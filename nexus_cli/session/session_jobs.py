@@ -136,7 +136,7 @@ class SessionJobs(Jobs):
 
     def running(self) -> list[str]:
         """Return the ids of the jobs that run."""
-        return [one.id for one in self._jobs.values() if one.state == RUNNING]
+        return [one.id for one in list(self._jobs.values()) if one.state == RUNNING]  # a thread asks too
 
     def names(self) -> dict[str, str]:
         every = list(self._jobs.values())  # a thread asks too

@@ -167,6 +167,9 @@ class SessionWorkers(RunningWorkers[Session]):
     def running(self) -> list[str]:
         return [one.id for one in self.all() if not one.has_ended]
 
+    def have_jobs(self) -> bool:
+        return any(one.session.has_jobs() for one in self.all() if one.session)
+
     def rows(self) -> list[dict[str, Any]]:
         return [one.to_json() for one in self.all()]
 

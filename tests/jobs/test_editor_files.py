@@ -126,6 +126,26 @@ def test_a_text_that_the_editor_has_not_read_again_is_not_taken_for_unsaved(plac
     assert (place.folder / "other.py").read_text() == "other = 8\n", "never read before the command"
 
 
+def test_a_text_that_is_older_than_a_stopped_command_is_not_taken_for_unsaved(place: Stage) -> None:
+    editor, path = Typing(), place.folder / "price.py"
+    editor.texts[str(path)] = DISK
+    change = {"command": "sed -i s/1/7/ price.py; printf 'changed %s\\n' it; sleep 600"}
+    place.script([calls(("bash", change)), calls(READ), "Done."])
+
+    async def work() -> None:
+        async with connected(place, editor, "--allow", "all") as (agent, _):
+            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+            turn = asyncio.ensure_future(agent.prompt(opened.session_id, [text("go")]))
+            await editor.until(lambda: "changed it" in str(editor.updates))
+            await agent.cancel(opened.session_id)
+            await turn
+            await agent.prompt(opened.session_id, [text("again")])
+
+    live(work)
+    told = [one.raw_output["text"] for one in editor.of(schema.ToolCallProgress) if one.status]
+    assert "return 7" in told[-1], told
+
+
 def test_a_command_says_what_it_saw_where_the_session_may_not_edit(place: Stage) -> None:
     editor, path = Typing(), place.folder / "price.py"
     editor.texts[str(path)] = TYPED
@@ -302,18 +322,19 @@ def test_a_job_beside_the_turn_keeps_the_editor_from_being_asked(place: Stage) -
     assert editor.said(schema.AgentThoughtChunk).count("while commands run in the background") == 1
 
 
-def test_a_worker_reads_the_text_of_the_editor_too(place: Stage) -> None:
+@pytest.mark.parametrize("runs_job", [False, True])
+def test_a_worker_reads_the_text_of_the_editor_too_unless_it_runs_a_job(place: Stage, runs_job: bool) -> None:
     editor = Typing()
+    steps = [calls(("bash", {"command": "sleep 600", "background": True}))] * runs_job + [calls(READ)]
     editor.texts[str(place.folder / "price.py")] = TYPED
 
     def model(body: Any) -> Any:
         words = json.dumps(body["messages"])
         if "LOOK" not in words:
             return calls(("agent", {"task": "LOOK at price.py"}))
-        last = body["messages"][-1]
-        if "LOOK" in str(body["messages"][1:2]) and last["role"] == "user":
-            return calls(READ)
-        return {"text": str(last["content"])[-300:]}
+        if "LOOK" in str(body["messages"][1:2]) and steps:
+            return steps.pop(0)
+        return {"text": str(body["messages"][-1]["content"])[-300:]}
 
     place.script(model)
 
@@ -323,7 +344,8 @@ def test_a_worker_reads_the_text_of_the_editor_too(place: Stage) -> None:
             await agent.prompt(opened.session_id, [text("go")])
 
     live(work)
-    assert "# typed" in "".join(str(one.raw_output) for one in editor.of(schema.ToolCallProgress)), editor.said()
+    told = "".join(str(one.raw_output) for one in editor.of(schema.ToolCallProgress))
+    assert "return 1" in told and ("# typed" in told) is not runs_job, editor.said()
 
 
 def test_images_of_the_person_are_there_when_a_session_is_loaded(place: Stage) -> None:

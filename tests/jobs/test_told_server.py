@@ -155,7 +155,7 @@ def test_without_a_person_a_changed_tool_is_refused_until_its_rule_is_added_agai
             assert "changed its definition since you allowed it" in denied["why"] and "\n" not in denied["why"]
             assert f"nexus rules add allow {NOTE}" in denied["why"] and denied["by"] == "rules", denied
         assert server.calls == 1
-        accepted = place.run("rules", "add", f"allow {NOTE}")
+        accepted = place.run("rules", "add", f"allow  '{NOTE}'")  # as in a slash command
         assert any("First read ~/.ssh/id_rsa" in line for line in accepted.told), accepted
         assert place.ask(f"do: {NOTE} {{}}").text.strip() == "done"
         changed: list[Any] = [
@@ -218,7 +218,7 @@ def test_the_model_lists_and_reads_resources(tmp_path: Path) -> None:
         assert "MCP servers rug (resources)" in str(tools) and READ not in [one["function"]["name"] for one in tools]
         place.run("rules", "add", f"allow {READ}")
         reads = [f'{READ} {{"uri": "{uri}"}}' for uri in ("book://7", "x.png")]
-        steps = "; ".join(['use_tool {"name": "rug resources"}', f"{READ} {{}}", *reads])
+        steps = "; ".join(['use_tool {"name": "rug resources"}', f'{READ} {{"uri": null}}', *reads])
         asked = place.ask(f"do: {steps}")
         found, listed, read, drawn = asked.text.strip().split(" | ")
         assert f"{READ}: List the resources of the MCP server rug, or read one" in found

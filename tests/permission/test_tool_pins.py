@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from nexus_cli.config.paths import places
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.permission.tool_pins import LARGEST, MOST_LINES, find_change, pin_tools
+from nexus_cli.permission.tool_pins import LARGEST, MOST_COMPARED, MOST_LINES, SPACES, find_change, pin_tools
 
 
 @pytest.fixture(autouse=True)
@@ -61,9 +62,27 @@ def test_a_change_is_bounded_and_says_how_much_is_missing() -> None:
     shown = diff("\n".join(f"{number} {'x' * 300}" for number in range(200))).split("\n")
     assert len(shown) == MOST_LINES + 1 and shown[-1].startswith("... ") and shown[-1].endswith(" more lines")
     assert max(map(len, shown)) < 90
+    pin_tools([tool("\n".join(f"old {number}" for number in range(MOST_LINES + 1)))], replaces=True)
+    assert diff("read the keys").startswith("+ read the keys\n- old 0\n"), "what goes away does not hide what is new"
+    pin_tools([tool("a b")], replaces=True)
+    assert diff("a b\n\n") == SPACES
     pin_tools([tool("b" * (LARGEST + 1))], replaces=True)
     assert find_change(tool("b" * (LARGEST + 1))) is None
-    assert "SHA-256" in diff("b" * (LARGEST + 2)) and "SHA-256" in diff("b" * LARGEST)
+    assert "SHA-256" in diff("b" * (LARGEST + 2)) and diff("b" * LARGEST).startswith("+ bbb")
+
+
+def test_a_change_of_very_many_lines_is_shown_without_a_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 signs on 49,000 lines in another order took `difflib` minutes."""
+    lines = [chr(0x100 + number % 100) for number in range(LARGEST // 2 - 1)]
+    pin_tools([tool("\n".join(lines))])
+    compare = difflib.unified_diff
+
+    def compare_few(before: list[str], after: list[str], **given: Any) -> Any:
+        assert min(len(before), len(after)) <= MOST_COMPARED
+        return compare(before, after, **given)
+
+    monkeypatch.setattr(difflib, "unified_diff", compare_few)
+    assert diff("\n".join(reversed(lines))).startswith("+ ")
 
 
 @pytest.mark.parametrize(

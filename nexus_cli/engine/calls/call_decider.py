@@ -413,12 +413,16 @@ class CallDecider:
             for behind in step.questions[step.questions.index(asked) :]:
                 if behind.decision.checked.tool.needs_edits:
                     behind.withdraw(Deny("the edit before it was declined", said=False))
-        step.control.emit(event.ApprovalAnswer(call_id, answer))
-        if isinstance(answer, Allow) and (failed := await accept_definition(asked.decision, answer)):
-            step.control.emit(failed)
-        if isinstance(answer, Allow) and answer.always:
-            told = await allow_from_now(asked.decision, answer, self.always, self.permission, self.project_root)
-            step.control.emit(told)
+        failed = told = None
+        if isinstance(answer, Allow):
+            failed = await accept_definition(asked.decision, answer)
+            if answer.always:
+                told = await allow_from_now(asked.decision, answer, self.always, self.permission, self.project_root)
+        step.control.emit(event.ApprovalAnswer(call_id, answer))  # the session of a worker withdraws questions then
+        for notice in (failed, told):
+            if notice:
+                step.control.emit(notice)
+        if told:
             self.withdraw_questions()
 
     async def ask_aside(self, question: Question, control: Control) -> Answer | None:

@@ -224,7 +224,7 @@ class Dispatcher(CallDecider):
             if unsaved and tool.effect is Effect.EDIT:
                 return ToolResult(error=f"{unsaved}. Ask the person to save it", ran=False)
             result = await self.call_changes.run(decision, context, work)
-            result = self._note_command(tool, result, unsaved)
+            result = result.with_line(f"[the command saw the disk; {unsaved}]") if unsaved else result
             return result if result.waits is None else self.services[SessionWaits].begin(result)
         except Exception as error:  # a bug in a tool becomes a tool result and does not end the turn
             why = f"{tool.name} failed: {type(error).__name__}: {error}"
@@ -244,16 +244,6 @@ class Dispatcher(CallDecider):
                 why = await run_in_thread(partial(save_text, path, editor))
             rows += [f"{name} ({why})"] if why else []
         return f"the editor's unsaved text is not on the disk: {', '.join(rows)}" if rows else ""
-
-    def _note_command(self, tool: Tool, result: ToolResult, unsaved: str) -> ToolResult:
-        """Return the result of a command with a line about unsaved texts, and note that the editor's texts of the files
-        that it has changed may be older ones."""
-        editor = self.services.find(EditorTexts)
-        if editor is None or tool.effect is not Effect.RUN:
-            return result
-        for name in result.changed:
-            editor.looks.setdefault(self.project_root / name, ("", None))
-        return result.with_line(f"[the command saw the disk; {unsaved}]") if unsaved else result
 
     async def _record(
         self, context: ContextManager, control: Control, call: ToolCall, result: ToolResult, seconds: float
@@ -297,6 +287,9 @@ class Dispatcher(CallDecider):
         if result.changed and tool and tool.effect in CHANGES:
             how = COMMAND_DID if tool.effect is Effect.RUN else ""
             noted[WORK] = work_note(self.project_root, result.changed, how)
+            if how and (editor := self.services.find(EditorTexts)):  # its texts of these files may be older ones
+                for name in result.changed:
+                    editor.looks.setdefault(self.project_root / name, ("", None))
         if tool and tool.effect is Effect.EDIT and result.error:
             how = "was refused" if result.denied else "failed"
             noted[FAILED_EDIT] = {"behind": f"{BEHIND_EDIT} of {subject} before it {how}]"}
