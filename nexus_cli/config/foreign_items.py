@@ -39,8 +39,6 @@ PATHS: Mapping[str, tuple[str, ...]] = {
 KINDS = frozenset(PATHS)
 COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`")
 """A command that runs when a guide is called."""
-GRANT_TEXT = re.compile(r"^allowed-tools:[ \t]*([^\n]*(?:\n[ \t]*- [^\n]*)*)", re.MULTILINE | re.IGNORECASE)
-"""What a guide permits in the turn that calls it."""
 NO_SERVERS = "is no JSON object with servers: none of them counts"
 """The reason that a file of servers is left out."""
 MOST_HOOKS = 200

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from nexus_cli.config.foreign_items import COMMAND_TEXT, GRANT_TEXT, HOOKS
+from nexus_cli.config.foreign_items import COMMAND_TEXT, HOOKS
 from nexus_cli.config.load_settings import LoadedSettings
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
 from nexus_cli.config.trust import Configuration, part_text, trust_state, trusted_items, trusted_texts
 from nexus_cli.config.trust_files import FOLDER, shown_path
+from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.context.text_file import decode
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
@@ -142,6 +143,12 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
     }
 
 
+def describe_granted(item: TrustItem) -> list[str]:
+    """Return what a guide permits in the turn that calls it, read as that turn reads it; [] if it permits nothing."""
+    written = split_guide(item.definition, item.file).fields.get("allowed-tools")
+    return [f"permits {written}"] if written else []
+
+
 def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
     """Yield every item with kind, name, state (`trusted`, `changed`, `new`, `removed`) and its unified diff."""
     in_force, before = trusted_items(project, found), trusted_texts(project)
@@ -152,10 +159,10 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
         what = " ".join(item.definition.split())[:MOST_SHOWN]
         what = one_line(what) if item.kind == "server" else ""
         if item.kind in ("command", "skill"):
-            granted = [f"permits {' '.join(one.split())}" for one in GRANT_TEXT.findall(item.definition)]
             lines = [one_line(line) for text in now.values() for line in COMMAND_TEXT.findall(text or "")]
             runs = [f"runs {'; '.join(lines)}"] if lines else []
-            what = cut_at_word(one_line(", ".join([*granted, *runs])), MOST_SHOWN)
+            shown = [cut_at_word(one_line(text), MOST_SHOWN) for text in (*describe_granted(item), *runs)]
+            what = ", ".join(shown)
         if item.kind == "agent":
             fields = split_guide(item.definition, item.file).fields
             what = "; ".join(one_line(f"{key} {fields[key]}") for key in ("tools", "model") if fields.get(key))
