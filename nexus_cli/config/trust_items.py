@@ -214,7 +214,8 @@ def _read_settings(data: bytes, left_out: list[LeftOut]) -> Iterator[_Entry]:
 
 
 def _hook_entry(mark: str, event: str, matcher: str, hook: Mapping[str, Any], definition: Any) -> _Entry:
-    name = " ".join(filter(None, (event, matcher, str(hook.get("command") or _value(hook)))))
+    condition = f"if {hook['if']}" if hook.get("if") else ""  # a script may guard several kinds of calls
+    name = " ".join(filter(None, (event, matcher, str(hook.get("command") or _value(hook)), condition)))
     return _Entry("hook", mark + name, _encode(f"{_value(definition)}\n"), command_line(hook))
 
 

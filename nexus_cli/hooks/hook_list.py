@@ -108,8 +108,10 @@ class Hook:
 
     @property
     def key(self) -> object:
-        """Return what two hooks for another program share if it runs one of them; those of the person all run."""
-        return (self.is_codex, self.folder, self.table.command, self.condition) if self.is_foreign else id(self)
+        """Return what two hooks for another program share if it runs one of them; those of the person all run, and one
+        that cannot refuse a call stands for none that can."""
+        table, same = self.table, (self.is_codex, self.folder, self.condition, self.state, self.is_async)
+        return (*same, table.command, table.on_timeout) if self.is_foreign else id(self)
 
     @property
     def rules(self) -> tuple[PermissionRule, ...]:

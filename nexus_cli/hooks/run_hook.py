@@ -111,7 +111,7 @@ LENGTH = 200
 """Most characters of a hook's own words about its failure."""
 SETS_VARIABLES, ENV_FILE = "SessionStart", "CLAUDE_ENV_FILE"
 """The event at which a hook may write a script that sets variables, and the variable with its path."""
-READS_SCRIPT = f'. "${ENV_FILE}" >/dev/null 2>&1; env -0'
+READS_SCRIPT = f'. "${ENV_FILE}" >/dev/null 2>&1; /usr/bin/env -0'  # not what the PATH of the script has first
 _OF_SHELL = ("", "_", "PWD", "OLDPWD", "SHLVL")
 _OF_LOADER = ("LD_", "DYLD_", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH")
 """Beginnings of variables that decide what a program loads, also one that starts the sandbox: a project sets none."""

@@ -154,3 +154,21 @@ def test_a_hook_of_another_type_is_named(project: Path, kind: str) -> None:
     write_claude(project, {"type": kind, "prompt": "Is it fine? $ARGUMENTS"})
     (hook,) = list_hooks(project, ())
     assert hook.state == UNSUPPORTED and f"its type is {kind}" in hook.why
+
+
+@pytest.mark.parametrize("keys", [{"async": True}, {"on_timeout": "deny"}])
+def test_a_hook_that_cannot_refuse_does_not_stand_for_one_with_the_same_command_that_can(
+    project: Path, keys: dict[str, object]
+) -> None:
+    entry: dict[str, object] = {"type": "command", "command": "guard"}
+    write_claude(project, entry)
+    (first,) = list_hooks(project, ())
+    write_claude(project, entry | keys)
+    (second,) = list_hooks(project, ())
+    assert first.key != second.key
+
+
+def test_a_command_with_two_conditions_is_two_hooks(project: Path) -> None:
+    write_claude(project, *({"type": "command", "command": "guard", "if": f"Bash({word} *)"} for word in ("git", "rm")))
+    trust(project)
+    assert [hook.condition for hook in list_hooks(project, ())] == ["Bash(git *)", "Bash(rm *)"]

@@ -82,3 +82,12 @@ def test_a_person_who_does_not_answer_is_notified_when_claude_would_do_so(tmp_pa
     assert notified(tmp_path / "d", 61) == [idle]
     (tmp_path / "e").mkdir()
     assert notified(tmp_path / "e", 99, is_asked=True, answers=True) == [] == notified(tmp_path / "e", 99, answers=True)
+
+
+def test_the_variables_of_a_start_are_read_by_no_program_of_the_project(tmp_path: Path) -> None:
+    (tmp_path / "env").write_text("#!/bin/sh\ntouch ran\n")
+    (tmp_path / "env").chmod(0o755)
+    start = HookTable("SessionStart", """echo 'export PATH=".:$PATH" TEAM=a' >> "$CLAUDE_ENV_FILE\"""")
+    hooks = SessionHooks((start,), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "ask")
+    asyncio.run(hooks.begin_turn("", is_resumed=False))
+    assert hooks.permission.variables["TEAM"] == ("a", True) and not (tmp_path / "ran").exists()
