@@ -184,11 +184,12 @@ class SessionHooks:
         """Run the hooks of the end of a turn; return the message with which one lets it go on, "" if it ends."""
         reply = self._context.conversation.items[-1].message.content if self._context else ""
         fields: dict[str, Any] = {"stop_hook_active": self._rounds > 0}
-        if self.is_worker:
+        event = "SubagentStop" if self.is_worker else "Stop"
+        if self.is_worker and any(hook.table.event == event for hook in await self._load()):
             fields |= {"agent_transcript_path": await self._transcript(write=True)}
         fields |= {"last_assistant_message": reply[:MOST_RESPONSE], "background_tasks": [], "session_crons": []}
         names = [self._role] if self.is_worker else []
-        runs = await self._fire("SubagentStop" if self.is_worker else "Stop", names, fields)
+        runs = await self._fire(event, names, fields)
         if self._stopped is not None:  # the turn ends anyway
             self._stopped = None
             return ""
@@ -397,19 +398,20 @@ class SessionHooks:
             limited = replace(hook, table=replace(hook.table, timeout=min(most, hook.table.timeout)))
             for own in fields(hook) if callable(fields) else [fields]:
                 given = encode_event(common, own, is_codex=hook.is_codex)
-                job = run_in_thread(partial(run_hook, limited, given, Path(common["cwd"]), self.permission))
-                if hook.is_async:
+                run = partial(run_hook, limited, given, Path(common["cwd"]), self.permission)
+                job = partial(run_in_thread, run)
+                if hook.is_async and event != "SessionEnd":  # which nothing follows
                     self._start_aside(self._finish_late(job, about))
                 else:
-                    jobs.append(job)
+                    jobs.append(job())
         runs = list(await asyncio.gather(*jobs))
         for run in runs:
             self._note(run, about)
         return runs
 
-    async def _finish_late(self, job: Coroutine[Any, Any, HookRun], about: str) -> None:
+    async def _finish_late(self, job: Callable[[], Awaitable[HookRun]], about: str) -> None:
         """Run an asynchronous hook, of whose answer only the texts count."""
-        run = await job
+        run = await job()
         self._note(replace(run, answer=replace(run.answer, stops=False)), about)
         self._late += [self._words(run, run.answer.context)] if run.answer.context else []
 

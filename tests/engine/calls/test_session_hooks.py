@@ -12,8 +12,10 @@ from ui.put_clock import run_at_once
 from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Notice
+from nexus_cli.engine.calls import session_hooks
 from nexus_cli.engine.calls.session_hooks import SessionHooks
 from nexus_cli.engine.requests.control import Control, SteeringWords
+from nexus_cli.hooks.hook_list import Hook
 from nexus_cli.permission.call_permission import CallPermission
 
 
@@ -91,3 +93,24 @@ def test_the_variables_of_a_start_are_read_by_no_program_of_the_project(tmp_path
     hooks = SessionHooks((start,), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "ask")
     asyncio.run(hooks.begin_turn("", is_resumed=False))
     assert hooks.permission.variables["TEAM"] == ("a", True) and not (tmp_path / "ran").exists()
+
+
+def test_an_asynchronous_hook_of_the_end_runs_and_one_that_the_end_stops_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    hooks = SessionHooks((), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "ask")
+    own = [Hook(HookTable(event, f"touch {event}"), "config.toml", is_async=True) for event in ("Stop", "SessionEnd")]
+    monkeypatch.setattr(session_hooks, "list_hooks", lambda cwd, personal: own)
+
+    async def work() -> None:
+        await hooks.begin_turn("", is_resumed=False)
+        assert not await hooks.next_message()
+        await hooks.end()
+
+    asyncio.run(work())
+    assert (tmp_path / "SessionEnd").exists() and not hooks._asides and not list(recwarn)
+
+
+def test_the_end_of_a_worker_without_hooks_writes_no_transcript(tmp_path: Path) -> None:
+    hooks = SessionHooks((), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "ask", is_worker=True)
+    assert not asyncio.run(hooks.next_message()) and hooks.permission._temp is None
