@@ -172,3 +172,14 @@ def test_a_command_with_two_conditions_is_two_hooks(project: Path) -> None:
     write_claude(project, *({"type": "command", "command": "guard", "if": f"Bash({word} *)"} for word in ("git", "rm")))
     trust(project)
     assert [hook.condition for hook in list_hooks(project, ())] == ["Bash(git *)", "Bash(rm *)"]
+
+
+@pytest.mark.parametrize(("on_timeout", "state"), [("deny", CHANGED), ("allow", UNSUPPORTED)])
+def test_a_guard_that_must_answer_refuses_while_a_file_switches_it_off(
+    project: Path, on_timeout: str, state: str
+) -> None:
+    write_claude(project, {"type": "command", "command": "guard", "on_timeout": on_timeout})
+    trust(project)
+    (project / ".claude" / "settings.local.json").write_text('{"disableAllHooks": true}')
+    (hook,) = list_hooks(project, ())
+    assert (hook.state, hook.why) == (state, ".claude/settings.local.json has disableAllHooks")
