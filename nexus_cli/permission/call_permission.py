@@ -62,8 +62,8 @@ FOR_ALL_CALLS = ("edit", "later", "send", "server")
 WRITTEN_TO = "job"
 """The argument that `Jobs.find_command` adds to those of `bash`: the id of the job."""
 
-_PROGRAMS = ("PATH", "LD_", "DYLD_")
-"""The beginnings of variables that decide which programs run, and what these load."""
+_PROGRAMS = ("PATH", "LD_", "DYLD_", "GIT_")
+"""The beginnings of variables that decide which programs run, and what these load; git runs what its settings name."""
 _LISTS_VARIABLES = re.compile(r"(?<![\w./-])(?:env|printenv)(?=\s*(?:$|[|;&>)\n]))")
 """A command that lists the environment."""
 
@@ -107,7 +107,7 @@ class CallPermission:
         self._is_told = False
         """True if a result of this turn has said that a reader which failed ran read-only."""
         self.variables: dict[str, tuple[str, bool]] = {}
-        """Variables that hooks set for commands, each with True if the hook is the person's own."""
+        """Variables that hooks and settings of Claude set for commands, each with True if it is of the person's own."""
         self._lock = threading.Lock()
 
     @property

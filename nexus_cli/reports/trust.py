@@ -29,6 +29,7 @@ from nexus_cli.tools.edit_preview import unified_diff
 ACTIVE = {
     "settings": "settings",
     "rule": "rules",
+    "variable": "variables of commands",
     "recipe": "recipes",
     "skill": "skills",
     "command": "commands",
@@ -255,7 +256,7 @@ def trust_text(value: Value, width: int) -> str:
             lines += filled(f"hooks of {before}:", width, " " * 6, "  ") if before != source else []
             lines += filled(hook, width, " " * 8, " " * 4)
             source = before
-        elif item["kind"] in ("rule", "hook", "server") or item.get("what"):
+        elif item["kind"] in ("rule", "variable", "hook", "server") or item.get("what"):
             lines += filled(f"{what}: {item['what']}" if item.get("what") else what, width, " " * 6, "  ")
         if item["diff"]:
             lines += ["", *filled(f"{SINCE[item['state']]}: {what}", width, "  ")]

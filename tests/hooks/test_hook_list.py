@@ -169,7 +169,8 @@ def test_a_hook_that_cannot_refuse_does_not_stand_for_one_with_the_same_command_
 
 
 def test_a_command_with_two_conditions_is_two_hooks(project: Path) -> None:
-    write_claude(project, *({"type": "command", "command": "guard", "if": f"Bash({word} *)"} for word in ("git", "rm")))
+    entry: dict[str, object] = {"type": "command", "command": "guard"}
+    write_claude(project, *(entry | {"if": f"Bash({word} *)"} for word in ("git", "rm")))
     trust(project)
     assert [hook.condition for hook in list_hooks(project, ())] == ["Bash(git *)", "Bash(rm *)"]
 

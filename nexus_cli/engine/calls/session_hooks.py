@@ -20,6 +20,7 @@ from typing import Any
 
 from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.config.project_items import trusted_variables
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import Cause, Drop
@@ -140,6 +141,9 @@ class SessionHooks:
             self._tell_once(line)
         if not self._is_started:
             self._is_started = True
+            if not self.is_worker:  # which has those of its session
+                theirs = await asyncio.to_thread(trusted_variables, self.cwd)
+                self.permission.variables |= {name: (value, False) for name, value in theirs.items()}
             source = "resume" if is_resumed else self._begins
             names, fields = ([self._role], {}) if self.is_worker else ([source], {"source": source})
             event = "SubagentStart" if self.is_worker else "SessionStart"
@@ -398,8 +402,8 @@ class SessionHooks:
             limited = replace(hook, table=replace(hook.table, timeout=min(most, hook.table.timeout)))
             for own in fields(hook) if callable(fields) else [fields]:
                 given = encode_event(common, own, is_codex=hook.is_codex)
-                run = partial(run_hook, limited, given, Path(common["cwd"]), self.permission)
-                job = partial(run_in_thread, run)
+                work = partial(run_hook, limited, given, Path(common["cwd"]), self.permission)
+                job = partial(run_in_thread, work)
                 if hook.is_async and event != "SessionEnd":  # which nothing follows
                     self._start_aside(self._finish_late(job, about))
                 else:
