@@ -148,7 +148,7 @@ class SessionHooks:
             names, fields = ([self._role], {}) if self.is_worker else ([source], {"source": source})
             event = "SubagentStart" if self.is_worker else "SessionStart"
             runs = await self._fire(event, names, fields)
-            for run in runs:
+            for run in sorted(runs, key=lambda one: one.hook.is_personal):  # the person's own value counts
                 own = run.hook.is_personal
                 self.permission.variables |= {name: (value, own) for name, value in run.variables.items()}
             self._add_section(event, runs)

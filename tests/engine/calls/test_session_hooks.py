@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from nexus_cli.engine.calls import session_hooks
 from nexus_cli.engine.calls.session_hooks import SessionHooks
 from nexus_cli.engine.requests.control import Control, SteeringWords
 from nexus_cli.hooks.hook_list import Hook
+from nexus_cli.hooks.run_hook import HookAnswer, HookRun
 from nexus_cli.permission.call_permission import CallPermission
 
 
@@ -135,3 +137,22 @@ def test_variables_of_settings_of_claude_are_those_of_sandboxed_commands_once_th
     assert hooks.permission._list_variables("write", is_walled=True) == named
     assert hooks.permission._list_variables("none", is_walled=False) == {}
     assert "GIT_CONFIG_COUNT" not in hooks.permission._list_variables("read", is_walled=True)
+
+
+def test_a_project_does_not_take_a_variable_of_the_person_from_commands_outside_the_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, theirs = (Hook(HookTable("SessionStart", "true"), source) for source in ("config.toml", "settings.json"))
+    theirs = replace(theirs, folder=tmp_path)
+    runs = [
+        HookRun(own, HookAnswer(), variables={"STAGE": "test"}),
+        HookRun(theirs, HookAnswer(), variables={"STAGE": "x"}),
+    ]
+    hooks = SessionHooks((), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "ask")
+
+    async def fire(event: str, *rest: object) -> list[HookRun]:
+        return runs if event == "SessionStart" else []
+
+    monkeypatch.setattr(hooks, "_fire", fire)
+    asyncio.run(hooks.begin_turn("", is_resumed=False))
+    assert hooks.permission.variables == {"STAGE": ("test", True)}
