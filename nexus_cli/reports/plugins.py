@@ -14,7 +14,7 @@ from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState
 from nexus_cli.plugins.plugin_folder import PluginFolder
 from nexus_cli.plugins.python_plugins import PythonPlugin
 from nexus_cli.reports.text.lines import Value, filled, folded
-from nexus_cli.reports.trust import describe_granted, diff_parts
+from nexus_cli.reports.trust import describe_granted, diff_parts, whole_line
 
 NONE = "No plugins. Add one: nexus plugin add PATH, or nexus plugin add REPOSITORY@COMMIT"
 STATES: Mapping[str, str] = {
@@ -108,13 +108,9 @@ def describe_item(item: TrustItem) -> str:
     """Return in one line, never cut, what a guide permits and which commands it runs, or the entry of a server; "" for
     a hook, unless its name is too long for its whole command."""
     if item.kind in ("skill", "command", "agent"):
-        return _whole_line("; ".join([*describe_granted(item), *COMMAND_TEXT.findall(item.definition)]))
+        return whole_line("; ".join([*describe_granted(item), *COMMAND_TEXT.findall(item.definition)]))
     has_whole_name = item.kind == "hook" and len(item.name) <= LONGEST_LINE
-    return "" if has_whole_name else _whole_line(item.definition)
-
-
-def _whole_line(text: str) -> str:
-    return "".join(one_line(text[at : at + LONGEST_LINE]) for at in range(0, len(text), LONGEST_LINE))
+    return "" if has_whole_name else whole_line(item.definition)
 
 
 def python_object(plugin: PythonPlugin) -> PythonPluginObject:

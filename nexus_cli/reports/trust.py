@@ -13,7 +13,7 @@ from nexus_cli.config.trust import Configuration, part_text, trust_state, truste
 from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.context.text_file import decode
-from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.core.elide import LONGEST_LINE, cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.reports.foreign_gaps import list_gaps
@@ -145,9 +145,15 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
 
 
 def describe_granted(item: TrustItem) -> list[str]:
-    """Return what a guide permits in the turn that calls it, read as that turn reads it; [] if it permits nothing."""
+    """Return in one line, never cut, what a guide permits in the turn that calls it, read as that turn reads it; [] if
+    it permits nothing."""
     written = split_guide(item.definition, item.file).fields.get("allowed-tools")
-    return [f"permits {written}"] if written else []
+    return [whole_line(f"permits {written}")] if written else []
+
+
+def whole_line(text: str) -> str:
+    """Return `text` as one line, never cut."""
+    return "".join(one_line(text[at : at + LONGEST_LINE]) for at in range(0, len(text), LONGEST_LINE))
 
 
 def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
@@ -161,9 +167,8 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
         what = one_line(what) if item.kind == "server" else ""
         if item.kind in ("command", "skill"):
             lines = [one_line(line) for text in now.values() for line in COMMAND_TEXT.findall(text or "")]
-            runs = [f"runs {'; '.join(lines)}"] if lines else []
-            shown = [cut_at_word(one_line(text), MOST_SHOWN) for text in (*describe_granted(item), *runs)]
-            what = ", ".join(shown)
+            runs = [cut_at_word(f"runs {'; '.join(lines)}", MOST_SHOWN)] if lines else []
+            what = ", ".join([*describe_granted(item), *runs])
         if item.kind == "agent":
             fields = split_guide(item.definition, item.file).fields
             what = "; ".join(one_line(f"{key} {fields[key]}") for key in ("tools", "model") if fields.get(key))

@@ -49,6 +49,7 @@ def test_no_command_hides_behind_long_arguments(tmp_path: Path) -> None:
         "allowed-tools: [Read,\n  Bash(rm *)]",
         "{Allowed-Tools: Bash(rm *)}",
         "description: none\u2028allowed-tools: Bash(rm *)",
+        f"allowed-tools: {'Read, ' * 300}Bash(rm *)",
     ],
 )
 def test_what_a_guide_permits_is_shown_however_it_is_written(head: str) -> None:
