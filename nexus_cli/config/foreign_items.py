@@ -34,17 +34,20 @@ PATHS: Mapping[str, tuple[str, ...]] = {
     "command": COMMANDS,
     "agent": AGENTS,
     "rule": RULES,
+    "variable": RULES,
 }
 """Files and folders of each kind of item, in the order in which they are read."""
 KINDS = frozenset(PATHS)
 COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`")
 """A command that runs when a guide is called."""
-GRANT_TEXT = re.compile(r"^allowed-tools:[ \t]*([^\n]*(?:\n[ \t]*- [^\n]*)*)", re.MULTILINE | re.IGNORECASE)
-"""What a guide permits in the turn that calls it."""
 NO_SERVERS = "is no JSON object with servers: none of them counts"
 """The reason that a file of servers is left out."""
 MOST_HOOKS = 200
 """Most hooks of one file."""
+VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+"""The name of a variable; one of a function that bash exports has other signs."""
+LOADER_VARIABLES = ("LD_", "DYLD_", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH")
+"""Beginnings of variables that decide what a program loads, also one that starts the sandbox: a project sets none."""
 MOST_WORDS = 40
 """Most words of a hook's command that are looked for in the project."""
 _FOLDERS = "(?:CLAUDE_PROJECT_DIR|NEXUS_PROJECT_DIR|PWD)"
@@ -133,6 +136,16 @@ def read_permissions(data: bytes) -> list[tuple[Literal["deny", "ask"], str]]:
     """Return decision and text of the deny and ask rules of Claude's settings, [] if they are invalid."""
     value = read_json(data)
     return list_rules(value.get("permissions")) if isinstance(value, dict) else []
+
+
+def read_variables(data: bytes) -> dict[str, str]:
+    """Return the variables that Claude's settings set for commands, values that are no text as JSON; {} if they are
+    invalid."""
+    value = read_json(data)
+    table = value.get("env") if isinstance(value, dict) else None
+    pairs = table.items() if isinstance(table, dict) else ()
+    texts = {name: one if isinstance(one, str) else json.dumps(one) for name, one in pairs if VARIABLE.fullmatch(name)}
+    return {name: text for name, text in texts.items() if not name.startswith(LOADER_VARIABLES) and "\0" not in text}
 
 
 def list_rules(permissions: object) -> list[tuple[Literal["deny", "ask"], str]]:

@@ -17,6 +17,7 @@ NOUNS = {
     "hook": "hook",
     "server": "MCP server",
     "rule": "rule",
+    "variable": "variable",
 }
 """Kinds of items beside `.nexus`, with their names for people."""
 
@@ -36,6 +37,13 @@ def trusted_folders(cwd: Path, beside: Collection[str]) -> Iterator[tuple[Path, 
         in_force = trusted_configuration(folder, found)
         if in_force.items:
             yield folder, in_force
+
+
+def trusted_variables(cwd: Path) -> dict[str, str]:
+    """Return the variables that trusted settings of Claude set for commands in `cwd`. Blocks."""
+    items = (item for _, found in trusted_folders(cwd, ("variable",)) for item in found.items.values())
+    pairs = (item.definition.partition("=") for item in items if item.kind == "variable")
+    return {name: value for name, _, value in pairs}
 
 
 def describe_waiting(project: Path) -> str:

@@ -30,6 +30,7 @@ from nexus_cli.config.foreign_items import (
     read_hooks,
     read_permissions,
     read_servers,
+    read_variables,
     server_line,
 )
 from nexus_cli.config.trust_beside import read_scripts
@@ -190,6 +191,8 @@ def _read_entries(name: str, data: bytes, left_out: list[LeftOut]) -> Iterator[_
         yield from (_hook_entry(mark, event, matcher, hook, (event, matcher, hook)) for event, matcher, hook in hooks)
         for kind, text in read_permissions(data) if path in RULES else ():
             yield _Entry("rule", f"{mark}{kind} {text}", _encode(f"{kind} {text}\n"))
+        for line in (f"{name}={value}" for name, value in read_variables(data).items() if path in RULES):
+            yield _Entry("variable", mark + line, _encode(line))
 
 
 def _read_settings(data: bytes, left_out: list[LeftOut]) -> Iterator[_Entry]:
@@ -214,7 +217,8 @@ def _read_settings(data: bytes, left_out: list[LeftOut]) -> Iterator[_Entry]:
 
 
 def _hook_entry(mark: str, event: str, matcher: str, hook: Mapping[str, Any], definition: Any) -> _Entry:
-    name = " ".join(filter(None, (event, matcher, str(hook.get("command") or _value(hook)))))
+    condition = f"if {hook['if']}" if hook.get("if") else ""  # a script may guard several kinds of calls
+    name = " ".join(filter(None, (event, matcher, str(hook.get("command") or _value(hook)), condition)))
     return _Entry("hook", mark + name, _encode(f"{_value(definition)}\n"), command_line(hook))
 
 

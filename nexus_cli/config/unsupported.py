@@ -26,7 +26,7 @@ PLACES: Mapping[str, tuple[str, str]] = {
     ".opencode/command": ("commands", "commands are not read"),
 }
 """Paths in a project, their contents, and what becomes of these."""
-SETTINGS_KEYS = ("permissions", "statusLine", "outputStyle", "env")
+SETTINGS_KEYS = ("permissions", "statusLine", "outputStyle")
 """Keys of these files worth reporting; files without them are ignored."""
 TOLD = RecordFile("unsupported.json", "projects")
 """The hash of the line that was shown last, by project and front end."""

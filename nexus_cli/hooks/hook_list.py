@@ -108,8 +108,10 @@ class Hook:
 
     @property
     def key(self) -> object:
-        """Return what two hooks for another program share if it runs one of them; those of the person all run."""
-        return (self.is_codex, self.folder, self.table.command, self.condition) if self.is_foreign else id(self)
+        """Return what two hooks for another program share if it runs one of them; those of the person all run, and one
+        that cannot refuse a call stands for none that can."""
+        table, same = self.table, (self.is_codex, self.folder, self.condition, self.state, self.is_async)
+        return (*same, table.command, table.on_timeout) if self.is_foreign else id(self)
 
     @property
     def rules(self) -> tuple[PermissionRule, ...]:
@@ -221,7 +223,9 @@ def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
             text = (before.get(key) or {}).get(item.file) or text
         hook = _read_hook(text, folder, state, why, item)
         is_off = off and hook.state != UNTRUSTED and hook.source in RULES
-        yield replace(hook, state=UNSUPPORTED, why=f"{off} has {DISABLED}") if is_off else hook
+        refuses = hook.table.on_timeout == "deny"  # whoever wrote the key, nobody has accepted that it is off
+        state = CHANGED if refuses else UNSUPPORTED
+        yield replace(hook, state=state, why=f"{off} has {DISABLED}") if is_off else hook
     unread = [name for name in left_out if name in readable or name not in {item.file for item in removed.values()}]
     is_known = bool(unread) and (bool(before) or trust_state(folder, found) in ("trusted", "changed"))
     for name in unread:

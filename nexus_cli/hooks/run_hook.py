@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from nexus_cli.config.foreign_items import PLUGIN_ROOT
+from nexus_cli.config.foreign_items import LOADER_VARIABLES, PLUGIN_ROOT, VARIABLE
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.limits import ASK
@@ -111,10 +111,8 @@ LENGTH = 200
 """Most characters of a hook's own words about its failure."""
 SETS_VARIABLES, ENV_FILE = "SessionStart", "CLAUDE_ENV_FILE"
 """The event at which a hook may write a script that sets variables, and the variable with its path."""
-READS_SCRIPT = f'. "${ENV_FILE}" >/dev/null 2>&1; env -0'
-_OF_SHELL = ("", "_", "PWD", "OLDPWD", "SHLVL")
-_OF_LOADER = ("LD_", "DYLD_", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH")
-"""Beginnings of variables that decide what a program loads, also one that starts the sandbox: a project sets none."""
+READS_SCRIPT = f'. "${ENV_FILE}" >/dev/null 2>&1; /usr/bin/env -0'  # not what the PATH of the script has first
+_OF_SHELL = ("_", "PWD", "OLDPWD", "SHLVL", "NEXUS_CHILD_OF")
 NO_PROGRAM = (126, 127)
 """Exit statuses of a shell that could not start a program."""
 NOT_FOUND = re.compile(r"(?:^|: )([\w.+/-]+): (?:command )?not found\s*$", re.MULTILINE)
@@ -230,8 +228,8 @@ def _start(
         if script is not None and os.path.lexists(script):
             shown = run([find_shell(folder), "-c", READS_SCRIPT], seconds=hook.table.timeout, keep=MOST_BYTES).output
             pairs = (text.partition("=") for text in _decode(shown).split("\0"))
-            changed = ((name, value) for name, _, value in pairs if env.get(name) != value)
-            left_out = () if hook.is_personal else _OF_LOADER
+            changed = ((one, value) for one, _, value in pairs if VARIABLE.fullmatch(one) and env.get(one) != value)
+            left_out = () if hook.is_personal else LOADER_VARIABLES
             variables = {one: value for one, value in changed if not (one in _OF_SHELL or one.startswith(left_out))}
     finally:
         os.close(write_end)

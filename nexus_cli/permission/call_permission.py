@@ -42,6 +42,7 @@ from nexus_cli.permission.folder_rules import (
 )
 from nexus_cli.permission.permission import decide
 from nexus_cli.permission.tool_pins import DefinitionChange, find_change, pin_tools
+from nexus_cli.tools.foreign_calls import foreign_names
 from nexus_cli.tools.registry import rule_tools
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ FOR_ALL_CALLS = ("edit", "later", "send", "server")
 WRITTEN_TO = "job"
 """The argument that `Jobs.find_command` adds to those of `bash`: the id of the job."""
 
-_PROGRAMS = ("PATH", "LD_", "DYLD_")
-"""The beginnings of variables that decide which programs run, and what these load."""
+_PROGRAMS = ("PATH", "LD_", "DYLD_", "GIT_")
+"""The beginnings of variables that decide which programs run, and what these load; git runs what its settings name."""
 _LISTS_VARIABLES = re.compile(r"(?<![\w./-])(?:env|printenv)(?=\s*(?:$|[|;&>)\n]))")
 """A command that lists the environment."""
 
@@ -106,7 +107,7 @@ class CallPermission:
         self._is_told = False
         """True if a result of this turn has said that a reader which failed ran read-only."""
         self.variables: dict[str, tuple[str, bool]] = {}
-        """Variables that hooks set for commands, each with True if the hook is the person's own."""
+        """Variables that hooks and settings of Claude set for commands, each with True if it is of the person's own."""
         self._lock = threading.Lock()
 
     @property
@@ -283,7 +284,8 @@ class CallPermission:
             return replace(found, why=why, kind=DEFINITION, change=change)
         if found.is_granted:
             return replace(named, kind="protected")
-        return named if opened and found.asks and (rule.pattern or found.kind in FOR_ALL_CALLS) else found
+        has_place = rule.pattern and not (rule.origin == GRANTED and call.tool.effect is Effect.EDIT)
+        return named if opened and found.asks and (has_place or found.kind in FOR_ALL_CALLS) else found
 
     def _find_offers(self, call: CheckedCall, kind: str) -> tuple[str, ...]:
         """Return the allow rules that a question of `kind` about a call offers as "always"."""
@@ -351,7 +353,9 @@ class CallPermission:
         from nexus_cli.rules.decide import decide_command  # noqa: PLC0415
         from nexus_cli.rules.rule_set import RuleSet  # noqa: PLC0415
 
-        named = RuleSet(tuple(rule for rule in rules if rule.names(call.tool)))
+        edits = call.tool.effect is Effect.EDIT and "Write" not in foreign_names(call.tool.name)
+        tool = rule_tools()["edit_file"] if edits else call.tool  # Claude has one tool that edits
+        named = RuleSet(tuple(rule for rule in rules if rule.names(tool)))
         if named.rules and call.tool.runs_commands:
             line, rules_of_tool = str(call.arguments[COMMAND]), named.for_commands_of(call.tool)
             made = decide_command(
@@ -360,7 +364,7 @@ class CallPermission:
             return made.decision != "allow"
         if address := str(call.arguments.get(call.tool.reaches, "")):
             return named.find_for_address(call.tool, address) is not None
-        return named.find_for_path(call.tool, list(call.targets.values()), self._project, self.added) is not None
+        return named.find_for_path(tool, list(call.targets.values()), self._project, self.added) is not None
 
     def _list_variables(self, profile: ProfileName, *, is_walled: bool) -> dict[str, str]:
         """Return the variables of hooks for a command: outside of the sandbox those of the person's own, for a

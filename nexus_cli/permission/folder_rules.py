@@ -30,8 +30,8 @@ ALLOWED = "allowed for this session"
 """`CallDecision.origin` of a call that an earlier answer for the whole session covers."""
 GRANTED = "permitted by a guide for this turn"
 """The origin of a rule of `allowed-tools`."""
-NAMED_TOOL = re.compile(r"[^\s,()]+(?:\([^)]*\))?")
-"""A tool in a list of Claude's, with its pattern."""
+NAMED_TOOL = re.compile(r"[^\s,()]+(?:\s*\([^)]*\)?)?")
+"""A tool in a list of Claude's, with its pattern, also one that nothing closes: without it the tool would be more."""
 WHOLE = "/**"
 """Pattern suffix: the folder and everything in it."""
 SIGNS = frozenset("*?()\n")
@@ -69,7 +69,9 @@ def _find_folder(path: Path) -> Path:
 
 def opens_secrets(rule: PermissionRule, project: Path) -> bool:
     """Return True if an allow rule covers credentials too: a rule for a folder does only if that folder is, or is
-    inside, a place of credentials."""
+    inside, a place of credentials; one of a guide never does."""
+    if rule.origin == GRANTED:
+        return False
     pattern = os.path.expanduser(rule.pattern.removesuffix(WHOLE))
     if "/" not in pattern or "*" in pattern or "?" in pattern:
         return bool(pattern)
@@ -116,6 +118,7 @@ def parse_condition(written: str) -> tuple[PermissionRule, ...]:
     return tuple(parse_rule("deny", text, rule_tools()) for text in map_claude_rule("allow", written))
 
 
+@lru_cache(64)
 def parse_allowed(rules: tuple[str, ...], origin: str) -> tuple[PermissionRule, ...]:
     """Parse the allow rules of a command line or schedule (`AHEAD`), of a session (`ALLOWED`), or of a guide that the
     person called (`GRANTED`). Raises `ValueError`."""

@@ -15,19 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.foreign_items import (
-    ABOVE,
-    COMMAND_TEXT,
-    GRANT_TEXT,
-    PLUGIN_ROOT,
-    command_line,
-    read_hooks,
-    read_json,
-)
+from nexus_cli.config.foreign_items import ABOVE, PLUGIN_ROOT, command_line, read_hooks, read_json
 from nexus_cli.config.trust_files import UnfitError, find_below, read_parts
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.config.unasked_files import UnaskedFiles
-from nexus_cli.core.elide import LONGEST_LINE, one_line
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 
 MANIFESTS = ("plugin.json", ".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
@@ -226,17 +218,3 @@ class _Reader:
         there = [what for key, what in NOT_READ.items() if key in folders or self._manifest.get(key)]
         there += [what for path, what in OTHER_FILES.items() if path in self._files]
         self._left_out += [f"{what}: not supported" for what in dict.fromkeys(there)]
-
-
-def describe_item(item: TrustItem) -> str:
-    """Return in one line, never cut, what a guide permits and which commands it runs, or the entry of a server; "" for
-    a hook, unless its name is too long for its whole command."""
-    if item.kind in ("skill", "command", "agent"):
-        permits = [f"permits {granted}" for granted in GRANT_TEXT.findall(item.definition)]
-        return _whole_line("; ".join([*permits, *COMMAND_TEXT.findall(item.definition)]))
-    has_whole_name = item.kind == "hook" and len(item.name) <= LONGEST_LINE
-    return "" if has_whole_name else _whole_line(item.definition)
-
-
-def _whole_line(text: str) -> str:
-    return "".join(one_line(text[at : at + LONGEST_LINE]) for at in range(0, len(text), LONGEST_LINE))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import RULES, list_rules, list_texts
+from nexus_cli.config.foreign_items import RULES, list_rules, list_texts, read_variables
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.unsupported import PLACES, read_settings
 from nexus_cli.core.elide import cut_at_word, name_first, one_line, plural
@@ -22,7 +23,6 @@ from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.tools.registry import rule_tools
 
 KEYS: Mapping[str, str] = {
-    "env": "variables are not set for commands",
     "model": "is not applied: a project chooses no model",
     "outputStyle": "is not applied: say in NEXUS.md how to answer",
     "statusLine": "is not run: the status line is nexus's own",
@@ -30,7 +30,7 @@ KEYS: Mapping[str, str] = {
     "enabledMcpjsonServers": "is not applied: `nexus trust` decides on servers",
 }
 """What becomes of keys of Claude's settings."""
-APPLIED = ("hooks", "disableAllHooks", "permissions", "$schema", "enabledPlugins", "extraKnownMarketplaces")
+APPLIED = ("hooks", "disableAllHooks", "permissions", "env", "$schema", "enabledPlugins", "extraKnownMarketplaces")
 PROGRAM = re.compile(r"\s*([\w.+-]+)(?=\s|$)")
 """The program that a line of the shell begins with, by its name alone."""
 SHELL_WORDS = frozenset(
@@ -63,6 +63,10 @@ def _settings(project: Path) -> Iterator[str]:
             if key not in APPLIED:
                 yield one_line(f"{name}: {key} {KEYS.get(key, 'is not read')}")
         yield from (f"{name}: {line}" for line in _permissions(table.get("permissions")))
+        set_here, wanted = read_variables(json.dumps(table).encode()), table.get("env")
+        for variable in wanted if isinstance(wanted, dict) else ():
+            if variable not in set_here:
+                yield one_line(f"{name}: env {cut_at_word(variable, 100)} is not set: a project may not set it")
         yield from (f"{name}: enabledPlugins: {line}" for line in _plugins(table.get("enabledPlugins"), project))
 
 

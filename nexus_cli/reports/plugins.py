@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NotRequired, TypedDict
 
-from nexus_cli.config.foreign_items import ABOVE
+from nexus_cli.config.foreign_items import ABOVE, COMMAND_TEXT
 from nexus_cli.config.trust import part_text
-from nexus_cli.core.elide import one_line
+from nexus_cli.config.trust_items import TrustItem
+from nexus_cli.core.elide import LONGEST_LINE, one_line
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState
-from nexus_cli.plugins.plugin_folder import PluginFolder, describe_item
+from nexus_cli.plugins.plugin_folder import PluginFolder
 from nexus_cli.plugins.python_plugins import PythonPlugin
 from nexus_cli.reports.text.lines import Value, filled, folded
-from nexus_cli.reports.trust import diff_parts
+from nexus_cli.reports.trust import describe_granted, diff_parts, whole_line
 
 NONE = "No plugins. Add one: nexus plugin add PATH, or nexus plugin add REPOSITORY@COMMIT"
 STATES: Mapping[str, str] = {
@@ -101,6 +102,15 @@ def plugin_object(
         "items": rows,
         "left_out": list(folder.left_out) if folder else [],
     }
+
+
+def describe_item(item: TrustItem) -> str:
+    """Return in one line, never cut, what a guide permits and which commands it runs, or the entry of a server; "" for
+    a hook, unless its name is too long for its whole command."""
+    if item.kind in ("skill", "command", "agent"):
+        return whole_line("; ".join([*describe_granted(item), *COMMAND_TEXT.findall(item.definition)]))
+    has_whole_name = item.kind == "hook" and len(item.name) <= LONGEST_LINE
+    return "" if has_whole_name else whole_line(item.definition)
 
 
 def python_object(plugin: PythonPlugin) -> PythonPluginObject:

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from nexus_cli.config.foreign_items import COMMAND_TEXT, GRANT_TEXT, HOOKS
+from nexus_cli.config.foreign_items import COMMAND_TEXT, HOOKS
 from nexus_cli.config.load_settings import LoadedSettings
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
 from nexus_cli.config.trust import Configuration, part_text, trust_state, trusted_items, trusted_texts
 from nexus_cli.config.trust_files import FOLDER, shown_path
+from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.context.text_file import decode
-from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.core.elide import LONGEST_LINE, cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.reports.foreign_gaps import list_gaps
@@ -28,6 +29,7 @@ from nexus_cli.tools.edit_preview import unified_diff
 ACTIVE = {
     "settings": "settings",
     "rule": "rules",
+    "variable": "variables of commands",
     "recipe": "recipes",
     "skill": "skills",
     "command": "commands",
@@ -142,6 +144,18 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
     }
 
 
+def describe_granted(item: TrustItem) -> list[str]:
+    """Return in one line, never cut, what a guide permits in the turn that calls it, read as that turn reads it; [] if
+    it permits nothing."""
+    written = split_guide(item.definition, item.file).fields.get("allowed-tools")
+    return [whole_line(f"permits {written}")] if written else []
+
+
+def whole_line(text: str) -> str:
+    """Return `text` as one line, never cut."""
+    return "".join(one_line(text[at : at + LONGEST_LINE]) for at in range(0, len(text), LONGEST_LINE))
+
+
 def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
     """Yield every item with kind, name, state (`trusted`, `changed`, `new`, `removed`) and its unified diff."""
     in_force, before = trusted_items(project, found), trusted_texts(project)
@@ -152,10 +166,9 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
         what = " ".join(item.definition.split())[:MOST_SHOWN]
         what = one_line(what) if item.kind == "server" else ""
         if item.kind in ("command", "skill"):
-            granted = [f"permits {' '.join(one.split())}" for one in GRANT_TEXT.findall(item.definition)]
             lines = [one_line(line) for text in now.values() for line in COMMAND_TEXT.findall(text or "")]
-            runs = [f"runs {'; '.join(lines)}"] if lines else []
-            what = cut_at_word(one_line(", ".join([*granted, *runs])), MOST_SHOWN)
+            runs = [cut_at_word(f"runs {'; '.join(lines)}", MOST_SHOWN)] if lines else []
+            what = ", ".join([*describe_granted(item), *runs])
         if item.kind == "agent":
             fields = split_guide(item.definition, item.file).fields
             what = "; ".join(one_line(f"{key} {fields[key]}") for key in ("tools", "model") if fields.get(key))
@@ -248,7 +261,7 @@ def trust_text(value: Value, width: int) -> str:
             lines += filled(f"hooks of {before}:", width, " " * 6, "  ") if before != source else []
             lines += filled(hook, width, " " * 8, " " * 4)
             source = before
-        elif item["kind"] in ("rule", "hook", "server") or item.get("what"):
+        elif item["kind"] in ("rule", "variable", "hook", "server") or item.get("what"):
             lines += filled(f"{what}: {item['what']}" if item.get("what") else what, width, " " * 6, "  ")
         if item["diff"]:
             lines += ["", *filled(f"{SINCE[item['state']]}: {what}", width, "  ")]

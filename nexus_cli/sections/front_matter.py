@@ -49,10 +49,10 @@ def _read_agent_toml(text: str) -> FrontMatter:
 
     try:
         table = tomllib.loads(text)
-    except (ValueError, RecursionError):
+        fields = {key.lower(): value if isinstance(value, str) else repr(value) for key, value in table.items()}
+    except (ValueError, RecursionError):  # a key with thousands of dots is valid, and too deep to show
         return FrontMatter({}, "", "is no valid TOML")
-    role = str(table.pop(CODEX_ROLE, ""))
-    fields = {key.lower(): value if isinstance(value, str) else repr(value) for key, value in table.items()}
+    role = fields.pop(CODEX_ROLE, "")
     return FrontMatter(fields, role, "" if role.strip() else f"has no {CODEX_ROLE}")
 
 

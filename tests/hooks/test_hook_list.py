@@ -154,3 +154,33 @@ def test_a_hook_of_another_type_is_named(project: Path, kind: str) -> None:
     write_claude(project, {"type": kind, "prompt": "Is it fine? $ARGUMENTS"})
     (hook,) = list_hooks(project, ())
     assert hook.state == UNSUPPORTED and f"its type is {kind}" in hook.why
+
+
+@pytest.mark.parametrize("keys", [{"async": True}, {"on_timeout": "deny"}])
+def test_a_hook_that_cannot_refuse_does_not_stand_for_one_with_the_same_command_that_can(
+    project: Path, keys: dict[str, object]
+) -> None:
+    entry: dict[str, object] = {"type": "command", "command": "guard"}
+    write_claude(project, entry)
+    (first,) = list_hooks(project, ())
+    write_claude(project, entry | keys)
+    (second,) = list_hooks(project, ())
+    assert first.key != second.key
+
+
+def test_a_command_with_two_conditions_is_two_hooks(project: Path) -> None:
+    entry: dict[str, object] = {"type": "command", "command": "guard"}
+    write_claude(project, *(entry | {"if": f"Bash({word} *)"} for word in ("git", "rm")))
+    trust(project)
+    assert [hook.condition for hook in list_hooks(project, ())] == ["Bash(git *)", "Bash(rm *)"]
+
+
+@pytest.mark.parametrize(("on_timeout", "state"), [("deny", CHANGED), ("allow", UNSUPPORTED)])
+def test_a_guard_that_must_answer_refuses_while_a_file_switches_it_off(
+    project: Path, on_timeout: str, state: str
+) -> None:
+    write_claude(project, {"type": "command", "command": "guard", "on_timeout": on_timeout})
+    trust(project)
+    (project / ".claude" / "settings.local.json").write_text('{"disableAllHooks": true}')
+    (hook,) = list_hooks(project, ())
+    assert (hook.state, hook.why) == (state, ".claude/settings.local.json has disableAllHooks")

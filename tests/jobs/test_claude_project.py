@@ -113,7 +113,7 @@ def results(place: Stage) -> str:
 
 def test_trust_and_doctor_say_line_by_line_what_does_not_work(place: Stage) -> None:
     told = plain(place.run("trust").text)
-    assert ".claude/commands, 23 files" in told and "command .claude/commands/prime: runs git branch" in told
+    assert ".claude/commands, 23 files" in told and "prime: permits Bash, Read, runs git branch" in told
     assert "hooks of .claude/settings.json: PreToolUse python3 $CLAUDE_PROJECT_DIR/.claude/hooks/guard.py" in told
     doctor = plain(place.run("doctor").text)
     for line in (
@@ -121,10 +121,8 @@ def test_trust_and_doctor_say_line_by_line_what_does_not_work(place: Stage) -> N
         "statusLine is not run",
         "permissions.allow (2) permits nothing",
         "permissions.deny Task(x) is not in force: nexus has no such pattern",
-        "no event Notification here",
-        "2 hooks cannot run: no-such-uv is not installed",
+        "4 hooks cannot run: no-such-uv is not installed",
         "plan_w_team.md: hooks of a skill do not run",
-        "allowed-tools permits nothing here",
     ):
         assert line in told and line in doctor, line
     assert "plan_w_team.md: has front matter" not in told
@@ -189,9 +187,7 @@ def test_hooks_guard_a_fix_which_is_taken_back_and_each_lack_is_told_once(place:
     text = results(place)
     assert "BLOCKED: dangerous rm" in text and "1 passed" in text and (place.folder / "docs").is_dir()
     told = [line for line in done.told if "hooks of .claude/settings.json" in line]
-    assert len(told) == 2 and "Notification, SubagentStop" in told[0] and f"{UV}: command not found" in told[1], (
-        done.told
-    )
+    assert len(told) == 1 and f"{UV}: command not found" in told[0], done.told
     seen = [json.loads(line) for line in (place.folder / "seen.jsonl").read_text().splitlines()]
     assert [one[1] for one in seen] == ["Bash", "Edit", "Bash"], seen
     assert seen[1][2]["file_path"] == str((place.folder / "calc.py").resolve())

@@ -94,6 +94,20 @@ HOOK_ROWS = (
         several(hook(EXPORT, "SessionStart")),
         (bash("echo $FOO > out; echo $PATH | grep -c /opt/mine > path"),),
     ),
+    *(
+        Row(
+            f"variables of settings{name}",
+            files("out"),
+            {".claude/settings.json": settings(env={"ONE": "one", "NUMBER": 5, "ON": True, "TEXT": "$HOME"}, **more)}
+            | local,
+            (bash('echo "$ONE $NUMBER $ON $TEXT" > out'),),
+        )
+        for name, more, local in (
+            ("", {}, {}),
+            (": the local file comes first", {}, {".claude/settings.local.json": settings(env={"ONE": "own"})}),
+            (": what a hook sets comes first", {"hooks": hook(EXPORT.replace("FOO", "ONE"), "SessionStart")}, {}),
+        )
+    ),
     Row(
         "a hook with `if` runs for what it names alone",
         files("runs"),

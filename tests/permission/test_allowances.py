@@ -13,6 +13,7 @@ from search import sample
 from session.played import MODEL, Played, say
 
 from nexus_cli.config.paths import places
+from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.limits import PLAN
 from nexus_cli.core.message import ToolResult
@@ -20,13 +21,16 @@ from nexus_cli.core.services import Spaces
 from nexus_cli.ledger import Ledger
 from nexus_cli.permission.approvals import remove_allowance, scope_name
 from nexus_cli.permission.call_decision import CheckedCall
-from nexus_cli.permission.folder_rules import read_granted
+from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.permission.folder_rules import parse_condition, read_granted
+from nexus_cli.permission.permission import resolve_targets
 from nexus_cli.runs.plan_service import plans_report
 from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 from nexus_cli.session.session import Session
+from nexus_cli.tools.registry import rule_tools
 from nexus_cli.ui.render.question_text import answer_keys, question_text
 from nexus_cli.ui.render.theme import Theme
 
@@ -304,3 +308,39 @@ def test_what_a_guide_permits_is_what_claude_would_permit_and_no_more() -> None:
         "Odd permits nothing here: nexus has no such tool",
         "WebFetch(x) permits nothing here: nexus has no such pattern",
     ]
+
+
+@pytest.mark.parametrize("written", ["Bash(git add:*", "Bash (git add:*)", "Bash(", "Read, Bash(git add"])
+def test_a_pattern_that_cannot_be_read_does_not_permit_the_whole_tool(written: str) -> None:
+    granted, problems = read_granted(written)
+    assert "bash" not in granted and "it is not TOOL or TOOL(PATTERN)" in problems[0]
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "path", "verdict"),
+    [
+        ("Read(~/.ssh/**)", "read_file", "~/.ssh/id_rsa", "deny"),
+        ("Write(~/**)", "write_file", "~/.bashrc", "ask"),
+        ("Write(.git/**)", "write_file", ".git/hooks/pre-commit", "ask"),
+        ("Edit(.claude/**)", "edit_file", ".claude/settings.json", "ask"),
+        ("Write(src/**)", "write_file", "src/a", "allow"),
+    ],
+)
+def test_a_guide_opens_no_credentials_and_no_files_that_programs_obey(
+    project: Path, written: str, name: str, path: str, verdict: str
+) -> None:
+    key = Path.home() / ".ssh" / "id_rsa"
+    key.parent.mkdir(parents=True, exist_ok=True)
+    key.touch()
+    tool, permission = rule_tools()[name], CallPermission(project, project, (), SandboxSettings())
+    call = CheckedCall(tool, {"path": path}, resolve_targets(tool, {"path": path}, project))
+    assert permission.decide(call, "ask", granted=tuple(read_granted(written)[0])).verdict == verdict
+
+
+@pytest.mark.parametrize("name", ["edit_file", "insert_lines", "apply_patch"])
+def test_a_condition_for_edits_names_each_tool_that_a_hook_knows_as_edit(project: Path, name: str) -> None:
+    tool, permission = rule_tools()[name], CallPermission(project, project, (), SandboxSettings())
+    for path, is_named in (("src/a", True), ("b", False)):
+        call = CheckedCall(tool, {}, {path: project / path})
+        assert permission.names_call(parse_condition("Edit(src/**)"), call) is is_named
+        assert not permission.names_call(parse_condition("Write(src/**)"), call)

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from plugins.plugin_layouts import make_hookify, write_files
 
+from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.plugins.plugin_folder import PluginFolder, describe_item, read_plugin
+from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
+from nexus_cli.reports.plugins import describe_item
 
 
 def hashes(plugin: PluginFolder) -> dict[str, str]:
@@ -36,6 +38,23 @@ def test_no_command_hides_behind_long_arguments(tmp_path: Path) -> None:
     plugin = read_plugin(plugin.root)
     (hook,) = (one for one in plugin.items.values() if one.kind == "hook")
     assert "; evil" in describe_item(hook)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        '"allowed-tools": Bash(rm *)',
+        "allowed-tools : Bash(rm *)",
+        "allowed-tools:\n# all\n  - Bash(rm *)",
+        "allowed-tools: [Read,\n  Bash(rm *)]",
+        "{Allowed-Tools: Bash(rm *)}",
+        "description: none\u2028allowed-tools: Bash(rm *)",
+        f"allowed-tools: {'Read, ' * 300}Bash(rm *)",
+    ],
+)
+def test_what_a_guide_permits_is_shown_however_it_is_written(head: str) -> None:
+    item = TrustItem("command", "a", {"a.md": f"---\n{head}\n---\nDo it.\n".encode()}, "a.md")
+    assert "Bash(rm *)" in describe_item(item) and describe_item(item).startswith("permits ")
 
 
 def test_codex_s_layout_and_paths_of_the_manifest_are_read(tmp_path: Path) -> None:

@@ -17,11 +17,17 @@ def test_odd_files_are_named_and_never_raise(tmp_path: Path) -> None:
     assert list_gaps(tmp_path) == []
     (tmp_path / ".claude").mkdir()
     settings = tmp_path / ".claude/settings.json"
-    for text in ("{", "[1]", "null", "[" * 100_000, json.dumps({"permissions": 3, "env": {"A": "1"}, "x\x1b[31m": 1})):
+    for text in (
+        "{",
+        "[1]",
+        "null",
+        "[" * 100_000,
+        json.dumps({"permissions": 3, "env": {"LD_A": "1"}, "x\x1b[31m": 1}),
+    ):
         settings.write_text(text)
         lines = list_gaps(tmp_path)
         assert not any("\x1b" in line or "\n" in line for line in lines), lines
-    assert ".claude/settings.json: env variables are not set for commands" in lines
+    assert ".claude/settings.json: env LD_A is not set: a project may not set it" in lines
     settings.write_text(json.dumps({"permissions": {"deny": [f"Task(a{number})" for number in range(90)]}}))
     assert list_gaps(tmp_path)[-1].startswith("50 more")
 
@@ -30,10 +36,10 @@ def test_settings_are_read_through_links_inside_the_project_alone(tmp_path: Path
     project, settings = tmp_path / "project", tmp_path / "project/.claude/settings.json"
     settings.parent.mkdir(parents=True)
     for place in (project / "shared.json", tmp_path / "outside.json"):
-        place.write_text(json.dumps({"env": {"A": "1"}}))
+        place.write_text(json.dumps({"outputStyle": "x"}))
     settings.symlink_to("../shared.json")
-    assert list_gaps(project) == [".claude/settings.json: env variables are not set for commands"]
-    assert [one.what for one in find_unsupported(project)] == ["env"]
+    assert list_gaps(project) == [".claude/settings.json: outputStyle is not applied: say in NEXUS.md how to answer"]
+    assert [one.what for one in find_unsupported(project)] == ["outputStyle"]
     settings.unlink()
     settings.symlink_to(tmp_path / "outside.json")
     assert list_gaps(project) == [] and find_unsupported(project) == ()

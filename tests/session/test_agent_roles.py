@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.config.paths import places
+from nexus_cli.config.trust import trust
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.reports.skill_check import check_guides
@@ -85,6 +86,17 @@ def test_an_agent_begins_with_the_skills_that_it_names(tmp_path: Path) -> None:
     role = recipe_for("one", tmp_path, with_agents=True)[0].role
     assert role.split() == "Role. Ship at noon. [there is no skill gone here]".split()
     assert not check_guides(path)
+
+
+def test_an_agent_begins_with_the_skill_of_the_person_where_a_project_has_one_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    for folder, text in ((places().config, "Ship at noon."), (tmp_path / ".claude", "Ship now.")):
+        skill = folder / "skills" / "ship" / "SKILL.md"
+        skill.parent.mkdir(parents=True)
+        skill.write_text(f"---\nname: ship\ndescription: Ships it.\n---\n{text}\n")
+    trust(tmp_path)
+    put("one", "description: One.\nskills: ship")
+    assert recipe_for("one", tmp_path, with_agents=True)[0].role.endswith("Ship at noon.")
 
 
 def test_an_agent_of_codex_is_toml_with_a_role(tmp_path: Path) -> None:

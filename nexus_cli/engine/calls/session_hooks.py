@@ -20,6 +20,7 @@ from typing import Any
 
 from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.config.project_items import trusted_variables
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import Cause, Drop
@@ -140,11 +141,14 @@ class SessionHooks:
             self._tell_once(line)
         if not self._is_started:
             self._is_started = True
+            if not self.is_worker:  # which has those of its session
+                theirs = await asyncio.to_thread(trusted_variables, self.cwd)
+                self.permission.variables |= {name: (value, False) for name, value in theirs.items()}
             source = "resume" if is_resumed else self._begins
             names, fields = ([self._role], {}) if self.is_worker else ([source], {"source": source})
             event = "SubagentStart" if self.is_worker else "SessionStart"
             runs = await self._fire(event, names, fields)
-            for run in runs:
+            for run in sorted(runs, key=lambda one: one.hook.is_personal):  # the person's own value counts
                 own = run.hook.is_personal
                 self.permission.variables |= {name: (value, own) for name, value in run.variables.items()}
             self._add_section(event, runs)
@@ -184,11 +188,12 @@ class SessionHooks:
         """Run the hooks of the end of a turn; return the message with which one lets it go on, "" if it ends."""
         reply = self._context.conversation.items[-1].message.content if self._context else ""
         fields: dict[str, Any] = {"stop_hook_active": self._rounds > 0}
-        if self.is_worker:
+        event = "SubagentStop" if self.is_worker else "Stop"
+        if self.is_worker and any(hook.table.event == event for hook in await self._load()):
             fields |= {"agent_transcript_path": await self._transcript(write=True)}
         fields |= {"last_assistant_message": reply[:MOST_RESPONSE], "background_tasks": [], "session_crons": []}
         names = [self._role] if self.is_worker else []
-        runs = await self._fire("SubagentStop" if self.is_worker else "Stop", names, fields)
+        runs = await self._fire(event, names, fields)
         if self._stopped is not None:  # the turn ends anyway
             self._stopped = None
             return ""
@@ -397,19 +402,20 @@ class SessionHooks:
             limited = replace(hook, table=replace(hook.table, timeout=min(most, hook.table.timeout)))
             for own in fields(hook) if callable(fields) else [fields]:
                 given = encode_event(common, own, is_codex=hook.is_codex)
-                job = run_in_thread(partial(run_hook, limited, given, Path(common["cwd"]), self.permission))
-                if hook.is_async:
+                work = partial(run_hook, limited, given, Path(common["cwd"]), self.permission)
+                job = partial(run_in_thread, work)
+                if hook.is_async and event != "SessionEnd":  # which nothing follows
                     self._start_aside(self._finish_late(job, about))
                 else:
-                    jobs.append(job)
+                    jobs.append(job())
         runs = list(await asyncio.gather(*jobs))
         for run in runs:
             self._note(run, about)
         return runs
 
-    async def _finish_late(self, job: Coroutine[Any, Any, HookRun], about: str) -> None:
+    async def _finish_late(self, job: Callable[[], Awaitable[HookRun]], about: str) -> None:
         """Run an asynchronous hook, of whose answer only the texts count."""
-        run = await job
+        run = await job()
         self._note(replace(run, answer=replace(run.answer, stops=False)), about)
         self._late += [self._words(run, run.answer.context)] if run.answer.context else []
 

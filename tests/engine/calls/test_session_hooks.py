@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from ui.put_clock import run_at_once
 
 from nexus_cli.config.hook_tables import HookTable
+from nexus_cli.config.trust import trust
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Notice
+from nexus_cli.engine.calls import session_hooks
 from nexus_cli.engine.calls.session_hooks import SessionHooks
 from nexus_cli.engine.requests.control import Control, SteeringWords
+from nexus_cli.hooks.hook_list import Hook
+from nexus_cli.hooks.run_hook import HookAnswer, HookRun
 from nexus_cli.permission.call_permission import CallPermission
 
 
@@ -82,3 +87,72 @@ def test_a_person_who_does_not_answer_is_notified_when_claude_would_do_so(tmp_pa
     assert notified(tmp_path / "d", 61) == [idle]
     (tmp_path / "e").mkdir()
     assert notified(tmp_path / "e", 99, is_asked=True, answers=True) == [] == notified(tmp_path / "e", 99, answers=True)
+
+
+def test_the_variables_of_a_start_are_read_by_no_program_of_the_project(tmp_path: Path) -> None:
+    (tmp_path / "env").write_text("#!/bin/sh\ntouch ran\n")
+    (tmp_path / "env").chmod(0o755)
+    script = 'export PATH=".:$PATH" TEAM=a; ls() { id; }; export -f ls'
+    start = HookTable("SessionStart", f"""echo '{script}' >> "$CLAUDE_ENV_FILE\"""")
+    hooks = SessionHooks((start,), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "ask")
+    asyncio.run(hooks.begin_turn("", is_resumed=False))
+    assert {*hooks.permission.variables} == {"PATH", "TEAM"} and not (tmp_path / "ran").exists()
+
+
+def test_an_asynchronous_hook_of_the_end_runs_and_one_that_the_end_stops_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    hooks = SessionHooks((), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "ask")
+    own = [Hook(HookTable(event, f"touch {event}"), "config.toml", is_async=True) for event in ("Stop", "SessionEnd")]
+    monkeypatch.setattr(session_hooks, "list_hooks", lambda cwd, personal: own)
+
+    async def work() -> None:
+        await hooks.begin_turn("", is_resumed=False)
+        assert not await hooks.next_message()
+        await hooks.end()
+
+    asyncio.run(work())
+    assert (tmp_path / "SessionEnd").exists() and not hooks._asides and not list(recwarn)
+
+
+def test_the_end_of_a_worker_without_hooks_writes_no_transcript(tmp_path: Path) -> None:
+    hooks = SessionHooks((), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "ask", is_worker=True)
+    assert not asyncio.run(hooks.next_message()) and hooks.permission._temp is None
+
+
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_variables_of_settings_of_claude_are_those_of_sandboxed_commands_once_they_are_trusted(
+    tmp_path: Path, is_trusted: bool
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".claude").mkdir()
+    env = {"TEAM": "a", "COUNT": 5, "ON": True, "LD_PRELOAD": "x", "a b": "x", "GIT_CONFIG_COUNT": "1"}
+    (tmp_path / ".claude" / "settings.json").write_text(json.dumps({"env": env}))
+    (tmp_path / ".claude" / "settings.local.json").write_text(json.dumps({"env": {"TEAM": "own"}}))
+    if is_trusted:
+        trust(tmp_path)
+    hooks = SessionHooks((), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "ask")
+    asyncio.run(hooks.begin_turn("", is_resumed=False))
+    named = {"TEAM": "own", "COUNT": "5", "ON": "true", "GIT_CONFIG_COUNT": "1"} if is_trusted else {}
+    assert hooks.permission._list_variables("write", is_walled=True) == named
+    assert hooks.permission._list_variables("none", is_walled=False) == {}
+    assert "GIT_CONFIG_COUNT" not in hooks.permission._list_variables("read", is_walled=True)
+
+
+def test_a_project_does_not_take_a_variable_of_the_person_from_commands_outside_the_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, theirs = (Hook(HookTable("SessionStart", "true"), source) for source in ("config.toml", "settings.json"))
+    theirs = replace(theirs, folder=tmp_path)
+    runs = [
+        HookRun(own, HookAnswer(), variables={"STAGE": "test"}),
+        HookRun(theirs, HookAnswer(), variables={"STAGE": "x"}),
+    ]
+    hooks = SessionHooks((), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "ask")
+
+    async def fire(event: str, *rest: object) -> list[HookRun]:
+        return runs if event == "SessionStart" else []
+
+    monkeypatch.setattr(hooks, "_fire", fire)
+    asyncio.run(hooks.begin_turn("", is_resumed=False))
+    assert hooks.permission.variables == {"STAGE": ("test", True)}
