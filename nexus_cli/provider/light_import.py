@@ -141,8 +141,7 @@ class _TokenizerLoader(SourceFileLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Define `encoding`."""
-        from tiktoken import registry  # noqa: PLC0415  (litellm imports it)
-
+        registry: Any = sys.modules["tiktoken.registry"]  # litellm has imported it
         run = super().exec_module
 
         def load() -> None:

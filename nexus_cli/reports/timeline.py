@@ -113,7 +113,7 @@ def _row(row: Value, width: int) -> list[str]:
     time = cut_line(format_local_minute(str(row["at"]), "%H:%M:%S") or "-" * 8, 8)
     name = "nexus" if row["kind"] == "assistant" else cut_line(_name(row), LONGEST_NAME)
     kind = cut_line((row["trigger"] or {}).get("type", name), KIND)
-    notes = [kind] if kind not in (*TYPED, name.casefold()) and not _is_posted(row) else []
+    notes = [kind] if kind.casefold() not in (*TYPED, name.casefold()) and not _is_posted(row) else []
     unseen = "new" if _is_posted(row) else "not sent yet"
     notes += [unseen] if row["seen"] is False and row["kind"] != "assistant" else []
     head = f"{time} {name}" + (f" ({', '.join(notes)})" if notes else "") + ":"

@@ -97,7 +97,7 @@ def test_what_programs_read_has_the_level_beside_its_former_name(tmp_path: Path)
     found: dict[str, list[str]] = {}
     for name, value in shown:
         found.setdefault(name, []).extend(levels(value))
-    assert found["ask"] == ["auto", "all"] and found["schedule"] == found["status"] == ["auto"]
+    assert found["ask"] == ["auto"] and found["schedule"] == found["status"] == ["auto"]
     assert found["runs list"] == found["runs show 1"] == ["auto"]
     assert found["create_agent"] == found["list_agents"] == ["ask"]
     assert set(found["context.plan"]) == {"auto", "ask"} and set(found["agent.state"]) == {"ask"}

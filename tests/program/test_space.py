@@ -61,7 +61,12 @@ def test_agents_answer_who_opens_the_space(tmp_path: Path) -> None:
             assert f"{name}{kind}: {text}" in lines, done.text
         assert said(place) == SCENE
         seen = place.run("timeline", "--run", "run-2")
-        assert seen.status == 0 and "[msg:1]" in seen.text and "TRIGGER space_message" in seen.text, seen.stderr
+        assert (
+            seen.status == 0
+            and "[msg:1]" in seen.text
+            and "Ana (space_message): " in seen.text
+            and "Husam: [msg:1]" in seen.text
+        ), seen.stderr
         first = json.dumps(place.server.requests[0].body)
         assert "SPACE HISTORY" in first and first.count("<- TRIGGER") + first.count("\\u2190 TRIGGER") == 1
         names = {one["function"]["name"] for one in place.server.requests[0].body["tools"]}

@@ -128,7 +128,7 @@ def test_what_a_level_covers_runs_and_the_rest_is_refused(
     assert shown["done"].status == 0 and clean(shown["done"]), shown["done"]
     assert shown["left"] == left and shown["out"] == (level == "all")
     assert [subject.split("/")[-1].split()[-1] for subject in shown["refused"]] == refused
-    needed = {"edited": "edit", "made": "auto", "never": None, "net": "all", "beyond": "all"}
+    needed = {"edited": "edit", "made": "auto", "never": None, "net": None, "beyond": None}
     for subject, enough in shown["refused"].items():
         assert enough == needed.get(subject.split()[-1], "auto")
 

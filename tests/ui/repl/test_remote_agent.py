@@ -440,7 +440,6 @@ def test_every_command_works_or_is_refused_on_one_line(tmp_path: Path) -> None:
     refused = [name for name, one in discover().items() if not (one.is_served or one.at_terminal)]
     permits = [
         "config permissions.allow all",
-        "memory add user x",
         "permissions allow bash(*)",
         "resume --stop 01J",
         "trust",
