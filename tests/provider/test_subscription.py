@@ -49,7 +49,7 @@ def test_a_code_of_chatgpt_that_nobody_enters_expires(monkeypatch: pytest.Monkey
     def give_up(library: Any, asked: Any) -> Any:
         raise GetAccessTokenError("Timed out waiting for device authorization")
 
-    ways = (lambda library: ("https://x", "CODE", {}), give_up, dict)
+    ways: Any = (lambda library: ("https://x", "CODE", {}), give_up, dict)
     monkeypatch.setattr(subscription, "_PROVIDERS", {"chatgpt": ways})
     monkeypatch.setattr(subscription, "take_over", lambda library: None)
     with pytest.raises(NexusError) as raised:
