@@ -167,6 +167,8 @@ LOST = frozenset({"RemoteProtocolError", "ReadError", "ConnectionResetError", "S
 STALLS = frozenset({"ReadTimeout", "StallError"})
 NETWORK_NAMES = frozenset({"APIConnectionError", "APITimeoutError"})
 STATUS_OF_CODE = {
+    "content_filter": 400,
+    "content_policy_violation": 400,
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
     "too_many_requests": 429,

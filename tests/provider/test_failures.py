@@ -76,6 +76,7 @@ class Said(Exception):
 
 
 SORTED: list[tuple[Said, str, bool]] = [
+    (Said("The response was blocked", 500, {"code": "content_filter", "message": "blocked"}), "refused", False),
     (Said("litellm.BadRequestError: OpenAIException - bad key", 401), "auth", False),
     (Said("Missing Anthropic API Key - a call is being made"), "auth", False),
     (Said("API key not valid. Please pass a valid API key.", 400), "auth", False),
