@@ -14,6 +14,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -50,7 +51,7 @@ COUNTS = (
 
 def overflow_numbers(text: str) -> tuple[int | None, int | None]:
     """Return the window and the tokens of the request from `text`, each None if it is missing."""
-    found = (re.search(words.replace("#", r"([\d,]{2,})"), text, re.I) for words in (LIMITS, COUNTS))
+    found = (re.search(words.replace("#", r"(\d[\d,]+)"), text, re.I) for words in (LIMITS, COUNTS))
     limit, counted = (int(one[one.lastindex or 0].replace(",", "")) if one else None for one in found)
     return limit, counted
 
@@ -166,6 +167,8 @@ LOST = frozenset({"RemoteProtocolError", "ReadError", "ConnectionResetError", "S
 STALLS = frozenset({"ReadTimeout", "StallError"})
 NETWORK_NAMES = frozenset({"APIConnectionError", "APITimeoutError"})
 STATUS_OF_CODE = {
+    "content_filter": 400,
+    "content_policy_violation": 400,
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
     "too_many_requests": 429,
@@ -277,7 +280,8 @@ def retry_after(headers: Mapping[str, str], text: str = "") -> float | None:
             return float(value) * scale
     if headers.get("retry-after"):
         try:
-            return max(0.0, parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time())
+            moment = parsedate_to_datetime(headers["retry-after"]).replace(tzinfo=UTC)  # one of its forms names no zone
+            return max(0.0, moment.timestamp() - time.time())
         except ValueError:
             return None
     found = re.search(r'(?:retryDelay"?:\s*"?|try again in )(\d+(?:\.\d+)?)s', text, re.I)
@@ -361,7 +365,7 @@ def to_provider_error(
 ) -> ProviderError:
     """Return `error` as a `ProviderError`, or as it is; once a first token `started`, nothing is transient.
 
-    `stall_seconds` is the time without a byte after which the transport gave up reading.
+    `stall_seconds` is the time without a byte after which the transport gave up reading a stream.
     """
     if isinstance(error, ProviderError):
         return error
@@ -374,7 +378,7 @@ def to_provider_error(
     why, transient, hint = f.line, rule.transient, rule.hint or _hint_for(rule.kind, model, f.status)
     if rule is OF_NETWORK:
         why, hint, transient = _describe_network(f, hint)
-    if f.has(STALLS):
+    if stall_seconds and f.has(STALLS):
         why = f"no data for {stall_seconds:g} seconds"
     if f.status == 404 and address_from_env(model, os.environ) and "model" not in f.text.lower():
         hint = check_address_hint(provider_of(model))

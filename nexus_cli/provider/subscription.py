@@ -35,6 +35,8 @@ CODE_SECONDS = 900.0
 """Validity of a code whose answer names none."""
 LEAST_INTERVAL, SLOWER = 0.1, 5.0
 """Least seconds between two polls; seconds that `slow_down` adds (RFC 8628)."""
+LATE = 408
+"""The status with which litellm gives up waiting for the person."""
 SECRETS = ("access_token", "refresh_token", "id_token", "token")
 ENDINGS = {"access_denied": "it was declined", "expired_token": "the code has expired"}
 
@@ -144,6 +146,8 @@ def _failure(error: Exception, what: str, refused: str, where: tuple[str, str]) 
     the name of one of several logins; `refused` is the reason if the provider does not know the login."""
     found = to_provider_error(error, model=f"{where[0]}/")
     status = found.status
+    if status == LATE:
+        return ProviderError("auth", ENDINGS["expired_token"], set_key_hint(*where), what=what)
     if found.kind == "network" or status not in (400, 401, 403, 404):
         found.what, found.why = what, found.why.partition(" for url")[0]
         return found

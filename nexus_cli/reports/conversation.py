@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from sys import maxsize
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core import event
 from nexus_cli.core.elide import RECALL
@@ -22,8 +22,10 @@ from nexus_cli.core.tool import SUBJECT
 from nexus_cli.core.typed_text import NOT_DONE, split_attachments
 from nexus_cli.engine.calls.waiting import waiting_entry
 from nexus_cli.ledger import LaneLog
-from nexus_cli.session.session import Session
 from nexus_cli.tools.registry import describe_past_subject, past_tools
+
+if TYPE_CHECKING:
+    from nexus_cli.session.session import Session
 
 LONGEST = 200
 """Most entries of one turn that are shown, the newest ones."""

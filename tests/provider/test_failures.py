@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+import time
 from datetime import UTC, datetime
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -74,6 +76,7 @@ class Said(Exception):
 
 
 SORTED: list[tuple[Said, str, bool]] = [
+    (Said("The response was blocked", 500, {"code": "content_filter", "message": "blocked"}), "refused", False),
     (Said("litellm.BadRequestError: OpenAIException - bad key", 401), "auth", False),
     (Said("Missing Anthropic API Key - a call is being made"), "auth", False),
     (Said("API key not valid. Please pass a valid API key.", 400), "auth", False),
@@ -189,6 +192,20 @@ def test_waits_are_read_in_every_spelling(monkeypatch: pytest.MonkeyPatch) -> No
     assert retry_after({"retry-after": "soon"}) is None
     assert retry_after({}, 'details: {"retryDelay": "34s"}') == 34.0
     assert retry_after({}) is None
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    assert retry_after({"retry-after": "Thu Jan  1 00:00:30 2026"}) == 30.0, "this form means UTC, wherever we are"
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_a_silence_outside_a_stream_names_no_limit_of_streams() -> None:
+    why = to_provider_error(httpx.ReadTimeout("timed out"), model="github_copilot/").why
+    assert "timed out" in why and "0 seconds" not in why
+
+
+def test_a_number_without_a_digit_is_no_window() -> None:
+    assert overflow_numbers("maximum context length is ,, tokens") == (None, None)
 
 
 KEYS = [

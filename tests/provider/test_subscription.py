@@ -42,6 +42,22 @@ def test_a_code_that_nobody_enters_expires(waits: list[float]) -> None:
     assert raised.value.exit_status == 2 and 60 <= sum(waits) < 67
 
 
+def test_a_code_of_chatgpt_that_nobody_enters_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    class GetAccessTokenError(Exception):
+        status_code = 408
+
+    def give_up(library: Any, asked: Any) -> Any:
+        raise GetAccessTokenError("Timed out waiting for device authorization")
+
+    ways: Any = (lambda library: ("https://x", "CODE", {}), give_up, dict)
+    monkeypatch.setattr(subscription, "_PROVIDERS", {"chatgpt": ways})
+    monkeypatch.setattr(subscription, "take_over", lambda library: None)
+    with pytest.raises(NexusError) as raised:
+        subscription.log_in("chatgpt", None, lambda address, code: None)
+    assert (raised.value.kind, raised.value.why) == ("auth", "the code has expired")
+    assert "nexus login chatgpt" in raised.value.hint
+
+
 def test_an_unknown_refusal_is_quoted(waits: list[float]) -> None:
     with pytest.raises(NexusError, match="device_flow_disabled"):
         poll(["device_flow_disabled"], {})
