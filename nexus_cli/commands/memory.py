@@ -18,7 +18,7 @@ IDS = re.compile(r"[\s,;]+")
 SLOTS = tuple(map(str, MemorySlot))
 OFFERED = 50
 """Most facts whose ids completion offers."""
-Slot = Annotated[str, Option("|".join(SLOTS), "The subject of the fact.", "--slot")]
+Slot = Annotated[str, Option("|".join(SLOTS), "What a fact is about.", "--slot")]
 Everywhere = Annotated[bool, Option(help="Show facts of every project.", name="--all")]
 
 

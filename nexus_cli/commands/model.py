@@ -137,7 +137,9 @@ _CHOICES = (DEFAULT_EFFORT, *EFFORTS)
 
 async def set_effort(
     context: CommandContext,
-    level: Annotated[str, Option("LEVEL", "The level from now on.", is_argument=True, choices=_CHOICES)] = "",
+    level: Annotated[
+        str, Option("LEVEL", "The effort of reasoning from now on.", is_argument=True, choices=_CHOICES)
+    ] = "",
 ) -> None:
     """Set how much the model thinks.
 

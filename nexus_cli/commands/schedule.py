@@ -96,7 +96,7 @@ def add_scheduled(
         list[str] | None,
         Option(
             "RULE",
-            "Also allow calls that match RULE, outside the sandbox if the model asks for that: 'bash(git push *)'.",
+            "Also allow calls that match RULE, such as 'bash(git push *)', even outside the sandbox if the model asks.",
         ),
     ] = None,
     name: Annotated[str, Option("N", "A name to show instead of the id.")] = "",

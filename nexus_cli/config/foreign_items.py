@@ -40,7 +40,7 @@ PATHS: Mapping[str, tuple[str, ...]] = {
 KINDS = frozenset(PATHS)
 COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`")
 """A command that runs when a guide is called."""
-NO_SERVERS = "is no JSON object with servers: none of them counts"
+NO_SERVERS = "is not a JSON object with servers: nexus ignores the file"
 """The reason that a file of servers is left out."""
 MOST_HOOKS = 200
 """Most hooks of one file."""
@@ -100,18 +100,18 @@ def read_hooks(data: bytes) -> tuple[list[tuple[str, str, dict[str, Any]]], list
     left_out: list[str] = []
     value = read_json(data)
     if value is None:
-        return [], ["is no valid JSON: none of its hooks counts"]
+        return [], ["is not valid JSON: nexus ignores its hooks"]
     table = value.get("hooks") if isinstance(value, dict) else value
     hooks = [*_find_hooks(table, left_out)] if table is not None else []
     if len(hooks) > MOST_HOOKS:
-        left_out.append(f"has more than {MOST_HOOKS} hooks: the others do not count")
+        left_out.append(f"has more than {MOST_HOOKS} hooks: nexus ignores the others")
     return hooks[:MOST_HOOKS], left_out
 
 
 def _find_hooks(table: Any, left_out: list[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield the valid hooks of the value of `hooks`; add a reason to `left_out` for each invalid part."""
     if not isinstance(table, dict):
-        left_out.append("has `hooks` that is no object: none of them counts")
+        left_out.append("has a value `hooks` that is not an object: nexus ignores its hooks")
         return
     for event, groups in table.items():
         if not isinstance(groups, list):

@@ -199,7 +199,7 @@ def _read_settings(data: bytes, left_out: list[LeftOut]) -> Iterator[_Entry]:
     table = _read_toml(data)
     if table is None:  # invalid TOML: the error is reported once it is trusted
         if b"hook" in data:
-            left_out.append(LeftOut(SETTINGS, "is no valid TOML: none of its hooks counts"))
+            left_out.append(LeftOut(SETTINGS, "is not valid TOML: nexus ignores its hooks"))
         yield _Entry("settings", "", data)
         return
     rest, rules, hooks, servers = _take_items(table)

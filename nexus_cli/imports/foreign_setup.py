@@ -135,7 +135,7 @@ class ForeignSetup:
         """Add the rules that `convert` returns for one of the other program, if all of them are rules of ours."""
         try:
             if redact(written, environ={}) != written:
-                raise ValueError("there is a key in it")
+                raise ValueError("it contains a key or another secret")
             rules = list(convert())
             for text in rules:
                 parse_rule(decision, text, self.tools)

@@ -120,7 +120,7 @@ def find_plugin(name: str) -> InstalledPlugin:
     if name not in known:
         near = nearest_name(name, known)
         hint = f"The nearest is {near}" if near else f"There are: {', '.join(known) or 'none'}"
-        raise NexusError("usage", f"no plugin '{name[:80]}'", "no plugin has this name", hint)
+        raise NexusError("usage", f"plugin '{name[:80]}'", "it is not installed", hint)
     return _read_installed(name, known[name])
 
 

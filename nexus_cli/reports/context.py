@@ -419,8 +419,9 @@ def describe_waiting(value: Value) -> str:
     waiting = value.get("waiting") or {}
     if not waiting.get("texts"):
         return ""
-    goes = "goes" if waiting["texts"] == 1 else "go"
-    return f"{plural(waiting['texts'], 'text')} of {number(waiting['tokens'])} tokens {goes} with your next message"
+    return (
+        f"{plural(waiting['texts'], 'text')} ({number(waiting['tokens'])} tokens) will be sent with your next message"
+    )
 
 
 def _layers(budget: Value, width: int) -> list[str]:

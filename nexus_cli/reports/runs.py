@@ -424,7 +424,7 @@ def _parts(value: Value) -> Iterator[str]:
         yield f"waits: {_name_wait(value)}"
         yield from filter(None, [_last_error(value)])
     for one in value["questions"] if not value["came"] else ():
-        yield f"asks: {one['what']} ({one['why']})"
+        yield f"needs approval: {one['what']} ({one['why']})"
     joined = [one for one in value["signals"] if one["kind"] == JOINED][SHOWN_EVENTS:]
     for one in (one for one in value["signals"] if one not in joined):
         later = "" if one["taken"] else ", not taken yet"

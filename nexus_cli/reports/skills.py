@@ -102,7 +102,7 @@ def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
         hint = "A skill is a folder with a SKILL.md in the skills folder beside config.toml (`nexus config path`)"
     if hidden:
         hint += f"; this project has {hidden} more, which count after `nexus trust`"
-    return NexusError("usage", f"no skill '{one_line(name)}'", "no skill has this name", hint)
+    return NexusError("usage", f"skill '{one_line(name)}'", "there is no skill of this name", hint)
 
 
 def skills_text(value: Value, width: int) -> str:
@@ -138,7 +138,7 @@ def _describe(one: Value) -> str:
     if one["problem"]:
         return f"[cannot be used: {one['problem']}]"
     if one["shadowed"]:
-        return f"[shadowed by the one before] {one['description']}"
+        return f"[not used: the entry above has the same name] {one['description']}"
     return (
         f"[a built-in command has this name: {_name_call(one)} calls it] {one['description']}"
         if one.get("built_in")

@@ -296,7 +296,7 @@ def _check_variable(name: str, is_first: bool, is_shown: bool, command: SimpleCo
         raise NotReadOnly(f"the value of ${name[:40]} is not known before it runs")
     folders.forms += sum(len(one.words) for one in bound)
     if folders.forms > MOST_VALUES:
-        raise NotReadOnly("its words have too many values")
+        raise NotReadOnly("its variables have too many possible values to check")
     for value in (word for one in bound for word in one.words):
         if not value.is_known:
             _check_computed(value, is_shown, command, folders)

@@ -14,7 +14,7 @@ from nexus_cli.core.real_files import LISTED, open_folder, open_parent, stat_at
 from nexus_cli.undo.plan_restore import is_inside
 from nexus_cli.undo.records import Step
 
-REBUILT = "a tool fills it again; its content is not kept"
+REBUILT = "build or install tools fill this folder again, so undo keeps no copy of its content"
 WHOLE = "."
 """The path of the project itself, where a look at it failed."""
 OUTSIDE = "undo will not cover what commands change outside of the project and added folders"

@@ -201,8 +201,8 @@ class SessionWorkers(RunningWorkers[Session]):
         level = None if wanted.allow is None else require_level(wanted.allow, "limits.allow")
         scope = Limits(allow=level, tools=None if wanted.tools is None else frozenset(wanted.tools))
         parts: dict[str, Any] = {name: getattr(wanted, name) for name in BUDGET}
-        if any(value is not None and value <= 0 for value in parts.values()):
-            raise NexusError("usage", "its limits are wrong", "each has to be above 0")
+        if wrong := [name for name, value in parts.items() if value is not None and value <= 0]:
+            raise NexusError("usage", "invalid limits of the worker", f"{', '.join(wrong)} must be above 0")
         model = resolve_for_worker(task.model, self.session.model, self.session.engine.settings)
         if agent is not None and not task.model:
             model = self._read_model(agent)

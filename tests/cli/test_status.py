@@ -213,7 +213,7 @@ def test_an_unknown_skill_is_exit_2_with_the_nearest_name(nexus: Any) -> None:
     skill(places().config, "deploy", "Guide.")
     done = nexus("skill", "use", "deplyo")
     assert done.returncode == 2
-    assert done.stderr == b"nexus: no skill 'deplyo': no skill has this name. The nearest is deploy.\n"
+    assert done.stderr == b"nexus: skill 'deplyo': there is no skill of this name. The nearest is deploy.\n"
     assert done.stdout == b""
 
 
@@ -250,7 +250,7 @@ def test_two_skills_of_one_name_are_listed_and_the_personal_one_is_used(nexus: A
     skill(places().config, "build", "Mine.")
     assert b"1 skill; 2 more in this project" in b" ".join(nexus("status").stdout.split())
     trust(tmp_path)
-    assert b"[shadowed by the one before] Theirs." in nexus("skill", "list").stdout
+    assert b"[not used: the entry above has the same name] Theirs." in nexus("skill", "list").stdout
     assert nexus("skill", "use", "build").stdout == b"Mine.\n"
 
 

@@ -333,5 +333,5 @@ def test_what_the_project_would_do_once_trusted_is_shown_and_nothing_is_trusted(
 def test_plugins_are_listed_and_one_that_is_not_there_is_not_removed(context: FakeContext) -> None:
     assert context.run("plugin").shown[-1] == context.run("plugin list").shown[-1]
     assert context.shown[-1][1]["plugins"] == []
-    with pytest.raises(NexusError, match="no plugin has this name"):
+    with pytest.raises(NexusError, match="it is not installed"):
         context.run("plugin remove hookify")

@@ -174,7 +174,7 @@ def test_hooks_are_listed_with_their_source_and_state(place: Stage) -> None:
 def test_a_trusted_file_of_hooks_that_is_broken_is_told_wherever_hooks_are_shown(place: Stage) -> None:
     assert place.run("trust", stdin=b"y\n").status == 0
     (place.folder / ".claude" / "settings.json").write_text(json.dumps(CLAUDE)[:-2])
-    why = ".claude/settings.json is no valid JSON: none of its hooks counts"
+    why = ".claude/settings.json is not valid JSON: nexus ignores its hooks"
     done = place.ask("--allow", "edit", "go")
     assert done.status == 0 and sum("is off" in line and why in line for line in done.told) == 3, done.told
     assert [one["state"] for one in place.run("status", "--json").result["hooks"]] == ["changed"] * 3
@@ -357,7 +357,7 @@ SPOIL = "echo 'import os; os.system(\"touch ran-forged\")' > .claude/hooks/guard
             ("sed -i 's/guard.py/guard.py || touch ran-forged; true/' .claude/settings.json", "it has changed"),
             ("echo '{}' > .claude/settings.json", "it has changed"),
             ("rm .claude/settings.json", "it has changed"),
-            ("printf '\\0{' > .claude/settings.json", "is no valid JSON"),
+            ("printf '\\0{' > .claude/settings.json", "is not valid JSON"),
         ],
         4,
     ),

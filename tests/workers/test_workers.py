@@ -474,7 +474,7 @@ def test_a_report_beyond_the_cap_is_a_drop_that_can_be_read(tmp_path: Path) -> N
     [
         ({"task": "  "}, "it has no task"),
         ({"task": "x", "recipe": "wroker"}, "Did you mean worker"),
-        ({"task": "x", "limits": {"max_cost": -1}}, "each has to be above 0"),
+        ({"task": "x", "limits": {"max_cost": -1}}, "max_cost must be above 0"),
         ({"task": "x", "limits": {"max_stepz": 1}}, "max_stepz"),
     ],
 )

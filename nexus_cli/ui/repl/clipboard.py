@@ -50,7 +50,7 @@ async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callab
     `NexusError("usage", ...)` if there is nothing to copy or no way works.
     """
     if not text:
-        raise NexusError("usage", "nothing to copy", "there is no text yet", "Send a message first")
+        raise NexusError("usage", "nothing to copy", "the code block is empty")
     data = replace_surrogates(text).encode()
     for command in _find_commands(_PROGRAMS, ("pbcopy",), environ):
         if await _ran(command, data, environ):
