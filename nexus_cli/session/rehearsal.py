@@ -1,7 +1,7 @@
 """Rehearse a turn: assemble its first request in memory, price it and check its contract. Sends and records nothing.
 
-The request is the one that the turn would send, except that no hook runs, and that a compaction that is due is named
-instead of made: its summary is a request.
+The request is the one that the turn would send, except that no hook and no command of a guide runs, and that a
+compaction that is due is named instead of made: its summary is a request.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.limits import Limits
 from nexus_cli.core.price import price_input
 from nexus_cli.core.services import ServerTools
+from nexus_cli.core.tool import Effect
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.compaction.context_fit import compaction_threshold, plan_request, prune_if_due
 from nexus_cli.engine.requests.model_info import load_model_info
@@ -88,7 +90,10 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
     state.dispatcher.hooks = state.dispatcher.approver = None
     await start_conversation(state, trigger.text)
     if trigger.may_expand:
+        limits = state.dispatcher.limits
+        state.dispatcher.limits = limits & Limits(categories=frozenset({str(Effect.READ)}))
         trigger = await expand_trigger(state, trigger)
+        state.dispatcher.limits = limits
     await record_trigger(state, trigger, find_continuations(state, trigger))
     engine.tell_untold()
     await attach_changes(engine, state.dispatcher)

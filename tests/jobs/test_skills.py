@@ -145,6 +145,12 @@ def test_a_project_s_skills_and_commands_do_their_work_after_trust_and_nothing_b
     told = "\n".join(done.told)
     assert "inspect permits for its turn: bash(git diff *)" in told and "asks for model haiku" in told
 
+    (place.folder / ".claude/commands/make.md").write_text("Made: !`touch made`\n")
+    assert place.run("trust").status == 0
+    assert place.ask("--allow", "auto", "--price", "/make").status == 0
+    assert not (place.folder / "made").exists(), "a price is asked for: nothing runs"
+    assert place.ask("--allow", "auto", "/make").status == 0 and (place.folder / "made").exists()
+
     done = place.ask("use $teach on RULES.md, it costs $5")
     assert "Explain step by step." in said(seen[-1], "user") and 'name="teach"' in said(seen[-1], "user")
     done = place.ask("/web:button green")
