@@ -79,5 +79,5 @@ NOUN = Noun(
     "status",
     "setup",
     (Verb(build_status, opens="nothing"), Verb(build_tools, "tools", places=("slash",))),
-    "Show the model, tools, skills and MCP servers in use.",
+    "Show model, tools, skills and MCP servers in use.",
 )

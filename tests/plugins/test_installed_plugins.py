@@ -80,7 +80,7 @@ def test_nothing_is_in_effect_with_an_invalid_record(tmp_path: Path, text: str) 
     install(tmp_path / "a")
     (places().data / "plugins.json").write_text(text)
     assert installed_plugins() == []
-    with pytest.raises(NexusError, match="no plugin"):
+    with pytest.raises(NexusError, match="not installed"):
         find_plugin("hookify")
 
 
