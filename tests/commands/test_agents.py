@@ -165,7 +165,7 @@ def test_a_later_process_reads_the_workers_and_those_below_them_from_the_ledger(
         value = show_session(again.ledger, again.id)
         assert [row["id"] for row in value["workers"]] == ["w1", "w1.1"]
         text = told(again.ledger, again.id)
-        assert f"worker w1 finished · 2 steps · 6,030 tokens · $0.7500 · session {rows['w1']['session']}" in text
+        assert f"worker w1 finished · 2 steps · 6k tokens · $0.7500 · session {rows['w1']['session']}" in text
         own = show_session(again.ledger, rows["w1"]["session"])
         assert own["spawner"] == again.id and f"spawner {again.id}" in told(again.ledger, own["id"])
         assert [row["id"] for row in own["workers"]] == ["w1.1"]

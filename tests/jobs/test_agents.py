@@ -82,7 +82,7 @@ def test_an_agent_works_with_its_role_tools_and_model_after_trust(place: Stage) 
     for line in (
         "Active: agents, commands",
         "there is no tool WebSearch here",
-        "the pattern of Bash(git diff:*) is not applied",
+        "nexus ignores the pattern of Bash(git diff:*)",
         "permissionMode is not applied",
     ):
         assert line in told, (line, told)

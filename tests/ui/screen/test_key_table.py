@@ -156,7 +156,7 @@ EFFECTS = {
     ),
     "exits": Effect(lambda b: b.said == ["left"]),
     "history": Effect(lambda b: b.text in ("earlier", "w")),
-    "previous entry": Effect(lambda b: b.text == "/rules"),
+    "previous entry": Effect(lambda b: b.text == "/reload"),
     "next entry": Effect(lambda b: b.text == "/exit" and b.box.menu_open),
     "edits the queued message": Effect(lambda b: b.said == ["taken back"] and b.text == "queued words"),
     "completes": Effect(lambda b: b.text.startswith("/he") and b.text.strip() == "/help", "/he"),
