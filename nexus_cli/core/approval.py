@@ -52,6 +52,7 @@ class Allow:
     """Yes."""
 
     answer: ClassVar[str] = "allow"
+    shown: ClassVar = "answer always stored"
     always: bool = False
     """For the rest of the session, see `Question.always`."""
     stored: bool = False
@@ -63,6 +64,7 @@ class Deny:
     """No, with a reason for the model."""
 
     answer: ClassVar[str] = "deny"
+    shown: ClassVar = "answer why said by name stops"
     why: str = ""
     said: bool = True
     """True if the person said no; false if nobody answered, with the reason in `why`."""
@@ -79,6 +81,7 @@ class Defer:
     """Not now: the turn ends with the call open; a resume asks again."""
 
     answer: ClassVar[str] = "defer"
+    shown: ClassVar = "answer"
 
 
 Answer = Allow | Deny | Defer

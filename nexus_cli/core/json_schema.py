@@ -29,8 +29,6 @@ from nexus_cli.core.event import LineEvent, StreamLine
 from nexus_cli.core.json_value import JsonOf, shown_paths
 
 NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
-_TAGS = (("type", "kind"), ("answer", "answer"))
-"""Keys that name the class of a value, each with the class variable that has it."""
 
 
 @cache
@@ -64,7 +62,7 @@ def declared_keys(kind: Any) -> dict[str, tuple[Any, str]]:
         own = {key: (kind, key) for key in kind.__annotations__}
     else:
         bases = [StreamLine] if kind in get_args(LineEvent) else []
-        own = {key: (kind, name) for key, name in _TAGS if get_origin(type_hints(kind).get(name)) is ClassVar}
+        own = {"type": (kind, "kind")} if get_origin(type_hints(kind).get("kind")) is ClassVar else {}
         own |= declared_keys(type_hints(kind.line_keys)["return"]) if hasattr(kind, "line_keys") else {}
         for key, path in shown_paths(kind):
             *above, name = path.split(".")

@@ -62,8 +62,7 @@ def shown_paths(kind: Any) -> tuple[tuple[str, str], ...]:
 def to_json_value(value: Any) -> Any:
     """Convert `value` to JSON values: an object for a dataclass, a list for a tuple, a sorted list for a set."""
     if is_dataclass(value) and not isinstance(value, type):
-        answer = getattr(type(value), "answer", None)
-        made: dict[str, Any] = {"answer": answer} if isinstance(answer, str) else {}
+        made: dict[str, Any] = {}
         for key, path in shown_paths(type(value)):
             item = to_json_value(attrgetter(path)(value))
             made |= item if key == "*" else {key: item}
