@@ -151,7 +151,7 @@ def play(one: Repl, folder: Path, *, highest: str) -> list[list[str]]:
     return seen
 
 
-@pytest.mark.parametrize("columns", sample([100, 60], 1))
+@pytest.mark.parametrize("columns", sample([100, 60], 2))
 def test_a_day_in_front_of_a_server_is_that_in_front_of_a_session(tmp_path: Path, columns: int) -> None:
     shown: list[list[list[str]]] = []
     for name in ("local", "remote"):
