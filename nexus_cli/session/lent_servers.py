@@ -10,6 +10,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import ServerRow, ServerTools
 from nexus_cli.core.tool import ToolContext
+from nexus_cli.tools.registry import ToolRegistry
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +18,12 @@ class LentServers(ServerTools):
     """Implements `ServerTools` for a worker, by those of its parent, which starts and ends the servers."""
 
     owner: ServerTools
+    lender: ToolRegistry
+    """The tools of the parent, which its servers may list anew at any time."""
+    borrower: ToolRegistry
 
     async def prepare(self) -> None:
-        return
+        self._take_tools()
 
     async def call(self, server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         return await self.owner.call(server, tool, arguments, context)
@@ -29,6 +33,7 @@ class LentServers(ServerTools):
 
     async def refresh(self, server: str) -> None:
         await self.owner.refresh(server)
+        self._take_tools()
 
     async def attach(self, trigger: Trigger) -> Trigger:
         return trigger
@@ -41,3 +46,7 @@ class LentServers(ServerTools):
 
     async def aclose(self) -> None:
         return
+
+    def _take_tools(self) -> None:
+        """Give the worker the tools of servers as their definitions are now."""
+        self.borrower.add(tool for tool in self.lender.tools() if tool.server)

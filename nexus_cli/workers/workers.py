@@ -401,11 +401,14 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _lend_servers(self) -> list[ServiceMaker[ServerTools]]:
         """Return the makers of the service by which a worker calls the tools of the session's MCP servers."""
-        tools = [tool for tool in self.session.dispatcher.registry.tools() if tool.server]
-        if not tools:
+        if (servers := self.session.state.services.made(ServerTools)) is None:
             return []
-        servers = self.session.state.services[ServerTools]
-        return [ServiceMaker(ServerTools, lambda _: LentServers(servers), tools=lambda _: tools)]
+        lender = self.session.dispatcher.registry
+
+        def lend(worker: Session) -> LentServers:
+            return LentServers(servers, lender, worker.dispatcher.registry)
+
+        return [ServiceMaker(ServerTools, lend)]
 
     def _forward(self, worker: Worker, each: Event) -> None:
         marked = each if isinstance(each, AgentEvent) else AgentEvent(worker.id, worker.session_id, each)

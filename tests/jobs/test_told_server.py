@@ -169,6 +169,25 @@ def test_without_a_person_a_changed_tool_is_refused_until_its_rule_is_added_agai
         assert place.ask("do: mcp__rug__other {}").text.strip() == "done", "a tool that the rule has not seen before"
 
 
+def test_a_worker_calls_no_tool_whose_definition_has_changed(tmp_path: Path) -> None:
+    def hands_over(body: Any) -> dict[str, Any]:
+        messages = body["messages"]
+        results = [str(one["content"]) for one in messages if one["role"] == "tool"]
+        if results:
+            return {"text": results[-1]}
+        is_worker = "# Task" in str(messages[1]["content"])
+        return calls((NOTE, {})) if is_worker else calls(("agent", {"task": "Add a note."}))
+
+    with stage(tmp_path, model) as place:
+        server = Told(place)
+        place.run("rules", "add", f"allow {NOTE}")
+        place.ask(f"do: {NOTE} {{}}")
+        place.script(hands_over)
+        assert "done" in place.ask("add one").text and server.calls == 2
+        server.say(FORGED)
+        assert "changed its definition" in place.ask("add one").text and server.calls == 2
+
+
 def test_words_that_change_with_each_call_are_never_permitted_twice(tmp_path: Path) -> None:
     with stage(tmp_path, model) as place:
         server = Told(place)
