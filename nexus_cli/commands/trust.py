@@ -39,7 +39,7 @@ def trust_project(
         return _revoke(root, [root, *inner])
     report = _trust_folder(source, root)
     for folder in inner:  # of a large repository: what is there for agents counts only below it
-        if not source.is_json and record.read_configuration(folder, KINDS).files:
+        if not (report.status or source.is_json) and record.read_configuration(folder, KINDS).files:
             source.show(report)
             report = _trust_folder(source, folder)
     return report
@@ -51,8 +51,9 @@ def _trust_folder(source: Source, folder: Path) -> Report[Any]:
     value = report.value
     is_removed = any(one["state"] == "removed" for one in value["items"])
     if found.problem:
-        source.show(report)
-        raise NexusError("config", f"{folder} is not trusted", found.problem, "Fix or remove the file")
+        error = NexusError("config", f"{folder} is not trusted", found.problem, "Fix or remove the file")
+        source.say(error.line.removeprefix("nexus: "))
+        return report._replace(status=error.exit_status)
     if is_removed and not found.files:
         record.revoke_trust(folder)  # of what was trusted nothing is left
     if not found.files or (value["state"] == "trusted" and not is_removed):

@@ -171,3 +171,12 @@ def test_all_that_trust_puts_into_effect_is_named(nexus: Run, project: Path) -> 
         ("doctor", ".claude/output-styles: are not"),
     ):
         assert said in " ".join(nexus(words).stdout.decode().split())
+
+
+def test_a_configuration_that_cannot_be_trusted_is_an_object_too(nexus: Run, project: Path) -> None:
+    (project / ".nexus" / "config.toml").unlink()
+    (project / ".nexus" / "config.toml").symlink_to("/dev/zero")
+    done = nexus("trust", "--json")
+    value = json.loads(done.stdout)
+    assert done.returncode == 2 and value["state"] == "untrusted" and "out of the project" in value["problems"][0]
+    assert done.stderr.count(b"Fix or remove the file") == 1
