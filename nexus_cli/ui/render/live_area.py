@@ -47,6 +47,11 @@ class OpenCall:
         """Add output."""
         self._end = (self._end + self._door.feed(text[-KEPT:]))[-KEPT:]
 
+    @property
+    def has_output(self) -> bool:
+        """True if it has printed something."""
+        return bool(self._end)
+
     def seconds(self, now: float) -> float | None:
         """Return the time that it has run; None while it waits or the person is asked."""
         return None if self.asked or self.waiting else max(0.0, now - self.began)

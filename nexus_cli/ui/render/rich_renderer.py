@@ -76,6 +76,8 @@ class RichRenderer:
         """
         self._asks, self._drawn, self._commands, self._shows_text = asks, drawn, commands, text
         self._verbose = verbose
+        self._streams = verbose and not drawn
+        """True if the output of a call is lines at once, which its outcome does not repeat."""
         self._whole = ": /transcript" if commands else ""
         """Hint for showing cut or folded text, now and later."""
         self._width: Callable[[], int] = lambda: max(4, width())
@@ -226,10 +228,8 @@ class RichRenderer:
             case e.ToolCallEvent():
                 self._begin_call(event)
             case e.ToolOutput():
-                if self._verbose and not self._drawn:
-                    self._scrollback.add_output(event.text)
-                elif event.call_id in self._calls:
-                    self._calls[event.call_id].feed(event.text)
+                if running := self._calls.get(event.call_id):
+                    self._add_output(running, event.text)
             case e.ToolResultEvent():
                 self._resulted(event)
             case e.ApprovalRequest():
@@ -446,6 +446,14 @@ class RichRenderer:
         self._calls = dict(sorted(self._calls.items(), key=lambda item: item[1].waiting))
         self._spinner.phase(PREPARING)
 
+    def _add_output(self, call: live_area.OpenCall, text: str) -> None:
+        """Show what a running call prints: below its name in a log, in the live area where there is one."""
+        if self._streams:
+            if not call.has_output:
+                self._scrollback.add_note(call.what, "dim")
+            self._scrollback.add_output(text)
+        call.feed(text)
+
     def _ask(self, question: Question) -> None:
         """Show a question about a call, which does not run yet."""
         if call := self._calls.get(question.call.id):
@@ -462,6 +470,8 @@ class RichRenderer:
         call, result = self._calls.get(event.call.id), event.result
         if tool_of(event.call).tells and not result.error:
             result = replace(result, output=event_texts.describe_told(result, self._name_commands))
+        if call and self._streams and call.has_output:
+            result = replace(result, output="")  # it stands above
         self.commands_run += result.status is not None
         subject = call.subject if call else describe_past_subject(event.call)
         shown = self._asked.pop(event.call.id, None)

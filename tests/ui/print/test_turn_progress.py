@@ -207,8 +207,8 @@ def test_without_a_cursor_a_call_is_drawn_as_on_a_dumb_terminal_and_verbose_has_
     call = ["\u2717 bash make \u00b7 exit 2 \u00b7 2.0 s", "    compiling"]
     assert lines_of(events) == [*call, "\u00b7 compacting 9,000 tokens"]
     figures = "\u00b7 step 1: stop, 9 in (4 cached), 2 out"
-    begin = ["\u00b7 session s1, model m, recipe ask", "    compiling"]
-    assert lines_of(events, verbose=True) == [*begin, *call, "\u00b7 compacting 9,000 tokens", figures]
+    begin = ["\u00b7 session s1, model m, recipe ask", "\u00b7 bash make", "    compiling"]
+    assert lines_of(events, verbose=True) == [*begin, call[0], "\u00b7 compacting 9,000 tokens", figures]
 
 
 def test_a_silent_turn_shows_its_answer_alone() -> None:
