@@ -135,7 +135,8 @@ class UpdateStream:
         if isinstance(edits, Sequence) and not isinstance(edits, str):
             pairs = [(one.get("old"), one.get("new")) for one in edits if isinstance(one, Mapping)]
         elif isinstance(whole, str):
-            before = None if self._replays else self._unsaved.get(Path(os.path.realpath(path))) or _read(path)
+            shown = self._unsaved.get(Path(os.path.realpath(path)))
+            before = None if self._replays else _read(path) if shown is None else shown
             pairs = [(before, whole)]
         else:
             return []

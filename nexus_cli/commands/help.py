@@ -28,7 +28,7 @@ async def show_help(
         command = find(name.removeprefix("/"), context.commands)
         context.show("help", {"version": 1, "command": _explain(command, verb)})
         return
-    first = [_value(one) | {"usage": ""} for one in context.commands.values() if one.is_first]
+    first = [to_json_value(one) | {"usage": ""} for one in context.commands.values() if one.is_first]
     others = _group(one for one in context.commands.values() if not one.is_first)
     more = [{"name": group, "names": [one.name for one in found]} for group, found in others]
     context.show("help", {"version": 1, "groups": [{"name": "", "commands": first}], "more": more})
@@ -36,7 +36,9 @@ async def show_help(
 
 async def explain_all(context: CommandContext) -> None:
     """Explain every command, and the keys."""
-    groups = [{"name": name, "commands": [*map(_value, found)]} for name, found in _group(context.commands.values())]
+    groups = [
+        {"name": name, "commands": [*map(to_json_value, found)]} for name, found in _group(context.commands.values())
+    ]
     context.show("help", {"version": 1, "groups": groups, "keys": KEYS})
 
 
@@ -45,13 +47,10 @@ def _group(commands: Iterable[Command]) -> Iterable[tuple[str, Iterable[Command]
     return groupby(sorted(commands, key=lambda one: GROUPS.index(one.group)), lambda one: one.group)
 
 
-def _value(command: Command) -> dict[str, Any]:
-    return dict(to_json_value(command))
-
-
 def _explain(command: Command, verb: str) -> dict[str, Any]:
     """Return the value of one command, or of one of its verbs; raise `NexusError("usage", ...)` for another word."""
-    known, shown = {one.name: one for one in reversed(command.verbs)}, _value(command)
+    known = {one.name: one for one in reversed(command.verbs)}
+    shown: dict[str, Any] = to_json_value(command)
     if verb in known:
         chosen = known[verb]
         shown["options"] = [(one.shown, one.option.help) for one in chosen.parameters if one.option.help]

@@ -56,7 +56,7 @@ def undo_files(
             )
     report = restore(log, replace(request, takes_unsure=everything))
     if report.value["turn"] is None and (numbers := [one for one in path or () if one.isdecimal()]):
-        source.say(f"{numbers[0]} is the name of a file here; a turn is named with --turn {numbers[0]}.")
+        source.say(f"{numbers[0]} was taken as the name of a file; turn {numbers[0]} is --turn {numbers[0]}.")
     return report
 
 

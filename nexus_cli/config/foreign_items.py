@@ -139,10 +139,13 @@ def read_permissions(data: bytes) -> list[tuple[Literal["deny", "ask"], str]]:
 
 
 def read_variables(data: bytes) -> dict[str, str]:
-    """Return the variables that Claude's settings set for commands, values that are no text as JSON; {} if they are
-    invalid."""
+    """Return the variables that Claude's settings set for commands; {} if they are invalid."""
     value = read_json(data)
-    table = value.get("env") if isinstance(value, dict) else None
+    return list_variables(value.get("env")) if isinstance(value, dict) else {}
+
+
+def list_variables(table: object) -> dict[str, str]:
+    """Return the variables of the table `env` that a project may set, values that are no text as JSON."""
     pairs = table.items() if isinstance(table, dict) else ()
     texts = {name: one if isinstance(one, str) else json.dumps(one) for name, one in pairs if VARIABLE.fullmatch(name)}
     return {name: text for name, text in texts.items() if not name.startswith(LOADER_VARIABLES) and "\0" not in text}

@@ -162,8 +162,6 @@ def _add_file(name: str, data: bytes, items: Mapping[str, TrustItem]) -> Iterato
     if kind == "skill":
         named, _, inner = rest.partition("/")
         is_guide = inner == GUIDE
-    elif is_beside:
-        named = rest.removesuffix(".md")
     elif place:
         named = rest.rpartition(".")[0] or rest
     named = f"{place.removeprefix(ABOVE)}/{named}" if is_beside else named
@@ -191,8 +189,8 @@ def _read_entries(name: str, data: bytes, left_out: list[LeftOut]) -> Iterator[_
         yield from (_hook_entry(mark, event, matcher, hook, (event, matcher, hook)) for event, matcher, hook in hooks)
         for kind, text in read_permissions(data) if path in RULES else ():
             yield _Entry("rule", f"{mark}{kind} {text}", _encode(f"{kind} {text}\n"))
-        for line in (f"{name}={value}" for name, value in read_variables(data).items() if path in RULES):
-            yield _Entry("variable", mark + line, _encode(line))
+        for variable, value in (read_variables(data) if path in RULES else {}).items():
+            yield _Entry("variable", f"{mark}{variable}={value}", _encode(f"{variable}={value}"))
 
 
 def _read_settings(data: bytes, left_out: list[LeftOut]) -> Iterator[_Entry]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypedDict
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 
 ASK, EDIT, AUTO, ALL = LEVELS = ("ask", "edit", "auto", "all")
 """Permission levels, lowest first: calls that run without approval are reads, also edits, also sandboxed commands,
@@ -113,7 +114,7 @@ class Limits:
     def to_json(self) -> dict[str, Any]:
         """Return the limits that are set, by name; a level also as `level`."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        made = {name: json_value(value) for name, value in values.items() if value is not None}
+        made = to_json_value({name: value for name, value in values.items() if value is not None})
         return {**made, **level_fields(self.allow)} if self.allow else made
 
     @classmethod
@@ -167,11 +168,6 @@ def compose_limits(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[
         exact = [name for name, its in said.items() if its == value]
         bounds.append(Bound(f.name, value, exact[0] if exact else " & ".join(said), said))
     return effective, tuple(bounds)
-
-
-def json_value(value: Any) -> Any:
-    """Return the JSON form of a limit's value: a sorted list for a set."""
-    return sorted(value) if isinstance(value, frozenset) else value
 
 
 def read_value(name: str, value: Any) -> Any:

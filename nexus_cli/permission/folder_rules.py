@@ -110,6 +110,7 @@ def read_granted(written: str) -> tuple[list[str], list[str]]:
     return granted, problems
 
 
+@lru_cache(64)
 def parse_condition(written: str) -> tuple[PermissionRule, ...]:
     """Return a rule by which Claude names calls as rules of ours, which deny. Raises `ValueError` if none says it."""
     from nexus_cli.rules.claude_rules import map_claude_rule  # noqa: PLC0415  (few hooks have a condition)

@@ -76,7 +76,7 @@ class OpenStream:
         self.chunks = source.__aiter__()
 
     async def next_chunk(self) -> object:
-        """Return the next chunk, or `END`. Raises `StallError`, and every exception of the network and the SDKs."""
+        """Return the next chunk, or `END`. Raises every exception of the network and the SDKs, of a stall too."""
         while True:
             with waiting(self.stall_seconds):
                 chunk: object = await anext(self.chunks, END)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import RULES, list_rules, list_texts, read_variables
+from nexus_cli.config.foreign_items import RULES, list_rules, list_texts, list_variables
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.unsupported import PLACES, read_settings
 from nexus_cli.core.elide import cut_at_word, name_first, one_line, plural
@@ -63,7 +62,8 @@ def _settings(project: Path) -> Iterator[str]:
             if key not in APPLIED:
                 yield one_line(f"{name}: {key} {KEYS.get(key, 'is not read')}")
         yield from (f"{name}: {line}" for line in _permissions(table.get("permissions")))
-        set_here, wanted = read_variables(json.dumps(table).encode()), table.get("env")
+        wanted = table.get("env")
+        set_here = list_variables(wanted)
         for variable in wanted if isinstance(wanted, dict) else ():
             if variable not in set_here:
                 yield one_line(f"{name}: env {cut_at_word(variable, 100)} is not set: a project may not set it")

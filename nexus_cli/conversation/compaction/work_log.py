@@ -21,9 +21,12 @@ READ_AT_ONCE = 500
 OUTPUT_LINES, OUTPUT_LINE = 2, 100
 """Most lines at the end of an output, and characters of each."""
 TAIL = 20_000
-"""Characters at the end of an output that are searched for an error line."""
-_STATUS = re.compile(r"\[(?:([^\[\]\n]*)[;,] )?exit status (-?\d+)(?:; pipe: ([\d ]+))?(?:; [^\[\]\n]*)?\]\s*\Z")
-"""The last line of a command's result; a time limit comes before the status, a pipe's statuses after it."""
+"""Characters at the end of an output that are searched for an error line, and for its exit status."""
+_STATUS = re.compile(
+    r"\[(?:([^\[\]\n]*)[;,] )?exit status (-?\d+)(?:; pipe: ([\d ]+))?(?:; [^\[\]\n]*)?\](?=\s*(?:\n\s*\[[\s\S]*)?\Z)"
+)
+"""The line below a command's output; a time limit comes before the status, a pipe's statuses after it. Lines for the
+model may follow, such as those of hooks."""
 _NOTE = re.compile(r"^\[sandbox: ")
 """A line of ours at the end of an output."""
 _UNENDED = re.compile(
@@ -160,16 +163,17 @@ def find_command(call: ToolCall, find_tool: Callable[[str], Tool | None]) -> str
 
 def read_run(command: str, result: str, entry: int) -> CommandRun | None:
     """Return the result of a command from its tool result; None if it did not run."""
-    if ended := _STATUS.search(result):
-        status = int(ended[2])
-        output = result[: ended.start()]
-        error = (ended[1] or find_error_line(output)) if status else ""
-        pipe = tuple(map(int, (ended[3] or "").split()))
-        return CommandRun(command, status, error, entry, pipe=pipe, output=last_lines(output))
     if started := _STARTED.search(result):
         return CommandRun(command, None, "", entry, job=started[1])
-    unended = _UNENDED.search(result)
-    return CommandRun(command, None, unended[1], entry) if unended else None
+    if unended := _UNENDED.search(result):
+        return CommandRun(command, None, unended[1], entry)
+    *_, ended = (None, *_STATUS.finditer(result, max(0, len(result) - TAIL)))
+    if ended is None:
+        return None
+    status, output = int(ended[2]), result[: ended.start()]
+    error = (ended[1] or find_error_line(output)) if status else ""
+    pipe = tuple(map(int, (ended[3] or "").split()))
+    return CommandRun(command, status, error, entry, pipe=pipe, output=last_lines(output))
 
 
 def find_error_line(output: str) -> str:

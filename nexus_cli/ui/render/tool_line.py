@@ -27,9 +27,9 @@ LISTED_ITEMS = 12
 _KEPT = 16_384
 """Characters of an error or of the end of an output that are used."""
 _STATUS = re.compile(
-    r"\[exit status -?\d+(?:; pipe: [\d ]+)?(?:; colour codes left out)?\](?:\n\[[\w.-]+ is \w+ here\])?\Z"
+    r"\[exit status -?\d+(?:; pipe: [\d ]+)?(?:; colour codes left out)?\](?:\n\[(?:(?!\n\[exit status )[\s\S])*)?\Z"
 )
-"""The status of a command, and the note for the model about the name of its tool."""
+"""The status of a command, and the lines for the model below it: of hooks, about the name of its tool."""
 _HIDDEN_NAMES = re.compile(r"^\[sandbox: without [^\n]*\n?", re.MULTILINE)
 """The note for the model about variables that commands do not get."""
 _SLOW = 1.0

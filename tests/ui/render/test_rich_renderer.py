@@ -212,6 +212,15 @@ def test_notes_for_the_model_take_no_line_of_a_commands_output() -> None:
     notes = "[sandbox: without OPENAI_API_KEY (setting sandbox.env_pass)]\n[exit status 0; colour codes left out]"
     passed = put(resulted(ToolResult(f"5 passed\n{notes}", status=0)), e.TurnEnd(DONE))
     assert passed == "✓ bash pytest -q\n    5 passed\n"
+    for more in (
+        "[hook check.sh: think\nof the tests]",
+        "[Bash is bash here]\n\n[nexus: the MCP server x was removed]",
+    ):
+        result = ToolResult(f"[exit status 0]\n[seen] 5 passed\n[exit status 0]\n{more}", status=0)
+        lines = put(resulted(result), e.TurnEnd(DONE))
+        assert lines == "✓ bash pytest -q\n    [exit status 0]\n    [seen] 5 passed\n", (
+            "the output has a line like ours"
+        )
     refused = "[sandbox: no network; nobody can be asked for it]\n[exit status 1]"
     assert "    [sandbox: no network" in put(resulted(ToolResult(refused, status=1)))
 
