@@ -6,7 +6,23 @@ from collections.abc import Iterator
 from types import UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin
 
+from nexus_cli.cli.json_page import types_of_commands
 from nexus_cli.core.json_schema import is_object, json_keys, json_type
+
+
+def find_verb(line: str) -> str:
+    """Return the shell command, of those with `--json`, that a command line gives; its noun may stand alone."""
+    words = line.split()
+    known = types_of_commands()
+    named = (command for command in known if f"{line} ".startswith(f"{command} "))
+    first = next((command for command in known if command.split()[:2] == words[:2]), "")
+    return max(named, key=len, default=first)
+
+
+def problems_of_line(line: str, value: Any) -> list[str]:
+    """Return where the object that a command line printed is of no type that its verb declares."""
+    kinds = types_of_commands()[find_verb(line)]
+    return min(([*problems(value, kind, f"{line}: {kind.__name__}")] for kind in kinds), key=len)
 
 
 def problems(value: Any, kind: Any, where: str = "") -> Iterator[str]:

@@ -12,41 +12,13 @@ from types import UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin
 
 from nexus_cli.cli.app import find_noun, list_help_lines
-from nexus_cli.cli.run import rehearse_turn
 from nexus_cli.cli.run.map_journal import MapLine
-from nexus_cli.cli.serve import run_server, serve_once
-from nexus_cli.cli.sessions import consolidate
+from nexus_cli.cli.run.rehearse_turn import PriceReport
 from nexus_cli.core.event import LineEvent, StreamLine
 from nexus_cli.core.json_schema import NAMES, declared_keys, is_object, json_keys, json_type
-from nexus_cli.engine.requests import drop_list
-from nexus_cli.reports.forms import MODULES, import_report
 from nexus_cli.rpc import methods
-from nexus_cli.runs import plan_service
-from nexus_cli.session import session_servers
 from nexus_cli.session.event_json import AskResult, ResultLine
-from nexus_cli.spaces import agent_goals, space_reports
-from nexus_cli.undo import undo_turn
 
-_OTHER_ROOMS = (
-    drop_list,
-    rehearse_turn,
-    serve_once,
-    consolidate,
-    run_server,
-    session_servers,
-    agent_goals,
-    space_reports,
-    plan_service,
-    undo_turn,
-)
-"""Modules that make the values of reports whose text alone is in `reports/`."""
-REPORTS = [
-    kind
-    for module in (*map(import_report, MODULES), *_OTHER_ROOMS)
-    for kind in vars(module).values()
-    if (kind.__doc__ or "").startswith("`nexus ") and kind.__module__ == module.__name__
-]
-"""The objects of `--json`: the types whose docstring begins with their command. Those of verbs need not."""
 LINES = (*get_args(LineEvent), ResultLine)
 EVENTS = tuple(methods.EVENTS.values())
 _INTRO = """# JSON
@@ -68,27 +40,36 @@ def json_page() -> str:
     page = [_INTRO, "## nexus ask --json", "", *_describe([AskResult], shown)]
     page += ["## nexus ask --stream-json", "", _STREAM, *_table(StreamLine)]
     page += _describe(LINES, shown)
+    page += ["## nexus ask --price", "", *_describe([PriceReport], shown)]
     page += ["## nexus map", "", *_describe([MapLine], shown)]
+    page += ["## Reports", ""]
+    commands: dict[Any, list[str]] = {}
+    for command, kinds in types_of_commands().items():
+        for kind in kinds:
+            commands.setdefault(kind, []).append(f"`{command} --json`")
+    shown.update(commands)
+    for kind, named in commands.items():
+        page += [f"### {kind.__name__}", "", f"{', '.join(named)}.", "", *_text_of(kind), *_table(kind)]
+        page += _describe(_parts(kind), shown)
     page += ["## The server", "", _SERVER, "| method | result |", "|---|---|"]
     page += [f"| `{method.name}` | {method.result.__name__} |" for method in methods.METHODS.values()]
     page += ["", *_describe([method.result for method in methods.METHODS.values()], shown)]
-    page += ["## Reports", "", *_describe(REPORTS, shown)]
-    for kind, commands in _list_types_of_verbs().items():
-        if is_object(kind) and kind not in shown:
-            page += [f"{', '.join(commands)}:", "", *_describe([kind], shown)]
     return "\n".join(page)
 
 
-def _list_types_of_verbs() -> dict[Any, list[str]]:
-    """Return the types of the values of verbs, and the shell commands that print each."""
-    found: dict[Any, list[str]] = {}
-    for noun in filter(None, map(find_noun, chain(*list_help_lines().values()))):
-        for verb in noun.verbs:
-            if verb.has_report:
-                found.setdefault(json_type(verb.value_type), []).append(
-                    f"`nexus {f'{noun.name} {verb.name}'.strip()} --json`"
-                )
-    return found
+def types_of_commands() -> dict[str, tuple[Any, ...]]:
+    """Return the types of the objects that each shell command prints with `--json`, as its verb declares them."""
+    nouns = filter(None, map(find_noun, chain(*list_help_lines().values())))
+    return {
+        f"nexus {noun.name} {verb.name}".strip(): _split_union(json_type(verb.value_type))
+        for noun in nouns
+        for verb in noun.verbs
+        if verb.has_report
+    }
+
+
+def _split_union(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (UnionType, Union) else (kind,)
 
 
 def event_tables() -> str:

@@ -33,7 +33,7 @@ def show_settings(
     source: Source,
     name: Name = "",
     origin: Annotated[bool, Option(None, "Also print where each value comes from.")] = False,
-) -> Report[Any]:
+) -> Report[Annotated[Any, ConfigReport]]:
     """Print all settings that have a value; in a session with their origin if they are not defaults."""
     loaded = _load(source)
     found = {

@@ -12,9 +12,9 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MAX_INT
 from nexus_cli.provider.choose_model import choose_model
-from nexus_cli.reports.context import context_report, sent_request_report
+from nexus_cli.reports.context import ContextReport, context_report, sent_request_report
 from nexus_cli.reports.context_summary import context_summary
-from nexus_cli.reports.request_diff import request_difference
+from nexus_cli.reports.request_diff import DifferenceReport, request_difference
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.options import Options
 
@@ -31,7 +31,7 @@ def build_context(
         bool, Option(None, "Compare request N (default: the newest) with the previous request.", "--diff")
     ] = False,
     whole: Annotated[bool, Option(None, "In a session: show every section, tool, drop and limit.", "--all")] = False,
-) -> Report[Any]:
+) -> Report[Annotated[Any, ContextReport | DifferenceReport]]:
     """Show the content and exact token counts of the next request, without sending it; with --step, of request N.
 
     In a session, show a bar of its parts, the largest items, the drops and the next rewrite of the window.

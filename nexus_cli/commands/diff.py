@@ -6,8 +6,7 @@ from typing import Any
 
 from nexus_cli.commands.undo import Paths, Turn, open_undo
 from nexus_cli.commands.verb import Noun, Report, Source, Verb
-from nexus_cli.core.json_value import DiffReport
-from nexus_cli.reports.diff import folder_diff
+from nexus_cli.reports.diff import DiffReport, diff_report, folder_diff
 
 
 def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[DiffReport]:
@@ -24,11 +23,11 @@ def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[
         value: Any = folder_diff(source.folder(), source.ledger, source.session())
         return Report("diff", value)
     request = open_undo(source, path, turn)[1]
-    value = turn_diff(request)
-    if not value["text"] and not value["unread"]:
+    shown, text, unread = turn_diff(request)
+    value = {"version": 1, "turn": shown, **diff_report(text, unread=unread)}
+    if not text and not unread:
         none = f"turn {turn} changed no file" if turn else "no turn of this session changed a file"
         return Report("", value, note=f"{none}{' at this path' if path else ''}.")
-    shown = value["turn"]
     undone = shown is not None and is_undone(request, shown)
     return Report("diff", value, note=f"turn {shown} was undone." if undone else "")
 

@@ -12,7 +12,10 @@ def build_checks(
     instructions: Annotated[
         bool, Option(None, "Show the tokens and price of instruction files and check their text.")
     ] = False,
-) -> Report[Any]:
+) -> Report[
+    Annotated[Any, "reports.environment_checks.DoctorReport"]
+    | Annotated[Any, "reports.instructions.InstructionsReport"]
+]:
     """Check everything that nexus needs; exit 1 only if something is broken."""
     from nexus_cli.reports.environment_checks import check_environment, price_instructions  # noqa: PLC0415  (loads all)
 

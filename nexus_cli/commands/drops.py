@@ -23,7 +23,7 @@ Span = Annotated[
 ]
 
 
-def list_drops(source: Source) -> Report[Any]:
+def list_drops(source: Source) -> Report[Annotated[Any, "engine.requests.drop_list.DropsReport"]]:
     """List all content that was left out of a session's requests, and how to restore it.
 
     Drops of an undone compaction are not listed: their content is in the window again.

@@ -25,12 +25,13 @@ from nexus_cli.reports.mcp_servers import ServerToolsReport
 from nexus_cli.session.session_servers import close_host, describe_servers, open_host, servers_report
 
 T = TypeVar("T")
+Servers = Annotated[Any, "session.session_servers.ServersReport"]
 FIRST_START = 60.0
 """Most seconds that a start by hand takes: `uvx` and `npx` download a server first."""
 Name = Annotated[str, Option("NAME", "The name of the server.", is_argument=True)]
 
 
-def build_list(source: Source, directory: Directory = "") -> Report[Any]:
+def build_list(source: Source, directory: Directory = "") -> Report[Servers]:
     """List the active servers with their tools and the tokens of their schemas. It starts no server."""
     failed: dict[str, str] = {}
     catalogue = _read_catalogue(source, directory)

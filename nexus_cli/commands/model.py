@@ -32,12 +32,12 @@ WINDOW_CAUSES = (Cause.TRUNCATION, Cause.COMPACTION)
 Name = Annotated[str, Option("NAME", "A litellm model name, or an alias.", is_argument=True)]
 
 
-def list_models(source: Source) -> Report[Any]:
+def list_models(source: Source) -> Report[reports.ModelsReport]:
     """List the current model, aliases, models of your keys, and models of local servers."""
     return Report("models", reports.list_models(source.settings(), os.environ))
 
 
-def show_model(source: Source, name: Name) -> Report[Any]:
+def show_model(source: Source, name: Name) -> Report[reports.ModelReport]:
     """Print the endpoint, context window and prices of a model."""
     return Report("model", reports.show_model(replace_surrogates(name), source.settings(), os.environ))
 

@@ -43,7 +43,7 @@ def _read(source: Source) -> tuple[RuleSet, NexusError | None]:
     return rules, NexusError("config", where, why, "Correct the rule; `nexus config edit` opens the file")
 
 
-def list_rules(source: Source) -> Report[Any]:
+def list_rules(source: Source) -> Report[Annotated[Any, "reports.rules.RulesReport"]]:
     """Print all rules with file and line, strictest first."""
     rules, error = _read(source)
     if error is not None:
@@ -58,7 +58,7 @@ def test_command(
     allow: Annotated[str, Option("|".join(LEVELS), "The level.")] = "",
     network: Annotated[bool, Option(None, "Test a call that asks for the network.")] = False,
     outside: Annotated[str, Option("WHY", "Test a call that asks to run outside the sandbox.")] = "",
-) -> Report[Any]:
+) -> Report[Annotated[Any, "reports.rules.RulesTestReport"]]:
     """Show the decision on COMMAND and the reason, without running COMMAND. Exit status: 0 allow, 1 ask, 3 deny."""
     from nexus_cli.rules.decide import decide_command  # noqa: PLC0415  (a session loads rules at the first call)
 

@@ -9,7 +9,7 @@ from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source
 Name = Annotated[str, Option("NAME", "The plugin's name.", is_argument=True)]
 
 
-def build_list(source: Source) -> Report[Any]:
+def build_list(source: Source) -> Report[Annotated[Any, "reports.plugins.PluginsReport"]]:
     """List plugin folders with their items and state, and Python plugins."""
     from nexus_cli.commands.own_guides import admit_plugins  # noqa: PLC0415  (few people have plugins)
     from nexus_cli.plugins.installed_plugins import installed_plugins  # noqa: PLC0415

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from nexus_cli.commands.undo import DryRun, Paths, open_undo, restore
-from nexus_cli.commands.verb import Authority, Noun, Report, Source, Verb
+from nexus_cli.commands.undo import DryRun, Paths, Undone, open_undo, restore
+from nexus_cli.commands.verb import Authority, Noun, Source, Verb
 
 
-def redo_files(source: Source, path: Paths = None, dry_run: DryRun = False) -> Report[Any]:
+def redo_files(source: Source, path: Paths = None, dry_run: DryRun = False) -> Undone:
     """Redo the changes of the newest undo, or only those to PATH. Repeat to redo earlier undos."""
     return restore(*open_undo(source, path, dry_run=dry_run), redo=True)
 

@@ -11,7 +11,7 @@ from nexus_cli.core.limits import MAX_INT
 def replay_session(
     source: Source,
     step: Annotated[int | None, Option("N", "Only request N, from 1.", least=-MAX_INT, is_positional=True)] = None,
-) -> Report[Any]:
+) -> Report[Annotated[Any, "reports.replay.ReplayReport"]]:
     """Rebuild the requests of a session and compare them byte for byte. Exit status 1 and the first different line if
     one differs."""
     from nexus_cli.session.replay import check  # noqa: PLC0415  (few sessions ask for it)

@@ -12,7 +12,16 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import APPROVAL, ENDED, FAILED, STATES, UNATTENDED, WAITING, Run
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.runs import MOST, changed_runs, describe_run, name_origin, run_report, runs_report
+from nexus_cli.reports.runs import (
+    MOST,
+    RunReport,
+    RunsReport,
+    changed_runs,
+    describe_run,
+    name_origin,
+    run_report,
+    runs_report,
+)
 
 OFFERED = 20
 """Most runs that completion offers."""
@@ -31,14 +40,14 @@ def build_list(
     source: Source,
     state: Annotated[str, Option("STATE", f"Show only runs in one state: {', '.join(STATES)}.", least=0)] = "",
     last: Annotated[int, Option("N", "List the newest N.")] = MOST,
-) -> Report[Any]:
+) -> Report[RunsReport]:
     """List runs, newest first, with state, open wait and result."""
     if state and state not in STATES:
         raise NexusError("usage", f"--state {state}", f"expected one of {', '.join(STATES)}")
     return Report("runs", runs_report(source.ledger, [state] if state else (), last))
 
 
-def build_run(source: Source, run: RunId) -> Report[Any]:
+def build_run(source: Source, run: RunId) -> Report[RunReport]:
     """Show a run: its trigger, waits, events and report."""
     return Report("run", run_report(source.ledger, source.ledger.runs.find(run)))
 
@@ -74,7 +83,7 @@ def cancel_run(
     plan: OfPlan = "",
     space: OfSpace = "",
     agent: OfAgent = "",
-) -> Report[Any]:
+) -> Report[RunReport | RunsReport]:
     """Cancel a run, or all open runs of a schedule, space or agent; a process that executes one stops.
 
     Completed steps are kept. A schedule still starts new runs: see nexus schedule pause.
@@ -97,7 +106,7 @@ def pause_run(
     plan: OfPlan = "",
     space: OfSpace = "",
     agent: OfAgent = "",
-) -> Report[Any]:
+) -> Report[RunsReport]:
     """Pause a run, or all open runs of a schedule, space or agent; an active run stops after its step.
 
     `nexus runs resume` continues it. A schedule still starts new runs: see nexus schedule pause.
@@ -110,7 +119,7 @@ def pause_run(
     return _changed(source, befores, "paused")
 
 
-def end_pause(source: Source, every: bool, plan: str, space: str, agent: str) -> Report[Any]:
+def end_pause(source: Source, every: bool, plan: str, space: str, agent: str) -> Report[RunsReport]:
     """Let the paused runs of a selection go on, with the next nexus serve."""
     runs, at = source.ledger.runs, format_utc(local_now())
     selected = select_runs(source, "", every, plan, space, agent)
@@ -118,7 +127,7 @@ def end_pause(source: Source, every: bool, plan: str, space: str, agent: str) ->
     return _changed(source, [runs.set_paused(one.key, False, at) for one in paused], "resumed")
 
 
-def _changed(source: Source, befores: Sequence[Run], done: str) -> Report[Any]:
+def _changed(source: Source, befores: Sequence[Run], done: str) -> Report[RunsReport]:
     return Report("runs", changed_runs(source.ledger, [one.key for one in befores], done))
 
 

@@ -16,39 +16,40 @@ from nexus_cli.core.limits import require_level
 from nexus_cli.core.run import Plan, parse_key
 
 Name = Annotated[str, Option("ID", "Id of the schedule, such as plan-2, or its name.", is_argument=True)]
+ChangedSchedule = Report[Annotated[Any, "runs.plan_service.ScheduleReport"]]
 ACTS = ("add", "remove", "pause", "resume", "run")
 _TIME = re.compile(r"(?<!\S)--(?:at|in|cron)(?:=|\s+\S)")
 """An option of which a plan needs exactly one."""
 
 
-def build_plans(source: Source) -> Report[Any]:
+def build_plans(source: Source) -> Report[Annotated[Any, "runs.plan_service.SchedulesReport"]]:
     """List schedules, their next times and who added them."""
     from nexus_cli.runs.plan_service import plans_report  # noqa: PLC0415  (few sessions schedule anything)
 
     return Report("plans", plans_report(source.ledger), whole=True)
 
 
-def remove_plan(source: Source, name: Name) -> Report[Any]:
+def remove_plan(source: Source, name: Name) -> ChangedSchedule:
     """Remove a schedule. Its runs are kept, and a queued run still starts."""
     plan = source.ledger.plans.find(name)
     source.ledger.plans.remove(plan.key)
     return _changed(source, plan, "removed")
 
 
-def pause_plan(source: Source, name: Name) -> Report[Any]:
+def pause_plan(source: Source, name: Name) -> ChangedSchedule:
     """Pause a schedule."""
     plans = source.ledger.plans
     return _changed(source, plans.change(plans.find(name).key, paused=True), "paused")
 
 
-def resume_plan(source: Source, name: Name) -> Report[Any]:
+def resume_plan(source: Source, name: Name) -> ChangedSchedule:
     """Resume a paused schedule at its next time; missed times are skipped."""
     from nexus_cli.runs import plan_service  # noqa: PLC0415
 
     return _changed(source, plan_service.resume_plan(source.ledger, source.ledger.plans.find(name)), "resumed")
 
 
-def _changed(source: Source, plan: Plan, done: str, run: str = "") -> Report[Any]:
+def _changed(source: Source, plan: Plan, done: str, run: str = "") -> ChangedSchedule:
     from nexus_cli.runs.plan_service import plan_report  # noqa: PLC0415
 
     return Report("plan", plan_report(source.ledger, plan, done, run))
@@ -104,7 +105,7 @@ def add_scheduled(
     recipe: Recipe = "",
     model: Model = "",
     directory: Directory = "",
-) -> Report[Any]:
+) -> ChangedSchedule:
     """Schedule a run in this folder, once or repeatedly.
 
     Calls beyond --allow (default: ask) are refused and listed in the run's report; with --ask the run waits for your
@@ -141,7 +142,7 @@ def add_scheduled(
     return _changed(source, add_plan(ledger, new, settings.runs), "added")
 
 
-def run_plan(source: Source, name: Name) -> Report[Any]:
+def run_plan(source: Source, name: Name) -> ChangedSchedule:
     """Queue a run of a schedule now; nexus serve starts it."""
     from nexus_cli.runs.plan_service import fire_now  # noqa: PLC0415
 

@@ -21,7 +21,7 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.reports import sessions as reports
 from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.sessions import SessionReport
+from nexus_cli.reports.sessions import SearchReport, SessionReport, SessionsReport
 from nexus_cli.reports.text.lines import known_dollars
 from nexus_cli.reports.transcript import transcript_of
 
@@ -46,7 +46,7 @@ def build_list(
     running: Annotated[
         bool, Option(None, "Show active and waiting sessions and runs of all terminals and folders.")
     ] = False,
-) -> Report[Any]:
+) -> Report[SessionsReport | Annotated[Any, "reports.running.RunningReport"]]:
     """List the sessions of this folder, newest first. --all includes runs of nexus ask."""
     ledger = source.ledger
     if running:
@@ -76,7 +76,7 @@ def build_search(
     text: Annotated[str, Option("TEXT", "Plain text to search for; case is ignored.", is_argument=True, least=0)],
     everywhere: Annotated[bool, Option(None, "Search sessions of all folders.", "--all")] = False,
     limit: Annotated[int, Option("N", "Show at most this many matches.")] = 20,
-) -> Report[Any]:
+) -> Report[SearchReport]:
     """Search messages and tool calls in the sessions of this folder, newest first."""
     folder = None if everywhere else str(source.folder())
     return Report("search", reports.search_sessions(source.ledger, replace_surrogates(text), folder, limit))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Text, Verb, report_text
 from nexus_cli.core.message import replace_surrogates
@@ -15,7 +15,7 @@ from nexus_cli.sections.skills import find_skills
 Name = Annotated[str, Option("NAME", "The skill's name.", is_argument=True)]
 
 
-def list_skills(source: Source) -> Report[Any]:
+def list_skills(source: Source) -> Report[reports.SkillsReport]:
     """List your skills and commands, and the skills and commands of a trusted project."""
     built_in: Collection[str] = ()
     with suppress(ImportError, OSError):  # in the sandbox a file may be hidden: no guide is marked as overruled then

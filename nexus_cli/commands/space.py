@@ -26,8 +26,10 @@ MOST_SHOWN, MOST_PRIORITY = 10_000, 9
 SpaceName = Annotated[str, Option("SPACE", "A name or an id, such as space-3.", is_argument=True)]
 As = Annotated[str, Option("NAME", "Act as this member; default: you.", "--as")]
 
+Posted = Report[Annotated[Any, "spaces.space_reports.PostReport"]]
 
-def build_list(source: Source) -> Report[Any]:
+
+def build_list(source: Source) -> Report[Annotated[Any, "spaces.space_reports.SpacesReport"]]:
     """List spaces with their members and your unread messages."""
     from nexus_cli.spaces.people import own_name  # noqa: PLC0415
     from nexus_cli.spaces.space_reports import list_spaces  # noqa: PLC0415
@@ -48,7 +50,7 @@ def create(
         float | None, Option("USD", "Maximum cost of one run of an agent in this space, in dollars.")
     ] = None,
     directory: Directory = "",
-) -> Report[Any]:
+) -> Report[Annotated[Any, "spaces.space_reports.NewSpaceReport"]]:
     """Create a space and join it. The options apply to the agents' runs, which only read by default."""
     from nexus_cli.provider.available_models import resolve_alias  # noqa: PLC0415
     from nexus_cli.session.recipes import recipe_for  # noqa: PLC0415
@@ -129,7 +131,7 @@ def set_goals(
     ] = None,
     priority: Annotated[int | None, Option("N", "Priority of a new goal, 1 (highest) to 9.")] = None,
     long_term: Annotated[bool, Option(None, "Add a goal without an end.")] = False,
-) -> Report[Any]:
+) -> Report[Annotated[Any, "spaces.agent_goals.GoalsReport"]]:
     """Set the long-lived goals of an agent. All of its runs get them, in order of priority."""
     from nexus_cli.spaces import agent_goals  # noqa: PLC0415
     from nexus_cli.spaces.people import find_agent  # noqa: PLC0415
@@ -155,7 +157,7 @@ def post(
         list[str] | None, Option("TEXT", "The message; - or a pipe reads it from stdin.", is_argument=True)
     ] = None,
     name: As = "",
-) -> Report[Any]:
+) -> Posted:
     """Post a message and print its id. `@Name` starts an agent; in a space of two members no mention is needed."""
     from nexus_cli.spaces.post_message import post_message  # noqa: PLC0415
     from nexus_cli.spaces.space_reports import posted_json  # noqa: PLC0415
@@ -178,7 +180,7 @@ def post(
 def post_words(
     source: Source,
     words: Annotated[str, Option("SPACE TEXT", "What you say, and where.", is_argument=True, is_text=True)],
-) -> Report[Any]:
+) -> Posted:
     """Post a message in your name. `@Name` starts an agent; in a space of two members no mention is needed."""
     space, text = _split_name(source, words)
     return post(source, space, [text])
@@ -200,7 +202,7 @@ def read(
     space: SpaceName,
     last: Annotated[int, Option("N", "Number of messages to print.")] = 50,
     name: As = "",
-) -> Report[Any]:
+) -> Report[Annotated[Any, "spaces.space_reports.SpaceReport"]]:
     """Print the newest messages of a space, and mark them as read."""
     from nexus_cli.spaces.space_reports import read_space  # noqa: PLC0415
 

@@ -26,7 +26,7 @@ from nexus_cli.tools.registry import discover_tools
 
 def build_status(
     source: Source, brief: Annotated[bool, Option(None, "Print one line for the model and each category.")] = False
-) -> Report[Any]:
+) -> Report[Annotated[Any, "reports.status.StatusReport"] | Annotated[Any, "reports.status.BriefStatus"]]:
     """Show the model, tools, skills, servers, names of credentials, recipes, trust and memory.
 
     `nexus doctor` finds problems.

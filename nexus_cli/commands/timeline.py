@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.timeline import LAST, session_timeline
+from nexus_cli.reports.timeline import LAST, TimelineReport, session_timeline
 
 
 def build_timeline(
@@ -15,7 +15,11 @@ def build_timeline(
     run: Annotated[str, Option("ID", "List the states of a run and its session.")] = "",
     reader: Annotated[str, Option("NAME", "With --space: list unread messages of this member.", "--as")] = "",
     last: Annotated[int, Option("N", "List the newest N rows.", is_positional=True)] = LAST,
-) -> Report[Any]:
+) -> Report[
+    TimelineReport
+    | Annotated[Any, "reports.run_timeline.RunTimelineReport"]
+    | Annotated[Any, "reports.space_timeline.SpaceTimelineReport"]
+]:
     """List the events of a session with time, actor and reason, content that the model saw, costs, compactions and
     drops.
 

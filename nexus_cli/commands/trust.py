@@ -15,7 +15,7 @@ from nexus_cli.config.project_items import project_folders
 from nexus_cli.core.errors import NexusError
 
 
-def build_trust(source: Source) -> Report[Any]:
+def build_trust(source: Source) -> Report[Annotated[Any, "reports.trust.TrustReport"]]:
     """Show the effects of this project's configuration, active or not.
 
     Changes since you trusted it are marked.
@@ -27,7 +27,7 @@ def trust_project(
     source: Source,
     directory: Annotated[str, Option("[DIR]", "A folder in the project.", is_argument=True)] = "",
     revoke: Annotated[bool, Option(None, "Revoke trust.")] = False,
-) -> Report[Any]:
+) -> Report[Annotated[Any, "reports.trust.TrustReport"] | Annotated[Any, "reports.trust.RevokedTrust"]]:
     """Let the configuration of this project take effect.
 
     It can restrict your permissions, but not extend them. nexus first shows its effects and the changes since you last
@@ -45,7 +45,7 @@ def trust_project(
     return report
 
 
-def _trust_folder(source: Source, folder: Path) -> Report[Any]:
+def _trust_folder(source: Source, folder: Path) -> Report[Annotated[Any, "reports.trust.TrustReport"]]:
     """Put a configuration into effect if the person agrees; return what is left to show."""
     found, report = _read_trust(folder)
     value = report.value
@@ -73,7 +73,7 @@ def _trust_folder(source: Source, folder: Path) -> Report[Any]:
     return report._replace(form="", note=note)
 
 
-def _revoke(root: Path, folders: list[Path]) -> Report[Any]:
+def _revoke(root: Path, folders: list[Path]) -> Report[Annotated[Any, "reports.trust.RevokedTrust"]]:
     gone = sum(map(record.revoke_trust, folders)) > 0
     value = {"version": 1, "project": str(root), "revoked": gone, "state": record.trust_state(root)}
     return Report("", value, note=f"{root} is no longer trusted." if gone else f"{root} was not trusted.")

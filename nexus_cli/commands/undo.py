@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nexus_cli.ledger import LaneLog
     from nexus_cli.undo.undo_turn import UndoRequest
 
+Undone = Report[Annotated[Any, "undo.undo_turn.UndoReport"]]
 _APPLIED, _RUN = re.compile(r"worktree-[A-Za-z0-9_.-]+"), re.compile(r"run-[0-9]+")
 Paths = Annotated[
     list[str] | None, Option("[PATH]...", "Undo only changes to these files and folders.", is_argument=True)
@@ -35,7 +36,7 @@ def undo_files(
         bool, Option(None, "Also undo changes that may be yours, made while a command ran.", "--all")
     ] = False,
     dry_run: DryRun = False,
-) -> Report[Any]:
+) -> Undone:
     """Undo a turn's changes to files: edits, and files that its commands changed, moved or deleted.
 
     Your later changes stay: nexus merges them, or if that fails writes the earlier version to NAME.nexus-undo and exits
@@ -89,7 +90,7 @@ def open_undo(
     return log, request
 
 
-def restore(log: LaneLog | None, request: UndoRequest, *, redo: bool = False) -> Report[Any]:
+def restore(log: LaneLog | None, request: UndoRequest, *, redo: bool = False) -> Undone:
     """Undo or redo, and report it."""
     from nexus_cli.session.undo_files import restore_files  # noqa: PLC0415
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, cast, get_args
 
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.cost import cost_report
-from nexus_cli.reports.usage import UsageBy, usage_report
+from nexus_cli.reports.cost import CostReport, cost_report
+from nexus_cli.reports.usage import UsageBy, UsageReport, usage_report
 
 GROUPINGS = get_args(UsageBy)
 
@@ -18,7 +18,7 @@ def build_usage(
     since: Annotated[str, Option("DATE", "First day to count: YYYY-MM-DD.")] = "",
     by: Annotated[str, Option("KIND", f"Sum by {', '.join(GROUPINGS)}.")] = "",
     every: Annotated[bool, Option(None, "All sessions.", "--all")] = False,
-) -> Report[Any]:
+) -> Report[UsageReport | CostReport]:
     """Show tokens and cost of all sessions, by day, model and project.
 
     Days and DATE are in local time, with --json in UTC. With --session alone, and in a session without options, show

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nexus_cli.ledger import Ledger
     from nexus_cli.session.session import Session
 
-V = TypeVar("V", bound=Mapping[str, Any])
+V = TypeVar("V", bound=Mapping[str, Any], covariant=True)
 Place = Literal["shell", "slash"]
 Mode = Literal["nothing", "read", "write", "create"]
 """How a shell command opens the ledger."""
@@ -296,9 +296,9 @@ class Verb:
 
     @property
     def value_type(self) -> Any:
-        """The type of the JSON value that its report has; `Any` if it is not declared. `json_type` reads it."""
+        """The type of the JSON value that it reports or prints, or the union of several; `json_type` reads it."""
         returned = get_type_hints(self.run, include_extras=True).get("return")
-        return next(iter(get_args(returned)), Any)
+        return get_args(returned)[0] if get_origin(returned) is Report else returned
 
     @property
     def has_report(self) -> bool:

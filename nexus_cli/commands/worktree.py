@@ -14,9 +14,9 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import DiffReport
 from nexus_cli.core.server_results import RemovedWorktree, WorktreeDiff
 from nexus_cli.core.surrogates import replace_surrogates
+from nexus_cli.reports.diff import DiffReport, diff_report
 
 if TYPE_CHECKING:
     from nexus_cli.worktrees.apply_worktree import ApplyResult
@@ -60,15 +60,7 @@ def diff_value(data: bytes, most: int = MOST) -> DiffReport:
     """Return the value of a diff of a worktree; bytes that are no UTF-8 are surrogates."""
     cut = f"{len(data) - most:,} more bytes" if len(data) > most else ""
     text = data[:most].decode("utf-8", "surrogateescape")
-    return {
-        "version": 1,
-        "source": "git",
-        "text": text,
-        "cut": cut,
-        "unread": [],
-        "untracked": [],
-        "untracked_count": 0,
-    }
+    return diff_report(text, cut)
 
 
 def read_patch(report: Report[DiffReport]) -> WorktreeDiff:

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cache
 from operator import attrgetter
 from pathlib import PurePath
-from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 V = TypeVar("V")
 ABSENT: Any = None
@@ -34,22 +34,6 @@ class ReportOfSession(VersionedReport):
 
 class JsonOf(dict[str, Any], Generic[V]):
     """The JSON of a dataclass. A subclass declares more keys by annotations, see `ABSENT`."""
-
-
-class DiffReport(VersionedReport):
-    """Changes to files."""
-
-    turn: NotRequired[int | None]
-    """null if no turn of the session changed a file."""
-    source: Literal["git", "files"]
-    text: str
-    """The diff."""
-    cut: str
-    """What the diff lacks at its end; may be empty."""
-    unread: list[str]
-    """Files that are large or not text."""
-    untracked: list[str]
-    untracked_count: int
 
 
 @cache

@@ -21,22 +21,6 @@ if TYPE_CHECKING:
     from nexus_cli.core.attachment import Trigger
 
 
-class JobObject(TypedDict):
-    """A background command of a session."""
-
-    id: str
-    name: str
-    """The command on one line, shortened."""
-    command: str
-    state: str
-    """`running`, `ended`, `stopped`, or `closed` with the session."""
-    status: int | None
-    """Its exit status."""
-    seconds: float
-    how: str
-    """Its state in words."""
-
-
 class ServerRow(TypedDict):
     """An MCP server in a list."""
 

@@ -82,7 +82,7 @@ class CacheTotal(TypedDict):
 
 
 class CacheReport(ReportOfSession):
-    """`nexus cache --json`."""
+    """The cache use of each request."""
 
     requests: list[CacheRow]
     total: CacheTotal
@@ -98,7 +98,7 @@ class CacheDifference(JsonOf[Difference]):
 
 
 class MissReport(CacheRow, ReportOfSession):
-    """`nexus cache why --json`."""
+    """The cache miss of one request, and its cause."""
 
     previous: int | None
     previous_session: str | None

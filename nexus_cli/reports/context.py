@@ -112,7 +112,7 @@ class WaitingTexts(TypedDict):
 
 
 class ContextReport(VersionedReport):
-    """`nexus context --json`."""
+    """The content of a request: of the next one, or with `--step` of one that was sent."""
 
     session: str | None
     """null for the first request of a new session."""

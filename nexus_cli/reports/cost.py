@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from nexus_cli.core.elide import first_words
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonOf, ReportOfSession, to_json_value
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.engine.requests.request_history import was_answered
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
@@ -27,7 +27,50 @@ BARS = 60
 """Columns of the widest plot."""
 
 
-def cost_report(ledger: Ledger, session: str) -> dict[str, Any]:
+class CostTotal(JsonOf[UsageSum]):
+    """The usage of all requests of a session and its workers."""
+
+    estimated: int
+    """Requests whose usage nexus estimated, because the provider reported none."""
+    unanswered: int
+
+
+class CostByName(JsonOf[UsageSum]):
+    """The usage of one model, or of one kind of request."""
+
+    name: str
+
+
+class CostOfTurn(JsonOf[UsageSum]):
+    """The usage of one turn."""
+
+    turn: int
+    at: str
+    text: str
+    """The beginning of its message."""
+
+
+class RequestCost(TypedDict):
+    """The usage of one request."""
+
+    at: str
+    tokens: int
+    cost_usd: float | None
+
+
+class CostReport(ReportOfSession):
+    """With `--session` and no other option: tokens and cost of one session."""
+
+    total: CostTotal
+    models: list[CostByName]
+    kinds: list[CostByName]
+    turns: list[CostOfTurn]
+    """The newest turns, oldest first."""
+    series: list[RequestCost]
+    """The answered requests in the order in which they were sent."""
+
+
+def cost_report(ledger: Ledger, session: str) -> CostReport:
     """Return the sums of a session's own requests and those of its workers, without those that a fork shares with its
     source.
 
@@ -41,7 +84,7 @@ def cost_report(ledger: Ledger, session: str) -> dict[str, Any]:
     theirs = _worker_requests(ledger, session)
     every = [*own, *theirs]
     kinds = [(KINDS.get(log.agent, log.agent), row) for log in logs for row in rows[log.lane]]
-    return {
+    value = {
         "version": 1,
         "session": info.id,
         "total": {
@@ -54,6 +97,7 @@ def cost_report(ledger: Ledger, session: str) -> dict[str, Any]:
         "turns": _turns(logs[0], info.turns, rows, theirs),
         "series": _series(every),
     }
+    return cast("CostReport", value)
 
 
 def _worker_requests(ledger: Ledger, session: str) -> list[RequestRow]:

@@ -57,7 +57,7 @@ DecisionObject = TypedDict(
 
 
 class DecisionsReport(ReportOfSession):
-    """`nexus why --json`.
+    """The newest decisions on calls.
 
     For a decision, `decision` is null if the call could not run; `from` is file and line of the rule, `built in`,
     `level X`, `limit X` or `allowed for this session`; `bound_by` is the layer of that level or limit; `answer` is
@@ -70,7 +70,7 @@ class DecisionsReport(ReportOfSession):
 
 
 class DecisionReport(DecisionObject, ReportOfSession):
-    """`nexus why ID --json`."""
+    """With an ID: one decision."""
 
 
 def decisions_report(log: LaneLog) -> DecisionsReport:

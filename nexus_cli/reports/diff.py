@@ -8,11 +8,13 @@ that a repository's own configuration names; git runs inside walls.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired
 
 from nexus_cli.config.project_environment import split_environments
+from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.ledger import Ledger
 from nexus_cli.sandbox.own_git import Git, GitError, find_git
 from nexus_cli.tools import process
@@ -38,11 +40,27 @@ DIFF = (
 )
 
 
+class DiffReport(VersionedReport):
+    """Changes to files."""
+
+    turn: NotRequired[int | None]
+    """null if no turn of the session changed a file."""
+    source: Literal["git"]
+    text: str
+    """The diff."""
+    cut: str
+    """What the diff lacks at its end; may be empty."""
+    unread: list[str]
+    """Files that are large or not text."""
+    untracked: list[str]
+    untracked_count: int
+
+
 class _Unable(Exception):
     """Git cannot be used; the text is the reason."""
 
 
-def folder_diff(folder: Path, ledger: Ledger, session: str) -> dict[str, Any]:
+def folder_diff(folder: Path, ledger: Ledger, session: str) -> Mapping[str, Any]:
     """Return `source`: `git` (`text`, `untracked`, `unread` large or binary, `cut`), or `session` (`files`, `why`).
     Blocks."""
     try:
@@ -53,7 +71,20 @@ def folder_diff(folder: Path, ledger: Ledger, session: str) -> dict[str, Any]:
         return {"version": 1, "source": "session", "why": str(reason), "files": changed}
 
 
-def _by_git(folder: Path, stop: StopFlag) -> dict[str, Any]:
+def diff_report(text: str, cut: str = "", unread: Sequence[str] = (), untracked: Sequence[str] = ()) -> DiffReport:
+    """Return the report of a diff."""
+    return {
+        "version": 1,
+        "source": "git",
+        "text": text,
+        "cut": cut,
+        "unread": [*unread],
+        "untracked": [*untracked[:NAMES]],
+        "untracked_count": len(untracked),
+    }
+
+
+def _by_git(folder: Path, stop: StopFlag) -> DiffReport:
     found = _find_git(folder)
     if _git(found, stop, "rev-parse", "--is-inside-work-tree")[0].strip() != b"true":
         raise _Unable("this folder is not in a git repository")
@@ -69,15 +100,8 @@ def _by_git(folder: Path, stop: StopFlag) -> dict[str, Any]:
     names = files + environments
     kept = text[:MOST].rpartition(b"\n")[0] if len(text) > MOST else text
     added, unread = _new_files(folder, names[:NAMES], MOST - len(kept))
-    return {
-        "version": 1,
-        "source": "git",
-        "text": kept.decode("utf-8", "replace") + added,
-        "cut": f"{len(text) - len(kept):,} more bytes" if len(kept) < len(text) - 1 else "",
-        "untracked": names[:NAMES],
-        "unread": unread,
-        "untracked_count": len(names),
-    }
+    cut = f"{len(text) - len(kept):,} more bytes" if len(kept) < len(text) - 1 else ""
+    return diff_report(kept.decode("utf-8", "replace") + added, cut, unread, names)
 
 
 @dataclass(frozen=True, slots=True)

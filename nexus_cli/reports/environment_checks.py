@@ -81,7 +81,7 @@ ROOM = 128 * 1024
 
 
 class DoctorReport(VersionedReport):
-    """`nexus doctor --json`."""
+    """The checks of the installation."""
 
     ok: bool
     model: str | None

@@ -74,7 +74,7 @@ class InstructionFinding(TypedDict):
 
 
 class InstructionsReport(VersionedReport):
-    """`nexus doctor --instructions --json`."""
+    """With `--instructions`: the instruction files of the project, and their price."""
 
     model: str | None
     requests: int

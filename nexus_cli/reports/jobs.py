@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Annotated, Any
+
 from nexus_cli.core.json_value import ReportOfSession
-from nexus_cli.core.services import JobObject
 from nexus_cli.reports.text.lines import Value, filled, table
 
 
 class JobsReport(ReportOfSession):
     """The background commands of a session."""
 
-    jobs: list[JobObject]
+    jobs: Sequence[Annotated[dict[str, Any], "session.session_jobs.JobObject"]]
 
 
 def jobs_text(value: Value, width: int) -> str:

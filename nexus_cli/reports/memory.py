@@ -23,7 +23,7 @@ HERE = "  # this session: after you have left it"
 
 
 class ConsolidationReport(VersionedReport):
-    """`nexus memory consolidate --json`."""
+    """The result of a review of the facts."""
 
     session: str
     """The session in which the model did it."""
@@ -52,7 +52,7 @@ class FactObject(JsonOf[Fact]):
 
 
 class FactsReport(VersionedReport):
-    """`nexus memory list --json`, and `search`, `add`, `accept`, `forget`."""
+    """The facts that were found or changed."""
 
     facts: list[FactObject]
     project: NotRequired[str | None]

@@ -41,14 +41,14 @@ class ModelObject(JsonOf[ModelInfo]):
 
 
 class ModelsReport(VersionedReport):
-    """`nexus model list --json`."""
+    """The models that are usable."""
 
     chosen: str | None
     models: list[ModelObject]
 
 
 class ModelReport(ModelObject):
-    """`nexus model show NAME --json`."""
+    """One model."""
 
     version: Literal[1]
     provider: str

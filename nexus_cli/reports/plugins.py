@@ -65,7 +65,7 @@ class PythonPluginObject(TypedDict):
 
 
 class PluginsReport(VersionedReport):
-    """`nexus plugin list --json`, and `add` and `update`."""
+    """Plugins with their items."""
 
     plugins: list[PluginObject]
     python: NotRequired[list[PythonPluginObject]]

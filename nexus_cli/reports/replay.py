@@ -9,7 +9,7 @@ ONE_LINE = 1 << 20
 
 
 class ReplayReport(ReportOfSession):
-    """`nexus replay --json`."""
+    """Whether rebuilt requests equal those that were sent."""
 
     ok: bool
     requests: int

@@ -78,7 +78,7 @@ class ToolDifferences(TypedDict):
 
 
 class DifferenceReport(ReportOfSession):
-    """`nexus context --diff --json`."""
+    """With `--diff`: the differences between a request and the one before it."""
 
     step: int
     before: int | None

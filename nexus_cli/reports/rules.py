@@ -20,7 +20,7 @@ class TestedPartObject(JsonOf[CommandPart]):
 
 
 class RulesTestReport(LevelFields):
-    """`nexus rules test --json`."""
+    """The decision on a command line."""
 
     decision: Decision
     profile: Profile
@@ -29,7 +29,7 @@ class RulesTestReport(LevelFields):
 
 
 class RulesReport(VersionedReport):
-    """`nexus rules list --json`."""
+    """All rules."""
 
     rules: list[JsonOf[PermissionRule]]
     """Strictest first."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import to_json_value
@@ -18,15 +18,24 @@ from nexus_cli.core.run import QUEUED, RUNNING, WAITING, Run, Signal
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.lanes import END
-from nexus_cli.reports.runs import describe_run, name_signal
-from nexus_cli.reports.timeline import LAST
+from nexus_cli.reports.runs import RunObject, describe_run, name_signal
+from nexus_cli.reports.timeline import LAST, TimelineReport
 from nexus_cli.reports.timeline_rows import NEXUS, Event, Row, SessionRecord, make_row, pick_newest
-
-if TYPE_CHECKING:
-    from nexus_cli.reports.timeline_report import RunTimelineReport
 
 _NO_SESSION = {"session": "", "name": "", "model": "", "folder": "", "cursor": 0}
 _NO_USAGE = {**dict.fromkeys(("entries", "requests", "tokens", "drops"), 0), **to_json_value(Usage()), "saved_usd": 0.0}
+
+
+class TimelineRun(RunObject):
+    """A run with the number of its claims."""
+
+    claims: int
+
+
+class RunTimelineReport(TimelineReport):
+    """With `--run`: the states of a run and the events of its session."""
+
+    run: TimelineRun
 
 
 def run_timeline(ledger: Ledger, run_id: str, last: int = LAST) -> RunTimelineReport:

@@ -50,7 +50,7 @@ class RunningObject(TypedDict):
 
 
 class RunningReport(VersionedReport):
-    """`nexus sessions list --running --json`."""
+    """With `--running`: active and waiting sessions and runs."""
 
     running: list[RunningObject]
 

@@ -130,7 +130,7 @@ class RunObject(LevelFields):
 
 
 class RunsReport(VersionedReport):
-    """`nexus runs list --json`, and `cancel`, `pause`, `resume` of several runs."""
+    """Several runs; of a command that changes runs, if it selects several."""
 
     done: NotRequired[str]
     """The action of a command on them."""
@@ -145,7 +145,7 @@ class SignalObject(JsonOf[Signal]):
 
 
 class RunReport(RunObject, VersionedReport):
-    """`nexus runs show ID --json`, and `cancel`, `pause`, `resume`."""
+    """One run."""
 
     trigger: dict[str, Any]
     signals: list[SignalObject]

@@ -57,7 +57,7 @@ class ListedSession(JsonOf[SessionInfo]):
 
 
 class SessionsReport(VersionedReport):
-    """`nexus sessions list --json`."""
+    """The listed sessions."""
 
     sessions: list[ListedSession]
     """Newest first."""
@@ -67,7 +67,7 @@ class SessionsReport(VersionedReport):
 
 
 class SessionReport(JsonOf[SessionInfo]):
-    """`nexus sessions show ID --json`, `nexus agents show ID --json`."""
+    """A session with its conversation."""
 
     version: Literal[1]
     workers: list[WorkerObject]
@@ -76,7 +76,7 @@ class SessionReport(JsonOf[SessionInfo]):
 
 
 class SearchReport(JsonOf[SearchResult]):
-    """`nexus sessions search TEXT --json`."""
+    """The matches of a search."""
 
     version: Literal[1]
     text: str

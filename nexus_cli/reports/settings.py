@@ -17,7 +17,7 @@ class SettingObject(TypedDict):
 
 
 class ConfigReport(VersionedReport):
-    """`nexus config show --json`, `nexus config get KEY --json`."""
+    """Settings that have a value."""
 
     settings: dict[str, SettingObject]
 

@@ -36,7 +36,7 @@ class CommandObject(JsonOf[Skill]):
 
 
 class SkillsReport(VersionedReport):
-    """`nexus skill list --json`."""
+    """Skills and own commands."""
 
     skills: list[ListedSkill]
     commands: list[CommandObject]

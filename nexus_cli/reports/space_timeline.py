@@ -11,18 +11,40 @@ message that was carried over from another space, else None), `runs` (`[{"run", 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypedDict
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.run import HUMAN, Entity, Run, Space, SpaceMessage, fold_name
 from nexus_cli.core.usage import round_dollars
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.timeline import LAST
-from nexus_cli.reports.timeline_rows import Row, make_row
+from nexus_cli.reports.timeline_rows import Row, TimelineRow, make_row
 
-if TYPE_CHECKING:
-    from nexus_cli.reports.timeline_report import SpaceTimelineReport
+
+class TimelineSpace(TypedDict):
+    """A space and its members."""
+
+    id: str
+    name: str
+    members: list[JsonOf[Entity]]
+
+
+class SpaceTotals(TypedDict):
+    rows: int
+    messages: int
+    runs: int
+    cost_usd: float
+
+
+class SpaceTimelineReport(VersionedReport):
+    """With `--space`: the messages of a space and their runs."""
+
+    space: TimelineSpace
+    reader: str | None
+    earlier: int
+    rows: list[TimelineRow]
+    totals: SpaceTotals
 
 
 def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: int = LAST) -> SpaceTimelineReport:

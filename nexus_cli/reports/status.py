@@ -62,21 +62,33 @@ class ProjectState(TypedDict):
     unsupported: list[JsonOf[Unsupported]]
 
 
-class StatusReport(VersionedReport, LevelFields):
-    """`nexus status --json`."""
+class KnownCapabilities(VersionedReport):
+    """What a session can use."""
 
-    model: str | None
     tools: list[str]
     skills: list[SkillName]
-    servers: list[ServerState]
-    plugins: list[str]
-    """Plugin folders and Python plugins, by name."""
-    hooks: list[JsonOf[Hook]]
     credentials: list[str]
     """Names, never values."""
     environment: str
     """The project's environments that sandboxed commands use: `python 3.12 from .venv`."""
     capabilities: list[CapabilityObject]
+
+
+class BriefStatus(KnownCapabilities):
+    """With `--brief`."""
+
+    model: str
+    servers: list[str]
+
+
+class StatusReport(KnownCapabilities, LevelFields):
+    """What a session can use here."""
+
+    model: str | None
+    servers: list[ServerState]
+    plugins: list[str]
+    """Plugin folders and Python plugins, by name."""
+    hooks: list[JsonOf[Hook]]
     host: str
     model_why: str
     recipes: list[str]

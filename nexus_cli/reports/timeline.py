@@ -1,16 +1,18 @@
 """Report the events of a session, oldest first: time, actor, reason, the part that the model was sent, and the cost.
 
 Reads the ledger, without epochs and messages before the listed ones. Sends nothing and writes nothing.
-The rows are those of `timeline_report.py`.
+The rows are those of `timeline_rows.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from nexus_cli.core.clock import format_local_minute
+from nexus_cli.core.json_value import JsonOf, ReportOfSession
+from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.decisions import describe_verdict
 from nexus_cli.reports.event_texts import worker_figures
@@ -30,11 +32,8 @@ from nexus_cli.reports.text.lines import (
     short,
     when,
 )
-from nexus_cli.reports.timeline_rows import SessionRecord, pick_newest
+from nexus_cli.reports.timeline_rows import SessionRecord, TimelineRow, pick_newest
 from nexus_cli.text.cells import cells, one_line
-
-if TYPE_CHECKING:
-    from nexus_cli.reports.timeline_report import TimelineReport
 
 LAST = 200
 """Number of rows unless another one is asked for."""
@@ -56,6 +55,35 @@ LONGEST_NAME = 24
 """Most cells of a name before words."""
 TYPED = ("repl", "ask")
 """Types of triggers that only mean that the person typed."""
+
+
+class TimelineTotals(JsonOf[Usage]):
+    """Sums over a session, with its side lanes and workers."""
+
+    rows: int
+    entries: int
+    requests: int
+    tokens: int
+    known_usd: float
+    """The sum of the known costs."""
+    saved_usd: float
+    """Dollars that the cache saved, as far as it is known."""
+    drops: int
+
+
+class TimelineReport(ReportOfSession):
+    """The events of a session."""
+
+    name: str
+    model: str
+    folder: str
+    cursor: int
+    """The last entry that was sent to the model."""
+    earlier: int
+    """Number of rows before the first one."""
+    rows: list[TimelineRow]
+    """Oldest first."""
+    totals: TimelineTotals
 
 
 def session_timeline(ledger: Ledger, session: str, last: int = LAST) -> TimelineReport:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, NotRequired, TypeAlias, TypedDict, cast
 
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.core.memo_kinds import (
     ATTACHMENTS,
     CLAIMED_RUN,
@@ -30,6 +30,7 @@ from nexus_cli.core.memo_kinds import (
     WORKER,
 )
 from nexus_cli.core.message import restore_result
+from nexus_cli.core.run import Entity
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.calls.waiting import waiting_entry
 from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
@@ -37,9 +38,6 @@ from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.event_texts import describe_outcome
 from nexus_cli.reports.workers import recorded_workers
-
-if TYPE_CHECKING:
-    from nexus_cli.reports.timeline_report import TimelineCall, TimelineRow
 
 LONGEST = 400
 """Most characters of a text in a row."""
@@ -49,8 +47,90 @@ _TYPES = {"agent": "worker", "space": "space_message"}
 """Type of a trigger by its source, if they differ; a message that a person typed has the type of the front."""
 _TYPED = ("", "person", "stdin")
 """Sources of messages from the person."""
-Row: TypeAlias = "TimelineRow"
 _NAMES = {"person": ("You", "human"), "client": ("Client", "human"), "agent": ("Agent", "agent")}
+
+
+class TimelineCall(TypedDict):
+    """A call of a message."""
+
+    id: str
+    name: str
+    subject: str
+
+
+class TimelineRow(TypedDict):
+    """An event. The keys from `calls` on depend on `kind`."""
+
+    at: str
+    """"" if no time was recorded."""
+    kind: str
+    """For an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of
+    an epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`),
+    `compaction_failed`, `drop`, `pin`, `goal`, `hook`, `worker`, `lane`, `waiting`, `claimed`, `resumed`."""
+    entry: int | None
+    """Id of the entry."""
+    actor: JsonOf[Entity]
+    """Its type is `human`, `agent`, `tool` or `nexus`."""
+    text: str
+    """First line of the message or of the result, or a description of the event."""
+    why: str
+    """The reason of a decision on a call or of a rewrite."""
+    seen: bool | None
+    """False for an entry that the model was not sent yet; null for a row without an entry."""
+    trigger: dict[str, Any] | None
+    """The start of a turn: its `type` (`repl`, `ask`, `stdin`, `client`, `worker`, `plan`, `service`, `space_message`,
+    `resume`) and its recorded fields."""
+    tokens: int | None
+    """For an entry nexus's own count; for a request or lane input and output; for a drop the tokens left out."""
+    cost_usd: float | None
+    """The cost of a request, a lane or a worker; null if unknown."""
+    seconds: float | None
+    """Of a call, a request, a worker or a hook."""
+    calls: NotRequired[list[TimelineCall]]
+    call: NotRequired[str]
+    subject: NotRequired[str]
+    outcome: NotRequired[str]
+    decision: NotRequired[str | None]
+    answer: NotRequired[str | None]
+    recalled: NotRequired[list[str]]
+    """Ids of drops."""
+    attached: NotRequired[list[dict[str, Any]]]
+    step: NotRequired[int]
+    model: NotRequired[str]
+    input: NotRequired[int | None]
+    output: NotRequired[int | None]
+    cache_read: NotRequired[int | None]
+    finish: NotRequired[str]
+    epoch: NotRequired[int]
+    before: NotRequired[int | None]
+    """Tokens of the last request before a rewrite."""
+    after: NotRequired[int | None]
+    """Tokens of the first request after a rewrite."""
+    drop: NotRequired[str]
+    """Its id, for `recall` and `nexus drops show`."""
+    recalls: NotRequired[int]
+    worker: NotRequired[str]
+    session: NotRequired[str | None]
+    state: NotRequired[str]
+    steps: NotRequired[int]
+    lane: NotRequired[str]
+    """The agent of a lane beside the conversation."""
+    requests: NotRequired[int]
+    until: NotRequired[str]
+    """The time at which the run continues without the event; "" for never."""
+    run: NotRequired[str]
+    signals: NotRequired[list[str]]
+    """Kinds of events that the run waited for."""
+    signal: NotRequired[str]
+    taken: NotRequired[bool]
+    message: NotRequired[str]
+    reply_to: NotRequired[str | None]
+    waits: NotRequired[bool]
+    origin: NotRequired[dict[str, Any] | None]
+    runs: NotRequired[list[dict[str, Any]]]
+
+
+Row: TypeAlias = TimelineRow
 
 
 @dataclass(frozen=True, slots=True)

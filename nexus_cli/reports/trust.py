@@ -87,7 +87,7 @@ class TrustItemObject(TypedDict):
 
 
 class TrustReport(VersionedReport):
-    """`nexus trust --json`."""
+    """The configuration of a project and its effects."""
 
     project: str
     state: str
@@ -103,7 +103,7 @@ class TrustReport(VersionedReport):
 
 
 class RevokedTrust(VersionedReport):
-    """`nexus trust --revoke --json`."""
+    """With `--revoke`."""
 
     project: str
     revoked: bool

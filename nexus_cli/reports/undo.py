@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import asdict
 
 from nexus_cli.core.elide import name_first, plural
-from nexus_cli.core.json_value import DiffReport
 from nexus_cli.core.real_files import open_folder, open_parent
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, filled, folded
@@ -112,8 +111,9 @@ def _plain(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-def turn_diff(request: UndoRequest) -> DiffReport:
-    """Return a turn's changes in the form `diff` with `turn` (None: no change); raise `NexusError` if unknown."""
+def turn_diff(request: UndoRequest) -> tuple[int | None, str, list[str]]:
+    """Return the turn that is meant (None: none changed a file), the diff of its changes, and the files that the diff
+    lacks; raise `NexusError` if the turn is unknown."""
     turn, steps = changed_by(request)
     text, unread, size = [], [], 0
     with ContentReader(request.data) as reader:
@@ -125,16 +125,7 @@ def turn_diff(request: UndoRequest) -> DiffReport:
             unread += [] if diff else [name]
     moved = [asdict(one) for step in steps for one in step.references if one.before != one.after]
     text += [f"{name}: {_describe_move(one)}\n" for name, one in _name_references(moved).items()]
-    return {
-        "version": 1,
-        "turn": turn,
-        "source": "git",
-        "text": "".join(text),
-        "cut": "",
-        "unread": unread,
-        "untracked": [],
-        "untracked_count": 0,
-    }
+    return turn, "".join(text), unread
 
 
 def _describe_move(reference: Value) -> str:

@@ -60,7 +60,7 @@ ImportedUsage = TypedDict(
 
 
 class UsageReport(VersionedReport):
-    """`nexus usage --json`."""
+    """Tokens and cost of all sessions."""
 
     zone: Literal["local", "UTC"]
     since: str | None

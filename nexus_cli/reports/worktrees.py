@@ -14,7 +14,7 @@ from nexus_cli.worktrees.worktrees import WorktreeObject, describe_worktree, lis
 
 
 class WorktreesReport(VersionedReport):
-    """`nexus worktree list --json`."""
+    """The worktrees of a project, or of all."""
 
     project: str | None
     worktrees: list[WorktreeObject]

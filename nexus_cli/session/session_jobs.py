@@ -21,10 +21,10 @@ from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import MemoSource
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import JobObject, Jobs
+from nexus_cli.core.services import Jobs
 from nexus_cli.core.tool import CommandSandbox, ToolContext
 from nexus_cli.session.job_ports import JobPorts
 from nexus_cli.session.running_workers import CLOSED, ENDED, RUNNING, STOPPED
@@ -63,6 +63,7 @@ class BackgroundJob:
     network: bool = False
     """True if it uses the person's network."""
     state: str = RUNNING
+    """`running`, `ended`, `stopped`, or `closed` with the session."""
     recorded: bool = False
     """True once a memo has it; False for a command that could not be started."""
     began: float = field(default_factory=time.monotonic)
@@ -81,6 +82,7 @@ class BackgroundJob:
 
     @property
     def status(self) -> int | None:
+        """Its exit status."""
         result = self.process.result if self.process is not None else None
         return result.status if result is not None else None
 
@@ -98,6 +100,15 @@ class BackgroundJob:
         """Return its row, see `Jobs.rows`."""
         seconds = self.seconds if self.state != RUNNING else time.monotonic() - self.began
         return {**to_json_value(self), "seconds": round(seconds, 1)}
+
+
+class JobObject(JsonOf[BackgroundJob]):
+    """A background command of a session."""
+
+    name: str
+    """The command on one line, shortened."""
+    how: str
+    """Its state in words."""
 
 
 class SessionJobs(Jobs):
@@ -467,16 +478,9 @@ def _newest_records(source: MemoSource) -> dict[str, Mapping[str, Any]]:
 
 
 def _job_row(value: Mapping[str, Any], how: str = "") -> JobObject:
-    command = str(value["command"])
-    return {
-        "id": str(value["id"]),
-        "name": _describe_command(command),
-        "command": command,
-        "state": value["state"],
-        "status": value["status"],
-        "seconds": value.get("seconds") or 0.0,
-        "how": how or _describe_earlier(value),
-    }
+    row = {key: value.get(key) for key in BackgroundJob.shown.split()}
+    row["seconds"] = row["seconds"] or 0.0
+    return JobObject(row, name=_describe_command(str(value["command"])), how=how or _describe_earlier(value))
 
 
 def _describe_end(state: str, seconds: float, status: int | None) -> str:

@@ -45,7 +45,7 @@ _hosts: dict[int, tuple[asyncio.AbstractEventLoop, Any, weakref.WeakSet[Any]]] =
 
 
 class ServersReport(VersionedReport):
-    """`nexus mcp list --json`."""
+    """The active MCP servers."""
 
     servers: list[ServerRow]
     sent: Literal["each", "one"]

@@ -25,7 +25,7 @@ LONGEST_GOAL = 200
 
 
 class GoalsReport(VersionedReport):
-    """`nexus space goal AGENT --json`, also with `add` and `done`."""
+    """The goals of an agent."""
 
     agent: JsonOf[Entity]
     done: NotRequired[str]

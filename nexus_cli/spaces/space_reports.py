@@ -22,7 +22,7 @@ class ListedSpace(JsonOf[Space]):
 
 
 class SpacesReport(VersionedReport):
-    """`nexus space list --json`."""
+    """All spaces."""
 
     spaces: list[ListedSpace]
 
@@ -41,7 +41,7 @@ class SpaceMessageObject(JsonOf[SpaceMessage]):
 
 
 class SpaceReport(VersionedReport):
-    """`nexus space read --json`."""
+    """The newest messages of a space."""
 
     space: JsonOf[Space]
     reader: JsonOf[Entity]
@@ -57,7 +57,7 @@ class TriggeredRun(TypedDict):
 
 
 class PostReport(VersionedReport):
-    """`nexus space post --json`."""
+    """A posted message, and what it started."""
 
     message: SpaceMessageObject
     triggered: list[TriggeredRun]
@@ -65,7 +65,7 @@ class PostReport(VersionedReport):
 
 
 class NewSpaceReport(VersionedReport):
-    """`nexus space create NAME --json`."""
+    """A created space."""
 
     space: JsonOf[Space]
 

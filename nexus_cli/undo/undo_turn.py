@@ -88,8 +88,8 @@ class UncoveredPath(TypedDict):
 
 
 class UndoReport(VersionedReport):
-    """`nexus undo --json`, `nexus redo --json`. Paths inside the project are relative to it; that of a folder in
-    `restored` and `removed` ends with `/`."""
+    """The changed files. Paths inside the project are relative to it; that of a folder in `restored` and `removed` ends
+    with `/`."""
 
     action: Literal["undo", "redo"]
     turn: int | None

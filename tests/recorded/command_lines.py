@@ -94,6 +94,7 @@ usage --by person [--json]
 usage --by agent [--json]
 usage --by plan [--json]
 usage --since 2025-01-15 [--json]
+usage --session prices [--json]
 why --session prices [--json]
 why --session prices CALL [--json]
 timeline --session prices [--json]
@@ -113,7 +114,7 @@ key list [--json]
 replay --session prices [--json]
 replay --session prices --step 2 [--json]
 status [--json]
-status --brief
+status --brief [--json]
 skill [--json]
 skill list [--json]
 skill use release [--json]
@@ -121,6 +122,7 @@ skill check [--json]
 schedule [--json]
 schedule list [--json]
 plan list
+runs --json
 runs list [--json]
 runs list --state waiting_reply [--json]
 runs list --last 2 [--json]
@@ -178,11 +180,14 @@ memory add --slot agent 'Husam drinks tea' --json
 memory accept m3 [--json]
 memory forget m4 [--json]
 memory consolidate [--json]
+memory forget m3 --json
 undo --session prices --turn 1
 redo --session prices
 undo --session prices --turn 1 --json
 redo --session prices --json
 worktree apply beside
+undo --session worktree-beside
+worktree apply beside --json
 undo --session worktree-beside
 worktree remove beside
 worktree remove beside --force --json
@@ -192,6 +197,7 @@ schedule pause Water [--json]
 schedule resume Water [--json]
 schedule run Water [--json]
 schedule remove Water [--json]
+schedule remove plan-3 --json
 runs pause --all [--json]
 runs resume --all [--json]
 runs pause run-5
@@ -215,6 +221,8 @@ trust --revoke [--json]
 trust . [--json]
 plugin update tidy --all [--json]
 plugin remove tidy --json
+plugin add HOME/tidy --all --json
+plugin remove tidy
 plugin add HOME/tidy --yes 'command sweep' [--json]
 mcp test notes
 mcp remove notes

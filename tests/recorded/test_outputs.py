@@ -7,9 +7,12 @@ import re
 import sys
 
 import pytest
+from json_shape import find_verb, problems_of_line
 from programs import need
 from recorded.command_lines import LEFT_OUT
 from recorded.outputs import CHANGING, EXPECTED, PARTS, READERS, difference, record
+
+from nexus_cli.cli.json_page import types_of_commands
 
 RENEW = "If this is what was meant: python tests/recorded/outputs.py write, and a line in CHANGELOG.md"
 
@@ -39,6 +42,22 @@ def test_every_command_is_run_or_left_out_with_a_reason() -> None:
     lines = [title.removeprefix("nexus ") for name in ("shell", "changes") for title in titles(name)]
     missing = {name for name in leaves if not any(f"{line} ".startswith(f"{name} ") for line in lines)}
     assert len(leaves) > 80 and missing == LEFT_OUT.keys(), missing ^ LEFT_OUT.keys()
+
+
+def test_every_recorded_object_has_the_type_that_its_verb_declares() -> None:
+    pattern = r"^=== (nexus .*) --json(?: .*)?\n\[exit \d+\]\n(\{\n(?:.*\n)*?\}\n|\{.*\}\n)"
+    found: list[str] = []
+    seen = set()
+    for name in ("shell", "changes"):
+        for line, text in re.findall(pattern, (EXPECTED / f"{name}.txt").read_text(encoding="utf-8"), re.MULTILINE):
+            if not line.startswith("nexus ask "):
+                seen.add(find_verb(line))
+                found += problems_of_line(line, json.loads(text.replace('"seconds": N', '"seconds": 0')))
+    assert found == []
+    told = {"nexus mcp test": "it needs a server", "nexus sessions stop": "it needs a process"}
+    left = {f"nexus {name}" for name in LEFT_OUT} | told.keys()
+    missing = types_of_commands().keys() - seen - left
+    assert not missing, f"record each with --json in tests/recorded/command_lines.py: {missing}"
 
 
 def test_every_method_of_the_server_is_called_or_changes_something() -> None:

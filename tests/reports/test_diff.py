@@ -40,7 +40,7 @@ def repository(tmp_path: Path) -> Path:
 def diff_of(folder: Path) -> dict[str, Any]:
     with closing(Ledger.open(None)) as ledger:
         made = ledger.create_session(folder="/f", project="/f", model="m", recipe="ask", at="2026-01-01T00:00:00.000Z")
-        return folder_diff(folder, ledger, made.id)
+        return {**folder_diff(folder, ledger, made.id)}
 
 
 def test_no_filter_of_the_repository_runs(repository: Path) -> None:

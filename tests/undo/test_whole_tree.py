@@ -321,8 +321,8 @@ def test_what_a_file_system_refuses_is_told_in_one_line(world: World, monkeypatc
 def test_modes_of_folders_are_counted_and_shown(world: World) -> None:
     set_up(world)
     world.turn(lambda: chmod_all(world))
-    shown = turn_diff(world.request())
-    assert "mode of private: 0700 -> 0777\n" in shown["text"] and not shown["unread"]
+    _, shown, unread = turn_diff(world.request())
+    assert "mode of private: 0700 -> 0777\n" in shown and not unread
     report = world.undo()
     assert {"private/", "private/deep/", "shared/", "closed/", "uploads/"} <= set(report["restored"])
     count = sum(path.endswith("/") for path in report["restored"])
@@ -337,8 +337,8 @@ def test_an_empty_file_that_came_or_went_is_shown(world: World) -> None:
         world.path("made").touch()
 
     world.turn(work)
-    shown = turn_diff(world.request())
-    assert shown["text"] == "--- a/__init__.py\n+++ /dev/null\n--- /dev/null\n+++ b/made\n" and not shown["unread"]
+    _, shown, unread = turn_diff(world.request())
+    assert shown == "--- a/__init__.py\n+++ /dev/null\n--- /dev/null\n+++ b/made\n" and not unread
 
 
 @pytest.mark.matrix

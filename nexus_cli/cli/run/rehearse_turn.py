@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PriceReport(VersionedReport):
-    """`nexus ask --price`."""
+    """The price of a turn that is not sent."""
 
     session: str | None
     """The session that the turn would resume."""

@@ -14,7 +14,7 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.run import FAILED, RUNNING, WAITING, Run
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.runs import broken_runs, run_report
+from nexus_cli.reports.runs import RunReport, RunsReport, broken_runs, run_report
 from nexus_cli.runs.away_report import describe_rest
 from nexus_cli.runs.run_approvals import ANSWERS, answer_run, ask_person, asks_approval, name_person
 from nexus_cli.ui.print.stream import Stream
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from nexus_cli.runs.runner import Runner
 
 
-def list_and_answer(source: Source) -> Report[Any]:
+def list_and_answer(source: Source) -> Report[RunsReport | RunReport]:
     """List the runs; in a terminal, also ask what they wait for."""
-    report, ledger = build_list(source), source.ledger
+    report: Report[RunsReport | RunReport] = build_list(source)
+    ledger = source.ledger
     approver = None if source.is_json else _make_approver()
     for run in ledger.runs.waiting()[::-1] if approver is not None else []:
         if not (asks_approval(run) and ledger.runs.is_own(run)):
@@ -53,7 +54,7 @@ def resume_run(
     plan: OfPlan = "",
     space: OfSpace = "",
     agent: OfAgent = "",
-) -> Report[Any]:
+) -> Report[RunReport | RunsReport]:
     """Continue a run here and now, without waiting on; where it waits for an approval, you are asked.
 
     A failed run continues in its session with its level, rules and model; its limits start again from zero. Without a

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from nexus_cli.cli.serve.serve_once import run_plan
+from typing import Annotated
+
+from nexus_cli.cli.serve.serve_once import ServeOnceReport, run_plan
 from nexus_cli.commands.schedule import Name
 from nexus_cli.commands.verb import Authority, Source, Verb
 
 
-def run(source: Source, name: Name) -> int:
+def run(source: Source, name: Name) -> Annotated[int, ServeOnceReport]:
     """Run a schedule now and print the result. Exit status 1 if it failed, 3 if a limit stopped it."""
     return run_plan(source.ledger, source.ledger.plans.find(name), json=source.is_json)
 

@@ -49,7 +49,7 @@ STEP_SECONDS = 60.0
 
 
 class ServeLine(TypedDict):
-    """`nexus serve --json`."""
+    """Printed when the server listens."""
 
     url: str
     token_file: str

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from nexus_cli.cli.command_options import SharedOptions
 from nexus_cli.cli.process import block_imports_from
-from nexus_cli.cli.serve.serve_once import serve_once
+from nexus_cli.cli.serve.serve_once import ServeOnceReport, serve_once
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.commands.shared_options import Allow, Directory, Model
 from nexus_cli.commands.verb import Authority, Noun, Option, Source, Verb
@@ -36,7 +36,7 @@ def serve(
     ] = False,
     until_eof: Annotated[bool, Option(None, "Exit when stdin ends, with the program that started nexus.")] = False,
     verbose: Annotated[bool, Option(None, "Log to stderr; always on at a terminal.", "--verbose -v")] = False,
-) -> int:
+) -> Annotated[int, ServeOnceReport] | Annotated[int, "cli.serve.run_server.ServeLine"]:
     """Serve agents to other programs: JSON-RPC 2.0 over HTTP, on this machine unless --host names another address.
 
     The server also starts scheduled runs, agents of spaces, waiting runs whose event occurred, and services (POST

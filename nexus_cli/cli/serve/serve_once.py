@@ -29,7 +29,7 @@ LONGEST = 300
 
 
 class ServeOnceReport(VersionedReport):
-    """`nexus serve --once --json` and `nexus schedule run --json`."""
+    """The runs that were due, or the run that was asked for; of `nexus serve` with `--once`."""
 
     ok: bool
     exit: int

@@ -18,7 +18,7 @@ from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState, Plug
 from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
 from nexus_cli.plugins.plugin_source import open_source, parse_source
 from nexus_cli.plugins.store_plugin import store_plugin
-from nexus_cli.reports.plugins import compare_files, installed_object, plugin_object
+from nexus_cli.reports.plugins import PluginsReport, compare_files, installed_object, plugin_object
 
 All = Annotated[bool, Option(None, "Accept every item without a question.", "--all")]
 Yes = Annotated[list[str] | None, Option("ITEM", "Accept items whose kind and name start with ITEM; repeatable.")]
@@ -37,7 +37,7 @@ def add(
     ],
     accept_all: All = False,
     yes: Yes = None,
-) -> Report[Any]:
+) -> Report[Annotated[Any, PluginsReport]]:
     """Copy a plugin folder and choose which of its items to accept. Adding runs no code of the plugin.
 
     A branch or tag is resolved to its commit. Accepted items are pinned: an item that changes later is inactive.
@@ -60,7 +60,7 @@ def update(
     place: Annotated[str, Option("[SOURCE]", "The new folder, repository or COMMIT.", is_argument=True, least=0)] = "",
     accept_all: All = False,
     yes: Yes = None,
-) -> Report[Any]:
+) -> Report[Annotated[Any, PluginsReport]]:
     """Update a plugin: copy its folder again, show the differences, and ask about each inactive item."""
     installed = find_plugin(name)
     known = installed.source
@@ -82,7 +82,7 @@ def _accept(
     before: InstalledPlugin | None,
     accept_all: bool,
     yes: Sequence[str],
-) -> Report[Any]:
+) -> Report[Annotated[Any, PluginsReport]]:
     """Show the plugin, ask for its items, and store it with those that are accepted."""
     if not plugin.items:
         raise NexusError("config", f"plugin {plugin.name}", "it has no skill, command, agent, hook or server", "")

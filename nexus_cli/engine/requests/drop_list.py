@@ -31,7 +31,7 @@ class ListedDrop(DropObject):
 
 
 class DropsReport(ReportOfSession):
-    """`nexus drops --json`."""
+    """All content that was left out of a session's requests."""
 
     drops: list[ListedDrop]
     """Oldest first."""
