@@ -9,17 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, ServerMethod, Source, Verb, report_act
+from nexus_cli.commands.verb import ActReport, Authority, Noun, Option, Report, ServerMethod, Source, Verb
 from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.elide import plural
-from nexus_cli.core.errors import NexusError
 from nexus_cli.core.server_results import RemovedWorktree, WorktreeDiff
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.reports.diff import DiffReport, diff_report
 
 if TYPE_CHECKING:
     from nexus_cli.worktrees.apply_worktree import ApplyResult
+
+
+class RemovalReport(ActReport):
+    """A removed worktree."""
+
+    note: str
+    """The commits that can still be reached, as words for people; may be empty."""
+
 
 Name = Annotated[str, Option("NAME", "Name of the worktree.", is_argument=True)]
 MOST = 512 * 1024
@@ -119,33 +126,34 @@ async def follow_apply_in(context: CommandContext, record: WorktreeRecord, of: s
 
 def remove(
     source: Source, name: Name, force: Annotated[bool, Option(None, "Discard unapplied changes.")] = False
-) -> Act:
+) -> Report[RemovalReport]:
     """Remove a worktree with its branch.
 
     A worktree with unapplied changes needs --force; in a terminal nexus asks.
     """
-    from nexus_cli.worktrees.apply_worktree import clean_killed_apply, refuse_to_lose  # noqa: PLC0415
-    from nexus_cli.worktrees.worktrees import is_in_use, remove_worktree  # noqa: PLC0415
+    from nexus_cli.worktrees.apply_worktree import remove_applied  # noqa: PLC0415
+    from nexus_cli.worktrees.worktrees import UnappliedError, is_in_use  # noqa: PLC0415
 
     record = find_record(source, name)
-    clean_killed_apply(record)
     try:
-        if not force:
-            refuse_to_lose(record)
-        more = remove_worktree(record, force=force)
-    except NexusError as error:
-        if source.confirm is None or error.what != f"kept worktree {name}":
+        more = remove_applied(record, force=force)
+    except UnappliedError as error:
+        if source.confirm is None:
             raise
         if not source.confirm(f"Worktree {name}: {error.why}. Delete it?") or is_in_use(record):
-            return report_act("nothing was deleted.")
-        more = remove_worktree(record, force=True)
-    return report_act(f"worktree {name} was removed{f'; {more}' if more else ''}.", name)
+            return _report_removal("nothing was deleted.")
+        more = remove_applied(record, force=True)
+    return _report_removal(f"worktree {name} was removed{f'; {more}' if more else ''}.", name, note=more)
 
 
-def read_removal(report: Act) -> RemovedWorktree:
+def _report_removal(message: str, *names: str, note: str = "") -> Report[RemovalReport]:
+    value: RemovalReport = {"version": 1, "ids": [*names], "message": message, "note": note}
+    return Report("", value, note=message)
+
+
+def read_removal(report: Report[RemovalReport]) -> RemovedWorktree:
     """Return the result of the server's method `worktree_remove`."""
-    _, _, note = report.value["message"].partition("; ")
-    return {"removed": True, "note": note.removesuffix(".")}
+    return {"removed": True, "note": report.value["note"]}
 
 
 def find_record(source: Source, name: str) -> WorktreeRecord:

@@ -58,7 +58,7 @@ from nexus_cli.worktrees.snapshot_store import (
     SnapshotStore,
     TreeChange,
 )
-from nexus_cli.worktrees.worktrees import compare_states, refuse_removal, require_folder
+from nexus_cli.worktrees.worktrees import UnappliedError, compare_states, remove_worktree, require_folder
 
 PLAIN = "100644"
 _MODES = {ABSENT: MISSING, PIPE: SPECIAL}
@@ -170,15 +170,23 @@ def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
     return UnappliedChanges(tree, sorted(paths), links)
 
 
-def refuse_to_lose(record: WorktreeRecord) -> None:
-    """Raise `NexusError("usage", ...)` if the project has taken back applied changes, which are nowhere else then."""
+def remove_applied(record: WorktreeRecord, *, force: bool = False) -> str:
+    """Remove a worktree like `remove_worktree`, after the draft of a killed apply. Raise `UnappliedError` also if the
+    project has taken back applied changes, which are nowhere else then."""
+    clean_killed_apply(record)
+    if not force:
+        _refuse_to_lose(record)
+    return remove_worktree(record, force=force)
+
+
+def _refuse_to_lose(record: WorktreeRecord) -> None:
     unapplied = None
     if record.folder.is_dir():
         with suppress(NexusError):  # the removal names what is broken
             unapplied = list_unapplied(record)
     if unapplied and unapplied.paths and unapplied.tree == record.applied:
         why = f"the project no longer has its changes ({name_first(unapplied.paths, 3)})"
-        raise refuse_removal(record, why)
+        raise UnappliedError(record, why)
 
 
 def _list_changes(record: WorktreeRecord, store: SnapshotStore, tree: str) -> list[TreeChange]:

@@ -69,6 +69,15 @@ class WorktreeObject(JsonOf[WorktreeRecord]):
     problem: str
 
 
+class UnappliedError(NexusError):
+    """Error of a removal that would lose something; the person may force the removal."""
+
+    def __init__(self, record: WorktreeRecord, why: str, *, is_applied: bool = False) -> None:
+        over = "" if is_applied else f"nexus worktree apply {record.name} brings its changes over, "
+        hint = f"{over}nexus worktree remove {record.name} --force deletes it"
+        super().__init__("usage", f"kept worktree {record.name}", why, hint)
+
+
 @dataclass
 class WorktreeStay:
     """A process that works in a worktree. Until it ends, nobody can remove the worktree."""
@@ -358,7 +367,7 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
             raise NexusError("usage", f"worktree {record.name} stays", str(error), hint) from error
         why = _describe_unapplied(record, state)
         if why:
-            raise refuse_removal(record, why, is_applied=state.is_applied(record))
+            raise UnappliedError(record, why, is_applied=state.is_applied(record))
     found: dict[str, str] = {}
     told = ""
     with suppress(GitError, NexusError, OSError):
@@ -373,13 +382,6 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
     lost = f"ignored {', '.join(built[:3])}{' and more' * bool(built[3:])} went with it" if built else ""
     lines = [told, _tell_kept(kept), lost, f"its commits were {', '.join(commits)}" if commits else ""]
     return "; ".join(filter(None, lines))
-
-
-def refuse_removal(record: WorktreeRecord, why: str, *, is_applied: bool = False) -> NexusError:
-    """Return the error of a removal that would lose something."""
-    over = "" if is_applied else f"nexus worktree apply {record.name} brings its changes over, "
-    hint = f"{over}nexus worktree remove {record.name} --force deletes it"
-    return NexusError("usage", f"kept worktree {record.name}", why, hint)
 
 
 def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:

@@ -24,7 +24,7 @@ from nexus_cli.worktrees.apply_worktree import (
     apply_worktree,
     clean_killed_apply,
     list_unapplied,
-    refuse_to_lose,
+    remove_applied,
 )
 from nexus_cli.worktrees.inspect_worktree import inspect_worktree
 from nexus_cli.worktrees.worktrees import enter_worktree, remove_worktree
@@ -576,11 +576,10 @@ def test_a_worktree_whose_changes_the_project_took_back_is_not_removed(project: 
     _, record = applied(project, edit(2, "theirs"))
     git(project, "checkout", "-q", "app.py")
     with pytest.raises(NexusError, match=r"no longer has its changes \(app\.py\)") as caught:
-        refuse_to_lose(record)
+        remove_applied(record)
     assert f"nexus worktree apply {record.name} brings its changes over" in caught.value.hint
     apply_worktree(record)
-    refuse_to_lose(record)
-    remove_worktree(record)
+    remove_applied(record)
     assert not record.folder.exists()
 
 
