@@ -65,8 +65,6 @@ from nexus_cli.session.options import CHAT, Options
 from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.tools.cancellable_thread import run_in_thread
-from nexus_cli.tools.editor_texts import save_text, show_disk
 
 _UNNAMED = re.compile(r"[^A-Za-z0-9.-]+")
 """What a name of ours does not have; an editor's is for people."""
@@ -114,8 +112,6 @@ NO_SESSION = "(empty)"
 LEVEL, MODEL, EFFORT = "level", "model", "effort"
 OPTIONS = {LEVEL: "permissions", MODEL: "model", EFFORT: "effort"}
 """The options of a session, each with the command that sets it."""
-UNDOES = ("undo", "redo", "rewind")
-"""Commands that change files: the editor saves its texts before, and is given the files afterwards."""
 OPEN_OTHERS = ("clear", "edit", "fork", "resume")
 """Commands that open another session, which the editor does itself."""
 StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
@@ -430,16 +426,7 @@ class EditorAgent:
         command = find_served(word, rest.strip(), context)
         if command.name == "rewind" and rest.split()[-1:] != ["files"]:
             raise refuse_elsewhere(f"/rewind {rest.strip()}".rstrip(), "/rewind N files only reverts files")
-        texts, record = one.texts, one.session.record
-        if texts and record and command.name in UNDOES:
-            paths = [Path(seen.path) for seen in record.seen_files()]
-            for place in paths:
-                await run_in_thread(partial(save_text, place, texts))
-            await command.invoke(context, rest.strip())
-            for place in paths:
-                await asyncio.to_thread(show_disk, place, texts)
-        else:
-            await command.invoke(context, rest.strip())
+        await command.invoke(context, rest.strip())
         follows: Trigger | None = None
         for call in context.take_calls():
             params = call["params"]

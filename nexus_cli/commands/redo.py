@@ -8,7 +8,7 @@ from nexus_cli.commands.verb import Authority, Noun, Source, Verb
 
 def redo_files(source: Source, path: Paths = None, dry_run: DryRun = False) -> Undone:
     """Redo the changes of the newest undo, or only those to PATH. Repeat to redo earlier undos."""
-    return restore(*open_undo(source, path, dry_run=dry_run), redo=True)
+    return restore(source, *open_undo(source, path, dry_run=dry_run), redo=True)
 
 
 NOUN = Noun(

@@ -152,15 +152,18 @@ async def _go_back(context: CommandContext, turn: _Turn, part: str) -> None:
 async def _undo_turns(context: CommandContext, first: int, stop: threading.Event) -> list[UndoReport]:
     """Undo the turns from `first` on. If the command is stopped, it ends after the turn that is
     being undone, and sets `stop`."""
-    from nexus_cli.session.undo_files import rewind_files, undo_request  # noqa: PLC0415
+    from nexus_cli.session.undo_files import rewind_files, save_editor_texts, undo_request  # noqa: PLC0415
 
     record = read_log(read_source(context))
     done: list[UndoReport] = []
     request = undo_request(record, context.session.folder)
 
+    def rewind() -> None:
+        with save_editor_texts(context.session):
+            done.extend(rewind_files(record, request, first, stop.is_set))
+
     async def work() -> None:
-        task = asyncio.to_thread(rewind_files, record, request, first, stop.is_set)
-        done.extend(await wait_settled(task, stop.set))
+        await wait_settled(asyncio.to_thread(rewind), stop.set)
 
     await context.busy("rewinding", work())
     return done

@@ -55,7 +55,7 @@ def undo_files(
             raise NexusError(
                 "usage", "undo", "files changed while nexus waited for your answer", "Run the command again"
             )
-    report = restore(log, replace(request, takes_unsure=everything))
+    report = restore(source, log, replace(request, takes_unsure=everything))
     if report.value["turn"] is None and (numbers := [one for one in path or () if one.isdecimal()]):
         source.say(f"{numbers[0]} was taken as the name of a file; turn {numbers[0]} is --turn {numbers[0]}.")
     return report
@@ -90,11 +90,12 @@ def open_undo(
     return log, request
 
 
-def restore(log: LaneLog | None, request: UndoRequest, *, redo: bool = False) -> Undone:
+def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: bool = False) -> Undone:
     """Undo or redo, and report it."""
-    from nexus_cli.session.undo_files import restore_files  # noqa: PLC0415
+    from nexus_cli.session.undo_files import restore_files, save_editor_texts  # noqa: PLC0415
 
-    value = restore_files(log, request, redo=redo)
+    with save_editor_texts(source.live):
+        value = restore_files(log, request, redo=redo)
     return Report("undo", value, whole=True, status=1 if value["kept"] or value["not_covered"] else 0)
 
 

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.memo_kinds import UNDONE_FILES
+from nexus_cli.core.services import EditorTexts
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
+from nexus_cli.tools.cancellable_thread import StopFlag
+from nexus_cli.tools.editor_texts import save_text, show_disk
 from nexus_cli.tools.files import ToolError, read_real_file, sha256_hex
 from nexus_cli.undo.follow_changes import settle_killed
 from nexus_cli.undo.journal import copy_steps, disk_errors, read_begun_undos
 from nexus_cli.undo.plan_restore import UNSURE
 from nexus_cli.undo.rewind_turns import changes_by_turn, find_turns
 from nexus_cli.undo.undo_turn import UndoReport, UndoRequest, redo_turn, undo_turn
+
+if TYPE_CHECKING:
+    from nexus_cli.session.session import Session
 
 NAMED = 20
 """Most paths that the model is told."""
@@ -37,6 +43,24 @@ def undo_request(
     info = log.session
     project = os.path.realpath(project_root(Path(info.folder)))
     return UndoRequest(places().data, info.id, info.turns, str(folder), project, turn, paths, dry_run)
+
+
+@contextmanager
+def save_editor_texts(session: Session | None) -> Iterator[None]:
+    """Let the editor of an open session save its texts of the files that the session knows, and give the editor these
+    files at the end. Blocks."""
+    texts = session.state.services.find(EditorTexts) if session else None
+    if session is None or session.record is None or texts is None:
+        yield
+        return
+    paths = [Path(seen.path) for seen in session.record.seen_files()]
+    for path in paths:
+        save_text(path, texts, StopFlag())
+    try:
+        yield
+    finally:
+        for path in paths:
+            show_disk(path, texts)
 
 
 def restore_files(log: LaneLog | None, request: UndoRequest, *, redo: bool = False) -> UndoReport:
