@@ -26,7 +26,7 @@ class EditorFiles:
 
     def __init__(self, client: Client, loop: asyncio.AbstractEventLoop, session: Session) -> None:
         self.unsaved: dict[Path, str] = {}
-        self.looks: dict[Path, tuple[str, str | None]] = {}
+        self.compared: dict[Path, tuple[str, str | None]] = {}
         self._client = client
         self._loop = loop
         self._session = session

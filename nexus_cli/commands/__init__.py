@@ -114,8 +114,9 @@ def parse(text: str) -> tuple[str, str] | None:
 
 def find(name: str, commands: Mapping[str, Command]) -> Command:
     """Return the command of this name or alias in any case; raise `NexusError("usage", ...)` with a suggestion."""
-    aliases = {alias: command for command in commands.values() for alias in command.aliases}
-    named = dict(commands) | aliases | dict(commands)  # names come first
+    named = dict(commands)
+    for command in commands.values():
+        named |= {alias: command for alias in command.aliases if alias not in commands}
     if found := named.get(name.casefold()):
         return found
     typed = name.casefold()

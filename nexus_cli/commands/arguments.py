@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import Report, Source
@@ -17,8 +15,6 @@ if TYPE_CHECKING:
     from nexus_cli.ledger import LaneLog, Ledger
     from nexus_cli.permission.call_permission import CallPermission
     from nexus_cli.session.options import Options
-
-T = TypeVar("T")
 
 
 def read_source(context: CommandContext) -> Source:
@@ -56,17 +52,6 @@ def show_report(context: CommandContext, report: Report[Any]) -> None:
         context.show(report.form, report.value)
     if told := report.line or report.note[:1].upper() + report.note[1:]:
         context.say(told)
-
-
-async def wait_settled(work: Coroutine[Any, Any, T], stopped: Callable[[], object] = lambda: None) -> T:
-    """Return the result of `work`, which runs in a thread. If the command is stopped, call `stopped` and wait for the
-    result all the same: what was begun is completed, and shown."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        stopped()
-        return await asyncio.shield(task)
 
 
 def require_ledger(context: CommandContext) -> Ledger:

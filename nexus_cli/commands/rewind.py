@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.commands.arguments import read_log, read_source, require_ledger, wait_settled
+from nexus_cli.commands.arguments import read_log, read_source, require_ledger
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.sessions import one_line_title, reopen_fork
 from nexus_cli.commands.verb import Noun, Option, Verb
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
+from nexus_cli.core.shielded_work import wait_settled
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.sessions import short_id
@@ -152,18 +153,15 @@ async def _go_back(context: CommandContext, turn: _Turn, part: str) -> None:
 async def _undo_turns(context: CommandContext, first: int, stop: threading.Event) -> list[UndoReport]:
     """Undo the turns from `first` on. If the command is stopped, it ends after the turn that is
     being undone, and sets `stop`."""
-    from nexus_cli.session.undo_files import rewind_files, save_editor_texts, undo_request  # noqa: PLC0415
+    from nexus_cli.session.undo_files import rewind_files, undo_request  # noqa: PLC0415
 
     record = read_log(read_source(context))
     done: list[UndoReport] = []
     request = undo_request(record, context.session.folder)
 
-    def rewind() -> None:
-        with save_editor_texts(context.session):
-            done.extend(rewind_files(record, request, first, stop.is_set))
-
     async def work() -> None:
-        await wait_settled(asyncio.to_thread(rewind), stop.set)
+        task = asyncio.to_thread(rewind_files, record, request, first, stop.is_set, context.session)
+        done.extend(await wait_settled(task, stop.set))
 
     await context.busy("rewinding", work())
     return done

@@ -11,10 +11,11 @@ from dataclasses import replace
 from inspect import Parameter
 from typing import Any, get_args
 
-from nexus_cli.commands.arguments import read_source, show_report, wait_settled, warn_if_stale
+from nexus_cli.commands.arguments import read_source, show_report, warn_if_stale
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
 from nexus_cli.commands.verb import LISTS, TEXTS, Authority, Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.shielded_work import wait_settled
 
 _WORD = re.compile(r"""(?:"([^"]*)"|'([^']*)')(?=\s|$)|(\S+)""")
 _INTEGER = re.compile(r"[#-]?[0-9]{1,15}")

@@ -45,7 +45,7 @@ def trust_project(
     return report
 
 
-def _trust_folder(source: Source, folder: Path) -> Report[Annotated[Any, "reports.trust.TrustReport"]]:
+def _trust_folder(source: Source, folder: Path) -> Report[Any]:
     """Put a configuration into effect if the person agrees; return what is left to show."""
     found, report = _read_trust(folder)
     value = report.value
@@ -73,7 +73,7 @@ def _trust_folder(source: Source, folder: Path) -> Report[Annotated[Any, "report
     return report._replace(form="", note=note)
 
 
-def _revoke(root: Path, folders: list[Path]) -> Report[Annotated[Any, "reports.trust.RevokedTrust"]]:
+def _revoke(root: Path, folders: list[Path]) -> Report[Any]:
     gone = sum(map(record.revoke_trust, folders)) > 0
     value = {"version": 1, "project": str(root), "revoked": gone, "state": record.trust_state(root)}
     return Report("", value, note=f"{root} is no longer trusted." if gone else f"{root} was not trusted.")

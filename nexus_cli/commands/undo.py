@@ -92,10 +92,9 @@ def open_undo(
 
 def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: bool = False) -> Undone:
     """Undo or redo, and report it."""
-    from nexus_cli.session.undo_files import restore_files, save_editor_texts  # noqa: PLC0415
+    from nexus_cli.session.undo_files import restore_files  # noqa: PLC0415
 
-    with save_editor_texts(source.live):
-        value = restore_files(log, request, redo=redo)
+    value = restore_files(log, request, redo=redo, live=source.live)
     return Report("undo", value, whole=True, status=1 if value["kept"] or value["not_covered"] else 0)
 
 

@@ -1,7 +1,6 @@
 """Run blocking calls in daemon threads with a time limit each: one that hangs delays neither a turn nor the exit.
 
 Calls run one after another in one thread. While one of them is slow, the others continue in another thread.
-`run_shielded` completes a short coroutine that saves data.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
@@ -109,16 +108,3 @@ def _start_thread(work: Callable[[], None], tasks: Iterable[DaemonTask[Any]]) ->
     except RuntimeError as error:  # no more threads
         for task in list(tasks):
             task.error, task.ended = error, True
-
-
-async def run_shielded(work: Coroutine[Any, Any, T]) -> T:
-    """Run short work that saves data to its end even if cancelled, then re-raise `CancelledError`."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        if task.cancelled():
-            raise
-        await asyncio.wait([task])
-        task.result()
-        raise

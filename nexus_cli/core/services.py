@@ -182,7 +182,7 @@ class EditorTexts(Protocol):
 
     unsaved: dict[Path, str]
     """The texts that were not those of the disk when they were last read, by real path."""
-    looks: dict[Path, tuple[str, str | None]]
+    compared: dict[Path, tuple[str, str | None]]
     """The digest of a file on the disk and the editor's text when both were last compared; "" if the text
     is older than the file, and None if it is not known: after a change by a command."""
 

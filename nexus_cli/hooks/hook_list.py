@@ -47,20 +47,10 @@ MOST_REPEATS = 3
 """Most repetitions in a matcher: more could take for ever on a long name."""
 LONGEST = 60
 """Most characters of a hook's name."""
-_KNOWN = {
-    "type",
-    "command",
-    "args",
-    "timeout",
-    "on_timeout",
-    "async",
-    "if",
-    "once",
-    "shell",
-    "statusMessage",
-    "description",
-}
-"""Keys of a hook of Claude or codex that are obeyed, or that change nothing here."""
+OBEYED = ("type", "command", "args", "timeout", "on_timeout", "async", "if", "shell")
+"""Keys of a hook of Claude or codex that decide what nexus does."""
+IGNORED = ("once", "statusMessage", "description")
+"""Keys of a hook of Claude or codex that change nothing here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +268,7 @@ def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[Ho
         return None, f"no event {one_line(event)} here"
     if kind != "command" or not isinstance(command, str):
         return None, f"its type is {one_line(str(kind))}, not command"
-    if unknown := sorted(set(hook) - _KNOWN):
+    if unknown := sorted({*hook} - {*OBEYED, *IGNORED}):
         return None, f"`{one_line(unknown[0])}` is not supported"
     if hook.get("shell", "bash") != "bash":
         return None, f"its shell is {one_line(str(hook['shell']))}, not bash"

@@ -69,11 +69,14 @@ class FailureRule:
     """A regular expression, to be found in what the provider says."""
     hint: str = ""
     """Its own hint, "" for that of the kind (`_hint_for`)."""
+    fits_with_wait: bool = True
+    """False if it does not fit where the provider says how long to wait."""
 
     def fits(self, facts: ErrorFacts) -> bool:
         """Return True if the rule is about these facts."""
         has_status = not self.statuses or facts.status in self.statuses
-        return has_status and re.search(self.words, facts.text, re.I) is not None
+        may_wait = self.fits_with_wait or facts.wait is None
+        return has_status and may_wait and re.search(self.words, facts.text, re.I) is not None
 
 
 SPENT = "Check the plan and the balance of the {provider} account, or choose another model"
@@ -84,8 +87,6 @@ NO_KEY = (
     r"'NoneType' object has no attribute 'access_key'|Unable to locate credentials"
 )
 """What providers say, and litellm of Bedrock."""
-USED_UP = FailureRule("provider", False, (429,), "exceeded your current quota", SPENT)
-"""Does not fit where the provider says how long to wait."""
 RULES = (
     # Ollama, OpenRouter and vLLM: the model, or its server as it was started, takes no tools.
     FailureRule(
@@ -117,7 +118,7 @@ RULES = (
     ),
     FailureRule("rate_limit", False, (429,), "PerDay|per day", SPENT),
     FailureRule("provider", False, (429,), rf"{NO_CREDIT}|Request too large [\s\S]{{0,200}}Requested", SPENT),
-    USED_UP,
+    FailureRule("provider", False, (429,), "exceeded your current quota", SPENT, fits_with_wait=False),
     FailureRule("rate_limit", True, (429,)),
     FailureRule("overloaded", True, (503, 529)),
     FailureRule("overloaded", True, words="overloaded|at capacity|over capacity"),
@@ -372,7 +373,7 @@ def to_provider_error(
     f = read_facts(error)
     if missing := _describe_missing(error, f.links, model):
         return missing
-    rule = next(rule for rule in RULES if rule.fits(f) and (rule is not USED_UP or f.wait is None))
+    rule = next(rule for rule in RULES if rule.fits(f))
     if f.network is not None or f.status == PROXY_LOGIN:
         rule = OF_NETWORK
     why, transient, hint = f.line, rule.transient, rule.hint or _hint_for(rule.kind, model, f.status)

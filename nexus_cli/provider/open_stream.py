@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.provider.message_lines import empty_body
-from nexus_cli.provider.stall import waiting
+from nexus_cli.provider.stall import note_wait
 
 _opening: ContextVar[OpenStream | None] = ContextVar("opening", default=None)
 LAST_BYTES_SECONDS = 0.05
@@ -58,7 +58,7 @@ class OpenStream:
         """Make the call and find the chunks of its answer."""
         token = _opening.set(self)
         try:
-            with waiting(self.stall_seconds):
+            with note_wait(self.stall_seconds):
                 self._wrapper = await call(**made)
                 inner = getattr(self._wrapper, "completion_stream", None)
                 if inner is None and hasattr(self._wrapper, "fetch_stream"):
@@ -78,7 +78,7 @@ class OpenStream:
     async def next_chunk(self) -> object:
         """Return the next chunk, or `END`. Raises every exception of the network and the SDKs, of a stall too."""
         while True:
-            with waiting(self.stall_seconds):
+            with note_wait(self.stall_seconds):
                 chunk: object = await anext(self.chunks, END)
             if chunk is not None:
                 return chunk

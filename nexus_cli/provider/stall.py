@@ -19,7 +19,7 @@ _waits: dict[asyncio.Task[Any] | None, float] = {}
 
 
 @contextmanager
-def waiting(seconds: float) -> Iterator[None]:
+def note_wait(seconds: float) -> Iterator[None]:
     """Note that the current task waits for the provider, in which `seconds` without progress are a stall."""
     task = asyncio.current_task()
     _waits[task] = seconds

@@ -72,7 +72,7 @@ def describe_figures(event: Event) -> str:
         case e.StepEnd():
             return f"step {event.step}: {event.finish}, {describe_tokens(to_json_value(event.usage))}"
         case e.CacheResult():
-            return describe_cache_miss(event, least=1)
+            return describe_cache_miss(event, shows_all=True)
     return ""
 
 
@@ -220,12 +220,12 @@ CACHED_LEAST = 1024
 """Tokens below which providers cache nothing."""
 
 
-def describe_cache_miss(event: CacheResult, least: int = MISSED_LEAST) -> str:
-    """Return the line for a cache miss of `least` tokens; "" if the cache worked as expected, or if we changed the
-    request: the cause has its own line."""
+def describe_cache_miss(event: CacheResult, *, shows_all: bool = False) -> str:
+    """Return the line for a cache miss; "" if the cache worked as expected. Unless it `shows_all`, also "" for a small
+    miss, and for a request that we changed: the cause has its own line."""
     if event.why:
-        told = f"cache missed: {event.missed:,} tokens, {event.why}"
-        return told if event.missed >= least and not (event.ours and least > 1) else ""
+        is_shown = event.missed >= MISSED_LEAST and not event.ours
+        return f"cache missed: {event.missed:,} tokens, {event.why}" if is_shown or (shows_all and event.missed) else ""
     if event.expected < CACHED_LEAST or event.read * 2 >= event.expected:
         return ""
     return f"cache missed: {event.expected - event.read:,} tokens"

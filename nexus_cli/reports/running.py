@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Literal, TypedDict, cast
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.run import QUEUED, RUNNING, WAITING
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.ledger.lock_owners import LockOwner
@@ -24,35 +25,37 @@ SERVERS = ("serve", "acp", "schedule", "runs")
 """Commands whose process has several sessions: ending one would end all."""
 NONE = "Nothing runs, waits or asks now."
 TITLE = 200
+RunningState = Literal["asks", "runs", "waits", "queued", "broken off", "idle"]
 
 
-class RunningObject(TypedDict):
+@dataclass(slots=True)
+class RunningObject:
     """A session that a process has open, a worker, or an unattended run."""
 
     id: str
     short: str
     kind: Literal["session", "worker", "run"]
-    state: Literal["asks", "runs", "waits", "queued", "broken off", "idle"]
+    state: RunningState
     """`idle`: open, and no turn runs in it."""
     title: str
     what: str | None
     """The call that runs or asks, or what a run waits for."""
     folder: str
     updated: str
-    parent: str | None
+    parent: str | None = None
     """For a worker: the session that started it."""
-    run: str | None
+    run: str | None = None
     """The unattended run that works in the session."""
-    command: str | None
+    command: str | None = None
     """The subcommand of nexus; null for the REPL."""
-    pid: int | None
-    terminal: str | None
+    pid: int | None = None
+    terminal: str | None = None
 
 
 class RunningReport(VersionedReport):
     """With `--running`: active and waiting sessions and runs."""
 
-    running: list[RunningObject]
+    running: list[JsonOf[RunningObject]]
 
 
 def running_report(ledger: Ledger) -> RunningReport:
@@ -60,50 +63,43 @@ def running_report(ledger: Ledger) -> RunningReport:
     owners = ledger.find_owners()
     found = [_session_row(ledger, name, owner) for name, owner in owners.items() if not name.startswith("run-")]
     rows = [one for one in found if one is not None]
-    by_session = {one["id"]: one for one in rows}
+    by_session = {one.id: one for one in rows}
     if ledger.has_runs():
         for run in describe_runs(ledger, ledger.runs.list_runs((QUEUED, RUNNING, WAITING), limit=200)):
             if here := by_session.get(run["session"] or ""):
-                here["run"] = run["id"]
+                here.run = run["id"]
                 continue
-            state = "waits" if run["state"] == WAITING else "broken off" if run["broken_off"] else "queued"
-            rows.append(_row(run["id"], "run", state, run["title"], run["waits_for"], run["folder"], run["updated"]))
-    order = ("asks", "runs", "waits", "queued", "broken off", "idle")
-    return {"version": 1, "running": sorted(rows, key=lambda one: (order.index(one["state"]), one["id"]))}
+            state: RunningState = (
+                "waits" if run["state"] == WAITING else "broken off" if run["broken_off"] else "queued"
+            )
+            facts = run["title"], run["waits_for"], run["folder"], run["updated"]
+            rows.append(RunningObject(run["id"], run["id"], "run", state, *facts))
+    rows.sort(key=lambda one: (get_args(RunningState).index(one.state), one.id))
+    return {"version": 1, "running": to_json_value(rows)}
 
 
 def _session_row(ledger: Ledger, session: str, owner: LockOwner) -> RunningObject | None:
     with suppress(NexusError):  # deleted since
         info, log = ledger.session(session), ledger.log(session)
         state, what = _state(log, owner)
-        kind = "worker" if info.spawner else "session"
-        title = info.name or title_of(info.first_text)
-        row = _row(info.id, kind, state, title, what, info.folder, info.updated)
-        row |= {"short": ledger.short_ids([info.id])[0], "parent": info.spawner, "command": owner.command or None}
-        row |= {"pid": owner.pid or None, "terminal": owner.terminal or None}
-        return row
+        return RunningObject(
+            info.id,
+            ledger.short_ids([info.id])[0],
+            "worker" if info.spawner else "session",
+            state,
+            info.name or title_of(info.first_text),
+            what,
+            info.folder,
+            info.updated,
+            info.spawner,
+            command=owner.command or None,
+            pid=owner.pid or None,
+            terminal=owner.terminal or None,
+        )
     return None
 
 
-def _row(name: str, kind: str, state: str, title: str, what: str | None, folder: str, updated: str) -> RunningObject:
-    return {
-        "id": name,
-        "short": name,
-        "kind": cast("Literal['session', 'worker', 'run']", kind),
-        "state": cast("Literal['asks', 'runs', 'waits', 'queued', 'broken off', 'idle']", state),
-        "title": title,
-        "what": what,
-        "folder": folder,
-        "updated": updated,
-        "parent": None,
-        "run": None,
-        "command": None,
-        "pid": None,
-        "terminal": None,
-    }
-
-
-def _state(log: LaneLog, owner: LockOwner) -> tuple[str, str | None]:
+def _state(log: LaneLog, owner: LockOwner) -> tuple[RunningState, str | None]:
     """Return the state and the work of an open session. In a turn, a call that was not started waits for an answer."""
     if not owner.is_busy:
         return "idle", None

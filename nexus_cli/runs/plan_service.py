@@ -93,13 +93,13 @@ ScheduleObject = TypedDict(
 
 
 class SchedulesReport(VersionedReport):
-    """`nexus schedule list --json`."""
+    """All schedules."""
 
     plans: list[ScheduleObject]
 
 
 class ScheduleReport(SchedulesReport):
-    """`nexus schedule add --json`, and `remove`, `pause`, `resume`."""
+    """One schedule, and what the command did."""
 
     done: str
     run: str

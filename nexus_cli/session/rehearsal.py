@@ -92,8 +92,10 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
     if trigger.may_expand:
         limits = state.dispatcher.limits
         state.dispatcher.limits = limits & Limits(categories=frozenset({str(Effect.READ)}))
-        trigger = await expand_trigger(state, trigger)
-        state.dispatcher.limits = limits
+        try:
+            trigger = await expand_trigger(state, trigger)
+        finally:
+            state.dispatcher.limits = limits
     await record_trigger(state, trigger, find_continuations(state, trigger))
     engine.tell_untold()
     await attach_changes(engine, state.dispatcher)

@@ -20,13 +20,13 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.groups import Done
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile, Trigger
-from nexus_cli.core.daemon_task import run_shielded
 from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
 from nexus_cli.core.limits import ASK, AUTO, EDIT, PLAN, Limits
 from nexus_cli.core.request import Provider
 from nexus_cli.core.services import Jobs, Log, Workers
+from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats

@@ -46,7 +46,7 @@ def undo_request(
 
 
 @contextmanager
-def save_editor_texts(session: Session | None) -> Iterator[None]:
+def _save_editor_texts(session: Session | None) -> Iterator[None]:
     """Let the editor of an open session save its texts of the files that the session knows, and give the editor these
     files at the end. Blocks."""
     texts = session.state.services.find(EditorTexts) if session else None
@@ -63,13 +63,17 @@ def save_editor_texts(session: Session | None) -> Iterator[None]:
             show_disk(path, texts)
 
 
-def restore_files(log: LaneLog | None, request: UndoRequest, *, redo: bool = False) -> UndoReport:
-    """Undo a turn, or redo what was undone, and record what the next message tells the model. Blocks.
+def restore_files(
+    log: LaneLog | None, request: UndoRequest, *, redo: bool = False, live: Session | None = None
+) -> UndoReport:
+    """Undo a turn, or redo what was undone, and record what the next message tells the model; the editor of the
+    `live` session saves before. Blocks.
 
     Without a record, for a worktree, nobody is told. A file that the session has read must be read again before an
     edit. Raises as `undo_turn`.
     """
-    report = redo_turn(request) if redo else undo_turn(request)
+    with _save_editor_texts(live):
+        report = redo_turn(request) if redo else undo_turn(request)
     kept = any(one["why"] != UNSURE for one in report["kept"])
     changed = report["restored"] or report["removed"] or _list_moved(report)
     if log is None or request.dry_run or not (changed or kept):
@@ -88,7 +92,11 @@ def restore_files(log: LaneLog | None, request: UndoRequest, *, redo: bool = Fal
 
 
 def rewind_files(
-    log: LaneLog, request: UndoRequest, first: int, is_stopped: Callable[[], bool] = lambda: False
+    log: LaneLog,
+    request: UndoRequest,
+    first: int,
+    is_stopped: Callable[[], bool] = lambda: False,
+    live: Session | None = None,
 ) -> list[UndoReport]:
     """Undo every turn from `first` on, the newest one first, each as an undo of its own; stop between two if
     `is_stopped`. Blocks.
@@ -99,12 +107,12 @@ def rewind_files(
     with disk_errors("nothing was undone"):
         turns, begun = find_turns(data, session, first), read_begun_undos(data, session)
     if begun:
-        reports.append(restore_files(log, replace(request, turn=turns[0] if turns else first)))
+        reports.append(restore_files(log, replace(request, turn=turns[0] if turns else first), live=live))
         turns = find_turns(data, session, first)
     for turn in turns:
         if is_stopped():
             break
-        reports.append(restore_files(log, replace(request, turn=turn)))
+        reports.append(restore_files(log, replace(request, turn=turn), live=live))
     return reports
 
 

@@ -96,7 +96,7 @@ def save_text(path: Path, editor: EditorTexts, stop: StopFlag) -> str:
         text = _find_text(path, disk, editor)
         if path not in editor.unsaved:
             return ""
-        if text is None and editor.looks[path][0] == disk.digest:
+        if text is None and editor.compared[path][0] == disk.digest:
             return UNKNOWN
         if text is not None:
             stop.raise_if_pressed()
@@ -113,7 +113,7 @@ def save_text(path: Path, editor: EditorTexts, stop: StopFlag) -> str:
 
 def show_disk(path: Path, editor: EditorTexts) -> None:
     """Give the editor a file that has changed on the disk, if its text is still the one that the disk had. Blocks."""
-    digest, before = editor.looks.get(path, ("", None))
+    digest, before = editor.compared.get(path, ("", None))
     with suppress(OSError, ToolError, ValueError):
         after, text = read_real_file(path).data.decode(), editor.read(path)
         if digest and text == before is not None and path not in editor.unsaved and not _is_same(before, after):
@@ -130,16 +130,16 @@ def _find_text(path: Path, disk: FileContent, editor: EditorTexts) -> str | None
     if text is None:
         return None
     editor.unsaved.pop(path, None)
-    digest, shown = editor.looks.get(path, (disk.digest, text))
+    digest, shown = editor.compared.get(path, (disk.digest, text))
     if _is_same(text, form.text):
-        editor.looks[path] = disk.digest, text
+        editor.compared[path] = disk.digest, text
         return form.text
     if digest != disk.digest and shown in (None, text):
-        editor.looks[path] = "", text
+        editor.compared[path] = "", text
         return None
     if read_real_file(path) != disk:  # also if a link was put there, which the editor has followed
         raise ToolError("changed while it was read: read it again")
-    editor.looks[path] = disk.digest, text
+    editor.compared[path] = disk.digest, text
     editor.unsaved[path] = keep_line_ends(form.text, text, main_line_end(form.text))
     return editor.unsaved[path]
 

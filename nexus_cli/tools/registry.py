@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,6 +93,7 @@ def describe_past_subject(call: ToolCall, most: int = SUBJECT) -> str:
     return describe_subject(tool, call if tool else replace(call, raw=next(texts, call.raw)), most)
 
 
+@cache
 def past_tools() -> ToolRegistry:
     """Return the built-in tools for the calls of the past, whatever a session offers."""
     return ToolRegistry(replace(tool, needs=()) for tool in discover_tools().values())

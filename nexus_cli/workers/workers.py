@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.core.approval import Allow
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.daemon_task import run_shielded
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, ToolResultEvent, WorkerState
@@ -28,6 +27,7 @@ from nexus_cli.core.limits import ASK, Limits, require_level
 from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import EditorTexts, ServerTools, WorkerTask
+from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly

@@ -99,7 +99,7 @@ class ApplyResult:
 
 
 class AppliedWorktree(JsonOf[ApplyResult]):
-    """`worktree_apply`, and `nexus worktree apply --json`."""
+    """What an apply did."""
 
     version: Literal[1]
     name: str

@@ -279,9 +279,9 @@ def test_a_stop_ends_after_a_turn_and_leaves_the_conversation(
             asyncio.ensure_future(find("rewind", context.commands).invoke(context, line)),
         )
 
-        def restore(*arguments: Any) -> Any:
+        def restore(*arguments: Any, **more: Any) -> Any:
             try:
-                return undo_files_restore(*arguments)
+                return undo_files_restore(*arguments, **more)
             finally:
                 loop.call_soon_threadsafe(task.cancel)
                 time.sleep(0.3)

@@ -18,7 +18,7 @@ class Texts:
     def __init__(self, text: str | None) -> None:
         self.text = text
         self.unsaved: dict[Path, str] = {}
-        self.looks: dict[Path, tuple[str, str | None]] = {}
+        self.compared: dict[Path, tuple[str, str | None]] = {}
         self.written: list[str] = []
 
     def read(self, path: Path) -> str | None:

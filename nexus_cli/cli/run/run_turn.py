@@ -118,7 +118,7 @@ class AskTurn:
         session = self._session
         self._remarks.session = session
         for notice in session.notices:
-            self._remarks.notice(notice)
+            self._remarks.print_notice(notice)
         if self._run.options.explain and (record := session.record):
             from nexus_cli.cli.run.explain_context import ContextExplainer  # noqa: PLC0415  (only with --explain-context)
 
@@ -130,11 +130,11 @@ class AskTurn:
                 sys.excepthook(type(error), error, error.__traceback__)
             from nexus_cli.session.crash_report import report_bug  # noqa: PLC0415  (after a bug only)
 
-            self._remarks.error(report_bug(error).line)
+            self._remarks.print_error(report_bug(error).line)
             status = 1
         self._run.work.leave()
         if status and (resume := self._resume_line()):
-            self._remarks.last(resume)
+            self._remarks.print_next_step(resume)
         return status
 
     async def _run_session(self) -> int:
@@ -153,7 +153,7 @@ class AskTurn:
             with watchdog:
                 outcome = await self._run_turns()
         except NexusError as error:
-            self._remarks.error(error.line)
+            self._remarks.print_error(error.line)
             result = _failure_result(error)
             self._print_result(lambda: result)
             return error.exit_status
@@ -164,7 +164,7 @@ class AskTurn:
             self._interrupt.uninstall()
             await session.aclose()
         if self._broken is not None:
-            self._remarks.error(self._broken.line)
+            self._remarks.print_error(self._broken.line)
             return outcome.exit or self._broken.exit_status
         return outcome.exit
 

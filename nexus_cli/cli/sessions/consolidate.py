@@ -53,7 +53,7 @@ async def _follow(session: Session, done: Consolidation, remarks: TurnLines) -> 
     watchdog = LoopWatchdog(lambda: session)
     interrupt.install(session.cancel, on_arrival=watchdog.note_signal)
     for notice in session.notices:
-        remarks.notice(notice)
+        remarks.print_notice(notice)
     try:
         with watchdog:
             async for event in session.act(consolidation(done)):

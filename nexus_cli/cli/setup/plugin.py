@@ -82,7 +82,7 @@ def _accept(
     before: InstalledPlugin | None,
     accept_all: bool,
     yes: Sequence[str],
-) -> Report[Annotated[Any, PluginsReport]]:
+) -> Report[Any]:
     """Show the plugin, ask for its items, and store it with those that are accepted."""
     if not plugin.items:
         raise NexusError("config", f"plugin {plugin.name}", "it has no skill, command, agent, hook or server", "")

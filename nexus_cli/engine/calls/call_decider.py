@@ -387,7 +387,7 @@ class CallDecider:
         step.questions += asked
         for one in asked:
             one.task = asyncio.create_task(self._answer(one, approver))
-        with self.hooks.notifying() if self.hooks and asked else nullcontext():
+        with self.hooks.notify_unanswered() if self.hooks and asked else nullcontext():
             answers = await asyncio.gather(*(one.task for one in asked if one.task), return_exceptions=True)
         for result in answers:
             if isinstance(result, Exception):

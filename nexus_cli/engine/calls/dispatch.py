@@ -289,7 +289,7 @@ class Dispatcher(CallDecider):
             noted[WORK] = work_note(self.project_root, result.changed, how)
             if how and (editor := self.services.find(EditorTexts)):  # its texts of these files may be older ones
                 for name in result.changed:
-                    editor.looks.setdefault(self.project_root / name, ("", None))
+                    editor.compared.setdefault(self.project_root / name, ("", None))
         if tool and tool.effect is Effect.EDIT and result.error:
             how = "was refused" if result.denied else "failed"
             noted[FAILED_EDIT] = {"behind": f"{BEHIND_EDIT} of {subject} before it {how}]"}

@@ -236,7 +236,7 @@ class SessionHooks:
             self._idle.cancel()
 
     @contextmanager
-    def notifying(self) -> Iterator[None]:
+    def notify_unanswered(self) -> Iterator[None]:
         """Notify the person of a question that they do not answer soon."""
         due = (self._parent or self)._notify_later("permission_prompt")
         try:

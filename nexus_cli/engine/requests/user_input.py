@@ -13,7 +13,6 @@ from typing import Any
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile
-from nexus_cli.core.daemon_task import run_shielded
 from nexus_cli.core.elide import (
     Marker,
     count_large,
@@ -24,6 +23,7 @@ from nexus_cli.core.elide import (
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, WindowItem
 from nexus_cli.core.memo_kinds import ATTACHMENTS, CLIPPED_MESSAGE, PASTED_RANGES, SHOWN_TEXT, SOURCE
 from nexus_cli.core.message import Message, Part, Role
+from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.engine.requests.clip_output import LARGE, clip_to_cap
 from nexus_cli.engine.requests.control import Control, SteeringWords
 

@@ -35,16 +35,16 @@ class NoticeLines:
         """The session that hints name, so that their commands work in any folder; set by the caller."""
         self._drop_batch = DropBatcher(lambda drop: shell_drops_command(self.session, drop))
 
-    def notice(self, text: str) -> None:
+    def print_notice(self, text: str) -> None:
         self._show_held_drops()
         self._noted(text)
 
-    def error(self, line: str) -> None:
+    def print_error(self, line: str) -> None:
         """Print an error, even if quiet."""
         self._show_held_drops()
         self._line(line, "31")
 
-    def last(self, line: str) -> None:
+    def print_next_step(self, line: str) -> None:
         """Print the person's next possible action, even if quiet."""
         self._show_held_drops()
         self._line(line)
@@ -61,15 +61,15 @@ class NoticeLines:
             case e.ContextDrop():
                 self._noted(self._drop_batch.describe(event.drop))
             case e.Notice():
-                self.notice(event.text.partition(TAKEN_BACK)[0])  # there are no slash commands here
+                self.print_notice(event.text.partition(TAKEN_BACK)[0])  # there are no slash commands here
             case e.CompactionDone():
-                self.notice(_texts().describe_event(event))
+                self.print_notice(_texts().describe_event(event))
             case e.Retry() if self._alone and (event.cut or event.wait >= LONG_WAIT):
-                self.notice(_texts().describe_event(event))
+                self.print_notice(_texts().describe_event(event))
             case e.AgentEvent(event=e.Notice()) if self._alone:
-                self.notice(_texts().describe_event(event))
+                self.print_notice(_texts().describe_event(event))
             case e.ToolResultEvent() if self._alone and tells_person(event.call.name) and WAITS in event.result.output:
-                self.notice(_texts().describe_told(event.result))
+                self.print_notice(_texts().describe_told(event.result))
 
     def _show_held_drops(self) -> None:
         for text in self._drop_batch.release():
@@ -85,7 +85,7 @@ class NoticeLines:
             self._line(f"nexus: {_texts().describe_denials(denied, '--allow')}")
         if outcome.error:
             line = _texts().describe_error(outcome.error["message"], outcome.error.get("hint", ""))
-            (self.error if outcome.has_failed else self.last)(f"nexus: {line}")
+            (self.print_error if outcome.has_failed else self.print_next_step)(f"nexus: {line}")
 
     def _line(self, text: str, colour: str = "") -> None:
         from nexus_cli.text.cells import one_line  # noqa: PLC0415  (once there is something to say)

@@ -14,10 +14,10 @@ from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import (
     FinishedCall,
     call_verb,
+    find_called_tool,
     format_call,
     format_finished_call,
     format_head,
-    tool_of,
 )
 
 FEW = 3
@@ -46,7 +46,7 @@ class CallGroup:
         """True if `done` may be folded with others."""
         result = done.result
         open_ = done.failed or result.stopped or result.job or done.asked
-        tool = tool_of(done.call)
+        tool = find_called_tool(done.call)
         told = any(name in done.call.arguments for name in tool.shows)
         is_single = told or tool.tells or tool.delegates or tool.lists or tool.asks
         return not (open_ or result.diff or result.changed or result.warning or result.waits or is_single)
@@ -67,7 +67,7 @@ class CallGroup:
         """Summarize the calls in one line: `15 calls · read 12 files · 3 searches`."""
         kinds: dict[tuple[str, ...], list[FinishedCall]] = {}
         for done in self._calls:
-            kinds.setdefault(tool_of(done.call).counted_as or (done.call.name,), []).append(done)
+            kinds.setdefault(find_called_tool(done.call).counted_as or (done.call.name,), []).append(done)
         return " · ".join([plural(len(self._calls), "call"), *map(_count, kinds.values())])
 
     def head(self, width: int, theme: Theme, whole: str = "") -> list[str]:
@@ -107,7 +107,7 @@ class CallGroup:
 
 def _count(made: list[FinishedCall]) -> str:
     """Count the calls of one kind: `read 12 files`, `3 searches`, `4 commands`."""
-    tool, verb = tool_of(made[0].call), call_verb(made[0].call)
+    tool, verb = find_called_tool(made[0].call), call_verb(made[0].call)
     if tool.counted_as:
         return plural(len(made), *tool.counted_as)
     if tool.reads_content:

@@ -32,10 +32,10 @@ from nexus_cli.ui.render.tool_line import (
     FinishedCall,
     call_verb,
     file_of_call,
+    find_called_tool,
     format_call,
     format_finished_call,
     manages_worker,
-    tool_of,
 )
 from nexus_cli.ui.render.worker_tree import WorkerTree
 
@@ -163,7 +163,7 @@ class RichRenderer:
     @property
     def runs_long(self) -> bool:
         """True if a command has run for so long that the person may want it to go on in the background."""
-        return any(one.runs_long(self._clock()) for one in self._open_calls if tool_of(one.call).runs_commands)
+        return any(one.runs_long(self._clock()) for one in self._open_calls if find_called_tool(one.call).runs_commands)
 
     def spinner(self) -> str:
         """Describe the current wait on one line; "" if there is none."""
@@ -468,7 +468,7 @@ class RichRenderer:
 
     def _resulted(self, event: e.ToolResultEvent) -> None:
         call, result = self._calls.get(event.call.id), event.result
-        if tool_of(event.call).tells and not result.error:
+        if find_called_tool(event.call).tells and not result.error:
             result = replace(result, output=event_texts.describe_told(result, self._name_commands))
         if call and self._streams and call.has_output:
             result = replace(result, output="")  # it stands above

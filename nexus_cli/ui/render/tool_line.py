@@ -95,14 +95,14 @@ UNKNOWN = Tool("", {"properties": {}}, _run_nothing, Effect.NONE, "")
 """Stands for a tool that is not there any more."""
 
 
-def tool_of(call: ToolCall) -> Tool:
+def find_called_tool(call: ToolCall) -> Tool:
     """Return the tool of a call, `UNKNOWN` if it is not there any more."""
     return find_tool(call.name) or UNKNOWN
 
 
 def file_of_call(call: ToolCall) -> str:
     """Return the path of the file or folder that a call reads or edits; "" where it has none or finds files itself."""
-    tool = tool_of(call)
+    tool = find_called_tool(call)
     if not (tool.reads_content or tool.effect is Effect.EDIT):
         return ""
     return next((path for path in tool.find_paths(call.arguments) if isinstance(path, str)), "")
@@ -110,17 +110,17 @@ def file_of_call(call: ToolCall) -> str:
 
 def manages_worker(call: ToolCall, worker: str) -> bool:
     """Return True if a call names `worker`, or may mean it as the only one."""
-    return "agent" in tool_of(call).shows and call.arguments.get("agent", "") in ("", worker)
+    return "agent" in find_called_tool(call).shows and call.arguments.get("agent", "") in ("", worker)
 
 
 def call_verb(call: ToolCall) -> str:
     """Return the label of a tool for people."""
-    return tool_of(call).verb or one_line(call.name)
+    return find_called_tool(call).verb or one_line(call.name)
 
 
 def format_call(call: ToolCall, subject: str) -> str:
     """Return verb and object on one line: `read app.py`, `grep discount in src`, `agents steer w1 "go on"`."""
-    tool = tool_of(call)
+    tool = find_called_tool(call)
     if made := plugin_line(call.name, call.arguments):
         return made
     folder = next(iter(tool.find_paths(call.arguments)), None) if tool.finds_files else None
@@ -178,7 +178,7 @@ def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[s
         if result.denied:
             role, error = "warn", error.replace("the person", "you")
         lines += (indent + theme.paint(role, line) for line in _cause(error, room, done.whole))
-    if tool_of(done.call).asks and not done.is_outcome:
+    if find_called_tool(done.call).asks and not done.is_outcome:
         lines += (indent + line for text in done.result.output.splitlines() for line in wrap(sanitize(text), room))
     if rows := _listed(done):
         lines += (indent + theme.paint(*row) for row in _item_rows(rows, room, theme))
@@ -236,11 +236,13 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
     facts = [(figures, "dim")] if (figures := f" {dot} ".join(done.figures)) else []
     if result.diff:
         facts.append((describe_changes(result.diff), "dim"))
-    elif not result.error and (counted := describe_counts(result.counts, result.more, tool_of(done.call).counts)):
+    elif not result.error and (
+        counted := describe_counts(result.counts, result.more, find_called_tool(done.call).counts)
+    ):
         facts.append((counted, "dim"))
     if rows := _listed(done):
         facts.append((count_items(rows), "dim"))
-    if tool_of(done.call).tells and not result.error:
+    if find_called_tool(done.call).tells and not result.error:
         facts.append((one_line(result.output[:200]), "dim"))
     if result.status is not None and not done.is_sure:
         parts = f" (pipe: {' '.join(map(str, result.pipe))})" if result.pipe else ""
@@ -259,7 +261,7 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
 
 def _listed(done: FinishedCall) -> Sequence[Mapping[str, str]]:
     """Return the rows of a call that lists some; () if it failed."""
-    lists = tool_of(done.call).lists
+    lists = find_called_tool(done.call).lists
     given = done.call.arguments.get(lists, ()) if lists and not done.result.error else ()
     return [
         {"text": str(one.get("text")), "state": str(one.get("state") or OPEN)}

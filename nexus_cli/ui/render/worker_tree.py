@@ -17,7 +17,7 @@ from nexus_cli.session.running_workers import AT_WORK
 from nexus_cli.text.cells import cells, cut, one_line
 from nexus_cli.ui.render.call_group import HeldNote
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import FinishedCall, tool_of
+from nexus_cli.ui.render.tool_line import FinishedCall, find_called_tool
 
 LEAST = 60
 """Cells for the task and the activity of a worker, before its figures are left out."""
@@ -101,7 +101,7 @@ class WorkerTree:
 
     def complete(self, done: FinishedCall) -> FinishedCall:
         """Return the outcome of a call with what its worker did, if it has started one."""
-        worker = self.of_call(done.call.id) if tool_of(done.call).delegates else None
+        worker = self.of_call(done.call.id) if find_called_tool(done.call).delegates else None
         return self._with_facts(done, worker) if worker else done
 
     def _with_facts(self, done: FinishedCall, worker: ShownWorker) -> FinishedCall:

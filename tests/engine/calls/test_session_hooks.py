@@ -12,6 +12,7 @@ from ui.put_clock import run_at_once
 
 from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.config.trust import trust
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Notice
 from nexus_cli.engine.calls import session_hooks
@@ -30,7 +31,7 @@ def test_a_message_to_the_running_turn_is_refused_as_a_prompt_is(tmp_path: Path)
 
     async def admit() -> Event | None:
         control.events = asyncio.Queue()
-        hooks._control = control
+        hooks.attach(ContextManager(), control)
         await hooks.admit_steering(control)
         return control.events.get_nowait()
 
@@ -59,7 +60,7 @@ def notified(tmp_path: Path, seconds: float, *, is_asked: bool = False, answers:
 
     async def wait() -> None:
         if is_asked:
-            with hooks.notifying():
+            with hooks.notify_unanswered():
                 await asyncio.sleep(0 if answers else seconds)
             await asyncio.sleep(seconds)
         else:
@@ -67,7 +68,7 @@ def notified(tmp_path: Path, seconds: float, *, is_asked: bool = False, answers:
             if answers:
                 await hooks.begin_turn("", is_resumed=False)
             await asyncio.sleep(seconds)
-        await asyncio.gather(*hooks._asides)
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
 
     run_at_once(wait())
     path = tmp_path / "given"
@@ -110,9 +111,10 @@ def test_an_asynchronous_hook_of_the_end_runs_and_one_that_the_end_stops_leaves_
         await hooks.begin_turn("", is_resumed=False)
         assert not await hooks.next_message()
         await hooks.end()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(work())
-    assert (tmp_path / "SessionEnd").exists() and not hooks._asides and not list(recwarn)
+    assert (tmp_path / "SessionEnd").exists() and not list(recwarn)
 
 
 def test_the_end_of_a_worker_without_hooks_writes_no_transcript(tmp_path: Path) -> None:

@@ -135,9 +135,9 @@ def test_quiet_tells_only_errors_and_refusals() -> None:
     remarks = NoticeLines(stream, quiet=True)
     for event in EVENTS:
         remarks.feed(event)
-    remarks.notice("x")
+    remarks.print_notice("x")
     assert stream.text == ""
-    remarks.error("nexus: it went wrong.")
+    remarks.print_error("nexus: it went wrong.")
     assert stream.text == "nexus: it went wrong.\n"
 
 

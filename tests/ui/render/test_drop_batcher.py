@@ -91,7 +91,7 @@ def test_one_or_two_parts_are_told_one_by_one() -> None:
     assert said(*events)[3] == "nexus: that is all"
 
 
-@pytest.mark.parametrize("way", ["notice", "error", "last"])
+@pytest.mark.parametrize("way", ["print_notice", "print_error", "print_next_step"])
 def test_nothing_is_held_back_where_no_event_follows(way: str) -> None:
     stream = Kept()
     remarks = NoticeLines(stream)

@@ -1,0 +1,33 @@
+"""Complete work although the task that waits for it is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def run_shielded(work: Coroutine[Any, Any, T]) -> T:
+    """Run short work that saves data to its end even if cancelled, then re-raise `CancelledError`."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if task.cancelled():
+            raise
+        await asyncio.wait([task])
+        task.result()
+        raise
+
+
+async def wait_settled(work: Coroutine[Any, Any, T], stopped: Callable[[], object] = lambda: None) -> T:
+    """Return the result of `work`, which runs in a thread. If the command is stopped, call `stopped` and wait for the
+    result all the same: what was begun is completed, and shown."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        stopped()
+        return await asyncio.shield(task)
