@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, pairwise
 from types import UnionType
@@ -47,10 +47,7 @@ def json_page() -> str:
     for command, kinds in types_of_commands().items():
         for kind in kinds:
             commands.setdefault(kind, []).append(f"`{command} --json`")
-    shown.update(commands)
-    for kind, named in commands.items():
-        page += [f"### {kind.__name__}", "", f"{', '.join(named)}.", "", *_text_of(kind), *_table(kind)]
-        page += _describe(_parts(kind), shown)
+    page += _describe(commands, shown, commands)
     page += ["## The server", "", _SERVER, "| method | result |", "|---|---|"]
     page += [f"| `{method.name}` | {method.result.__name__} |" for method in methods.METHODS.values()]
     page += ["", *_describe([method.result for method in methods.METHODS.values()], shown)]
@@ -78,14 +75,17 @@ def event_tables() -> str:
     return "\n".join([*_table(StreamLine), *_describe(EVENTS, shown)])
 
 
-def _describe(kinds: Iterable[Any], shown: set[Any]) -> Iterator[str]:
-    """Yield the sections of types and of the types in their keys, except those in `shown`, and add them to it."""
+def _describe(kinds: Iterable[Any], shown: set[Any], commands: Mapping[Any, Sequence[str]] = {}) -> Iterator[str]:
+    """Yield the sections of types and of the types in their keys, except those in `shown`, and add them to it. The
+    `commands` print the object of a type."""
     for kind in kinds:
         if kind in shown:
             continue
         shown.add(kind)
-        yield from (f"### {_name(kind).strip('`')}", "", *_text_of(kind), *_table(kind))
-        yield from _describe(_parts(kind), shown)
+        yield from (f"### {_name(kind).strip('`')}", "")
+        yield from (f"{', '.join(commands[kind])}.", "") if kind in commands else ()
+        yield from (*_text_of(kind), *_table(kind))
+        yield from _describe(_parts(kind), shown, commands)
 
 
 def _text_of(kind: Any) -> list[str]:
@@ -136,7 +136,7 @@ def _name(kind: Any) -> str:
     if kind in EVENTS:
         return _name(json_keys(kind)["type"])
     if origin is Literal:
-        return ", ".join(f"`{json_literal(part)}`" for part in parts)
+        return ", ".join(f"`{str(part).lower() if isinstance(part, bool) else part}`" for part in parts)
     if origin in (UnionType, Union):
         return " or ".join(_name(part) for part in parts)
     if origin in (list, tuple):
@@ -144,8 +144,3 @@ def _name(kind: Any) -> str:
     if origin is dict:
         return "object" if parts[1] is Any else f"object of {_name(parts[1])}"
     return _PLAIN.get(kind) or str(kind.__name__)
-
-
-def json_literal(value: object) -> str:
-    """Format a literal for the page, booleans as in JSON."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

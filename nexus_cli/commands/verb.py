@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import cache
 from inspect import Parameter, getdoc, iscoroutinefunction, signature
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from nexus_cli.core.json_value import VersionedReport
@@ -248,16 +249,14 @@ class Verb:
 
     run: Callable[..., Any]
     """Takes a `Source` and the options, may block and returns a `Report`, or the exit status of a shell command that
-    prints by itself. A coroutine function takes the `CommandContext` instead, and is a slash command alone. Raises
-    `NexusError` for errors that the person can fix."""
+    prints by itself: `Annotated` with the type of the JSON that it prints. A coroutine function takes the
+    `CommandContext` instead, and is a slash command alone. Raises `NexusError` for errors that the person can fix."""
     name: str = ""
     """"" for what the noun alone does."""
     authority: Authority = Authority.READS
     """Its effect, unless an option that is given permits. That of a live verb is at least `ACTS`."""
     opens: Mode = "read"
     """The mode in which the shell command opens the ledger."""
-    has_json: bool = True
-    """False if nothing of it is for programs: it talks to the person at the terminal."""
     busy: str = ""
     """The word shown while it runs, such as `undoing`, if that takes long. It is not interrupted."""
     of_session: bool = False
@@ -296,15 +295,17 @@ class Verb:
 
     @property
     def value_type(self) -> Any:
-        """The type of the JSON value that it reports or prints, or the union of several; `json_type` reads it."""
+        """The type of the JSON value that it reports or prints, or the union of several; `json_type` reads it. None if
+        nothing of it is for programs: it talks to the person at the terminal, or acts on the open session."""
         returned = get_type_hints(self.run, include_extras=True).get("return")
-        return get_args(returned)[0] if get_origin(returned) is Report else returned
+        if get_origin(returned) is Report:
+            return get_args(returned)[0]
+        return None if returned in (int, NoneType) else returned
 
     @property
     def has_report(self) -> bool:
-        """True if it always returns a report that programs read, or prints one: the shell command has `--json`."""
-        returned = get_type_hints(self.run).get("return")
-        return self.has_json and (get_origin(returned) or returned) in (Report, int)
+        """True if it returns a report that programs read, or prints one: the shell command has `--json`."""
+        return self.value_type is not None
 
     @property
     def help(self) -> str:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from inspect import isfunction, signature
-from types import ModuleType
 
 from nexus_cli import reports
 from nexus_cli.reports.text.lines import Value
@@ -35,14 +34,9 @@ def find_form(name: str, noun: str = "") -> Callable[..., str]:
     raise LookupError(f"no report has the form {name}")
 
 
-def import_report(module: str) -> ModuleType:
-    """Import a module of this folder."""
-    return import_module(f"{reports.__name__}.{module}")
-
-
 def forms_of(module: str) -> Mapping[str, Callable[..., str]]:
     """Import a module of this folder; return its forms by name."""
-    found = vars(import_report(module))
+    found = vars(import_module(f"{reports.__name__}.{module}"))
     named = ((name.removesuffix(SUFFIX), form) for name, form in found.items() if name.endswith(SUFFIX))
     return {name: form for name, form in named if isfunction(form) and _takes(form)[:2] == ["value", "width"]}
 

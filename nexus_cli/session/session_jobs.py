@@ -107,6 +107,8 @@ class JobObject(JsonOf[BackgroundJob]):
 
     name: str
     """The command on one line, shortened."""
+    seconds: float
+    """How long it has run."""
     how: str
     """Its state in words."""
 

@@ -14,4 +14,4 @@ def open_here(source: Source, space: SpaceName, name: As = "") -> int:
     return open_space(source.ledger, settings, *find_member(source, settings, space, name))
 
 
-VERBS = (Verb(open_here, "open", Authority.PERMITS, "write", has_json=False),)
+VERBS = (Verb(open_here, "open", Authority.PERMITS, "write"),)

@@ -77,4 +77,4 @@ def _read_data(name: str) -> dict[str, Any]:
     return tomllib.loads((defaults_dir() / "tour" / name).read_text(encoding="utf-8"))
 
 
-NOUN = Noun("tour", "run", (Verb(tour, opens="nothing", has_json=False),))
+NOUN = Noun("tour", "run", (Verb(tour, opens="nothing"),))
