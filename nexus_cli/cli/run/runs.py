@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from nexus_cli.runs.runner import Runner
 
 
-def list_and_answer(source: Source) -> Report[RunsReport | RunReport]:
+def list_and_answer(source: Source) -> Report[Annotated[Any, RunsReport]]:
     """List the runs; in a terminal, also ask what they wait for."""
-    report: Report[RunsReport | RunReport] = build_list(source)
+    report: Report[Any] = build_list(source)
     ledger = source.ledger
     approver = None if source.is_json else _make_approver()
     for run in ledger.runs.waiting()[::-1] if approver is not None else []:
