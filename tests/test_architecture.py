@@ -470,7 +470,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_405, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (47_699, 0, 5),
+    "cli": (47_708, 0, 5),
     "client": (2_291, 0, 2),
     "commands": (40_811, 0, 50),
     "config": (33_542, 0, None),
@@ -491,16 +491,16 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "rules": (29_590, 0, 18),
     "runs": (23_960, 0, 42),
     "sandbox": (39_300, 0, 27),
-    "sections": (38_509, 0, 66),
+    "sections": (38_566, 0, 67),
     "service_list": (303, 0, 2),
-    "session": (56_055, 0, 95),
+    "session": (56_025, 0, 95),
     "spaces": (10_618, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (2_266, 0, None),
-    "tools": (57_413, 27_110, 53),
+    "tools": (57_413, 27_184, 53),
     "tree undo worktrees": (66_519, 0, 60),
     "ui": (96_636, 0, 47),
-    "workers": (10_043, 0, 1),
+    "workers": (10_040, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
 
@@ -513,7 +513,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (965_580, 49_638)
+SUM = (965_613, 49_712)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 11,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
