@@ -478,7 +478,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (50_502, 0, 118),
     "core": (38_555, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_608, 0, 69),
+    "engine": (52_654, 0, 69),
     "hooks": (7_577, 0, 20),
     "imports": (14_526, 0, 9),
     "ledger": (51_583, 0, 30),
@@ -493,7 +493,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (39_300, 0, 27),
     "sections": (38_566, 0, 67),
     "service_list": (303, 0, 2),
-    "session": (56_072, 0, 95),
+    "session": (56_071, 0, 95),
     "spaces": (10_618, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (2_266, 0, None),
@@ -513,14 +513,14 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (966_127, 49_712)
+SUM = (966_172, 49_712)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 11,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
 `sandbox/protected_snapshot`, `sandbox/restore_protected` and `worktrees/`: what these had twice is gone, the rest needs
 the format of a record, or a feature, to go. The opening of a ledger in few round trips, `--rule` of a run, and `--json`
 and a shell command for every noun owed 4,350; the provider, the folds of events and the types of reports paid 8,200.
-Parity has taken 18,600 of its allowance. Without what is owed the sum goes back to 952,200.
+Parity has taken 18,650 of its allowance. Without what is owed the sum goes back to 952,200.
 """
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

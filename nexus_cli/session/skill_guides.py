@@ -113,11 +113,9 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
     chosen: dict[str, str] = {}
     if called is not None and called[1] in known:
         chosen[called[1]] = (called[2] or "").strip()
-        if state.dispatcher.hooks:
-            await state.dispatcher.hooks.before_expansion(
-                called[1], known[called[1]].origin, chosen[called[1]], trigger.text
-            )
     chosen |= {name: "" for name in MENTION.findall(words) if name in known and name not in chosen}
+    if hooks := state.dispatcher.hooks:
+        await hooks.before_expansion([(name, known[name], said) for name, said in chosen.items()], trigger.text)
     blocks = [await _Expansion(state, known[name], arguments).block() for name, arguments in chosen.items()]
     guides = [COMMAND_TEXT.sub(" ", await asyncio.to_thread(read_guide, known[name])) for name in chosen]
     blocks += await asyncio.to_thread(_ask_for_agents, "\n".join([words, *guides]), cwd)

@@ -524,8 +524,9 @@ def test_hooks_of_a_guide_and_of_a_step_refuse_and_add(place: Stage) -> None:
     refuses: dict[str, Any] = {event: [{"matcher": "ship", "hooks": [stop]}] for event in adds}
     trusted(place, {"hooks": refuses}, bash("true"))
     requests = len(place.server.requests)
-    refused = place.ask("--json", "/ship it now")
-    assert refused.status == 3 and "no more" in refused.result["error"]["message"], refused
+    for words in ("/ship it now", "please $ship"):
+        refused = place.ask("--json", words)
+        assert refused.status == 3 and "no more" in refused.result["error"]["message"], refused
     assert len(place.server.requests) == requests
     ended = place.ask("--json", "--allow", "run", "/help-me")
     assert ended.status == 3 and "no more" in ended.result["error"]["message"], ended

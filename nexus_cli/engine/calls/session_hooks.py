@@ -37,6 +37,7 @@ from nexus_cli.hooks.hook_list import ACTIVE, CALL_EVENTS, CHANGED, Hook, list_h
 from nexus_cli.hooks.run_hook import BLOCKED, FAILED, HookRun, run_hook
 from nexus_cli.permission.call_decision import CONFIRM, CallDecision, CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.sections.skills import Skill
 from nexus_cli.text.untrusted_text import neutralize
 from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.foreign_calls import foreign_names
@@ -177,10 +178,14 @@ class SessionHooks:
                 self._tell(f"your message was not sent: {why}")
         self._check_stopped()
 
-    async def before_expansion(self, name: str, origin: str, arguments: str, prompt: str) -> None:
-        """Run the hooks of a guide that a message calls. Raises `NexusError("denied", ...)` if one refuses."""
-        called = {"command_name": name, "command_args": arguments, "command_source": SOURCES[origin]}
-        runs = await self._fire(EXPANSION, [name], {"expansion_type": "slash_command", **called, "prompt": prompt})
+    async def before_expansion(self, called: Sequence[tuple[str, Skill, str]], prompt: str) -> None:
+        """Run the hooks of the guides that a message calls, each with the name that the message has and its arguments.
+        Raises `NexusError("denied", ...)` if one refuses."""
+        runs = list[HookRun]()
+        for name, guide, arguments in called:
+            fields = {"expansion_type": "slash_command", "command_name": name, "command_args": arguments}
+            fields |= {"command_source": SOURCES[guide.origin], "prompt": prompt}
+            runs += await self._fire(EXPANSION, [name, guide.name, guide.whole_name], fields)
         if why := self._find_refusal(runs):
             raise NexusError("denied", "your message was not sent", why, "Rephrase it, or see /hooks")
         self._add_section(EXPANSION, runs)
