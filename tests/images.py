@@ -20,6 +20,14 @@ def png(width: int = 1, height: int = 1, extra: int = 0) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(made)
 
 
+def first_row(data: bytes) -> tuple[int, int, bytes]:
+    """Width, height and the first row of pixels of a PNG whose rows have no filter."""
+    at, packed = data.index(b"IDAT"), int.from_bytes(data[data.index(b"IDAT") - 4 : data.index(b"IDAT")])
+    width, height = struct.unpack(">II", data[16:24])
+    row = zlib.decompress(data[at + 4 : at + 4 + packed])[: 1 + width * (3 if data[25] == 2 else 1)]
+    return width, height, row[1:]
+
+
 def jpeg(width: int, height: int, *, thumbnail: bytes = b"") -> bytes:
     """A JPEG with these sides in its header, and a thumbnail in front of them."""
     segments = b"".join(

@@ -149,7 +149,7 @@ LAZY = {
     "commands/space.py": {"nexus_cli"},  # most sessions have no space
     "rules/bash_syntax.py": {"tree_sitter", "tree_sitter_bash"},
     "tools/html_worker.py": {"bs4", "markdownify"},  # found in the folders of its job
-    "tools/pdf_worker.py": {"pypdf"},  # found in the folder of its job
+    "tools/pdf_worker.py": {"pypdf", "pypdfium2"},  # found in the folders of its job
     "tools/own_worker.py": {"nexus_cli"},  # the sandbox, at the first search
     "tools/registry.py": {"nexus_cli"},  # calls under names of other programs
     "tools/wait_conditions.py": {"nexus_cli"},  # a process of the system, where there is no /proc
@@ -470,16 +470,16 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_286, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (47_726, 0, 5),
+    "cli": (47_735, 0, 5),
     "client": (2_291, 0, 2),
     "commands": (40_978, 0, 50),
-    "config": (33_542, 0, None),
+    "config": (33_544, 0, None),
     "context": (9_857, 0, 24),
-    "conversation": (50_506, 0, 119),
-    "core": (38_504, 0, None),
+    "conversation": (50_502, 0, 118),
+    "core": (38_524, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_243, 0, 69),
-    "hooks": (7_462, 0, 19),
+    "engine": (52_654, 0, 69),
+    "hooks": (7_592, 0, 20),
     "imports": (14_526, 0, 9),
     "ledger": (51_583, 0, 30),
     "mcp": (18_638, 0, 17),
@@ -491,16 +491,16 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "rules": (29_590, 0, 18),
     "runs": (23_960, 0, 42),
     "sandbox": (39_300, 0, 27),
-    "sections": (38_509, 0, 66),
+    "sections": (38_566, 0, 67),
     "service_list": (303, 0, 2),
-    "session": (56_245, 0, 95),
+    "session": (56_261, 0, 95),
     "spaces": (10_618, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (2_266, 0, None),
-    "tools": (56_512, 26_975, 53),
+    "tools": (57_416, 27_184, 53),
     "tree undo worktrees": (66_563, 0, 60),
     "ui": (96_636, 0, 47),
-    "workers": (10_043, 0, 1),
+    "workers": (10_040, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
 
@@ -513,14 +513,15 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (965_124, 49_503)
+SUM = (966_666, 49_712)
+SUM = (966_172, 49_712)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 11,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
 `sandbox/protected_snapshot`, `sandbox/restore_protected` and `worktrees/`: what these had twice is gone, the rest needs
 the format of a record, or a feature, to go. The opening of a ledger in few round trips, `--rule` of a run, and `--json`
 and a shell command for every noun owed 4,350; the provider, the folds of events and the types of reports paid 8,200.
-Parity has taken 17,100 of its allowance. Without what is owed the sum goes back to 952,200.
+Parity has taken 18,650 of its allowance. Without what is owed the sum goes back to 952,200.
 """
 
 OPEN_ROOMS = {"core", "config", "text", "reports"}

@@ -37,10 +37,10 @@ def choose_several(question: str, most: int) -> list[int]:
 def _read_numbers(line: str, most: int) -> list[int] | None:
     """Return the places, from 0, that a line names; None if it cannot be read."""
     words = line.replace(",", " ").casefold().split()
-    if words in (["all"], ["a"]):
+    if words in (["all"], ["a"], ["yes"], ["y"]):
         return list(range(most))
     places: set[int] = set()
-    for word in words if words not in (["none"], ["n"]) else ():
+    for word in words if words not in (["none"], ["no"], ["n"]) else ():
         first, _, last = word.partition("-")
         if not (first.isdecimal() and (last or first).isdecimal()):
             return None

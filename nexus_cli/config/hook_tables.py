@@ -9,11 +9,13 @@ from dataclasses import asdict, dataclass
 EVENTS = (
     "SessionStart",
     "UserPromptSubmit",
+    "UserPromptExpansion",
     "PreToolUse",
     "PermissionRequest",
     "Notification",
     "PostToolUse",
     "PostToolUseFailure",
+    "PostToolBatch",
     "PreCompact",
     "SubagentStart",
     "SubagentStop",

@@ -19,6 +19,8 @@ class Part:
     name: str = ""
 
 
+IMAGE_TOKENS = 1500
+"""Tokens of one attached image, whatever its size."""
 RESUME = "resume"
 """Source and type of a trigger that resumes a run after a wait, and the cause of the epoch that it begins; its message
 gets no trigger mark."""

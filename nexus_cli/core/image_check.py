@@ -17,6 +17,8 @@ MOST_SIDE = 8_000
 """Most pixels of one side, at Anthropic."""
 MOST_IMAGES = 10
 """Most images of one result."""
+MOST_PAGES = 5
+"""Most pages of documents that one result shows as pictures."""
 Sides = tuple[int, int]
 
 

@@ -114,6 +114,8 @@ class ToolContext:
     """Returns how many of the `total` lines of a file the session neither read nor wrote."""
     replaced: Callable[[Path, str, str], None] = lambda path, before, after: None
     """Receives each file that an edit has replaced, with the digests of its content before ("": none) and after."""
+    pictures: int = 0
+    """Most pages of documents that the result may also show as pictures; 0 if the model takes none."""
 
     def service(self, protocol: type[S]) -> S:
         """Return the service of a protocol in `Tool.needs`."""

@@ -69,7 +69,7 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
                     notice_narrow_window(engine)
                     _stop_asking(engine.conversation, engine.spending, dispatcher)
                     if dispatcher.hooks:
-                        dispatcher.hooks.end_step()
+                        engine.tell_model(*await dispatcher.hooks.end_step(calls))
                     dispatcher.step.stop_declined(is_steered=bool(engine.control.steering))
                 case ModelCall():
                     if dispatcher.hooks:

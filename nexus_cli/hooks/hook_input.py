@@ -113,6 +113,13 @@ class HookedCall:
             end["duration_ms"] = round((time.monotonic() - self._began) * 1000)
         return [{"tool_name": name, "tool_input": one, **self._respond(event, hook, one), **end} for one in each]
 
+    def describe_result(self) -> str:
+        """Return the result of the call as text."""
+        done = self.result or ToolResult()
+        if self.has_failed:
+            return self._describe_failure(done)
+        return _output_of(done) or f"({self._claude_name} completed with no output)"
+
     def own_arguments(self) -> dict[str, Any]:
         """Return the arguments of the call, with those of Claude for a file and an edit beside ours."""
         given = dict(self.checked)
@@ -201,6 +208,17 @@ class HookedCall:
     def _meaning(self, result: ToolResult) -> str:
         last = _LAST.search(str(self.checked.get(COMMAND, "")).rstrip()) if result.status == 1 else None
         return MEANINGS.get(last[1], "") if last else ""
+
+
+def describe_batch(calls: Sequence[HookedCall], hook: Hook) -> list[dict[str, Any]]:
+    """Return the part of the input that is about the calls of a step, with their results as the model gets them."""
+    described = [
+        {key: one[key] for key in ("tool_name", "tool_input", "tool_use_id")}
+        | {"tool_response": call.describe_result()}
+        for call in calls
+        for one in call.fields(FAILED_EVENT, hook)
+    ]
+    return [{"tool_calls": described}]
 
 
 def _read_beginning(path: str) -> str | None:

@@ -16,7 +16,7 @@ from nexus_cli.plugins.python_plugins import PythonPlugin
 from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.reports.trust import describe_granted, diff_parts, whole_line
 
-NONE = "No plugins. Add one: nexus plugin add PATH, or nexus plugin add REPOSITORY@COMMIT"
+NONE = "No plugins. Add one in a shell: nexus plugin add PATH, or nexus plugin add OWNER/REPO[:PLUGIN]"
 STATES: Mapping[str, str] = {
     "active": "",
     "off": "not accepted",

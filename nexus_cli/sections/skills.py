@@ -178,6 +178,12 @@ def find_guides(cwd: Path, kind: str) -> tuple[tuple[Skill, ...], int]:
     return tuple(guides), max(0, inactive)
 
 
+def index_guides(guides: Iterable[Skill]) -> dict[str, Skill]:
+    """Return guides by name, those of plugins also by `PLUGIN:NAME`."""
+    found = [*guides]
+    return {one.whole_name: one for one in found} | {one.name: one for one in found}
+
+
 def explain_uncallable(cwd: Path, kinds: Sequence[str] = (SKILL, COMMAND)) -> dict[str, str]:
     """Return the reason that a guide cannot be called, by its name: its file is not trusted or no guide, or it is for
     the model alone. A name may also be that of a guide that can be called. Raises nothing."""

@@ -13,7 +13,7 @@ from nexus_cli.core.elide import RECALL, one_line
 from nexus_cli.core.limits import ASK, Limits
 from nexus_cli.permission.folder_rules import NAMED_TOOL
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.sections.skills import Skill, find_skills, read_guide
+from nexus_cli.sections.skills import Skill, find_skills, index_guides, read_guide
 from nexus_cli.tools.foreign_calls import find_our_tools
 from nexus_cli.tools.registry import discover_tools
 
@@ -42,7 +42,7 @@ def make_agent_recipe(agent: Skill, worker: Recipe, cwd: Path) -> Recipe:
 
 def _read_skills(named: str, cwd: Path) -> Iterator[str]:
     """Yield the text of each skill that an agent begins with, or that it is not there."""
-    known = {one.name: one for one in find_skills(cwd) if one.is_usable} if named else {}
+    known = index_guides(one for one in find_skills(cwd) if one.is_usable) if named else {}
     for name in re.findall(r"[^\s,]+", named):
         yield read_guide(known[name]) if name in known else f"[there is no skill {one_line(name)} here]"
 

@@ -13,7 +13,7 @@ from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
-from nexus_cli.sections.skills import AGENT, Skill, explain_uncallable, find_guides
+from nexus_cli.sections.skills import AGENT, Skill, explain_uncallable, find_guides, index_guides
 from nexus_cli.session.agent_roles import make_agent_recipe
 from nexus_cli.session.options import Options
 
@@ -49,8 +49,8 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
         if error.kind != "usage" or (here and name in here.names()):
             raise
         agents = find_agents(cwd) if with_agents else {}
-        if name in agents:
-            return make_agent_recipe(agents[name], own_recipe("worker"), cwd), ()
+        if agent := index_guides(agents.values()).get(name):
+            return make_agent_recipe(agent, own_recipe("worker"), cwd), ()
         why = NOT_TRUSTED.get(_trust_of(name, cwd)) or explain_uncallable(cwd, (AGENT,) * with_agents).get(name)
         near = nearest_name(name, agents)
         named = f"{f'Did you mean {near}? ' if near else ''}Agents: {', '.join(agents)}"

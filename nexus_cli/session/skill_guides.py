@@ -39,6 +39,7 @@ from nexus_cli.sections.skills import (
     explain_uncallable,
     find_guides,
     find_skills,
+    index_guides,
     list_files,
     read_file_of,
     read_guide,
@@ -72,10 +73,10 @@ class SessionSkillGuides:
     cwd: Path
 
     def read_skill(self, name: str, file: str = "") -> str:
-        found = [one for one in find_skills(self.cwd) if one.is_offered]
-        chosen = next((one for one in found if one.name == name.strip()), None)
+        found = index_guides(one for one in find_skills(self.cwd) if one.is_offered)
+        chosen = found.get(name.strip())
         if chosen is None:
-            near = nearest_name(name.strip(), [one.name for one in found])
+            near = nearest_name(name.strip(), found)
             why = f"the nearest is {near}" if near else "no skill has this name"
             raise NexusError("usage", f"no skill '{one_line(name)}'", why)
         if file:
@@ -87,10 +88,8 @@ class SessionSkillGuides:
 
 
 def find_callable(cwd: Path) -> dict[str, Skill]:
-    """Return the guides that the person may call, by name: of a skill and a command with one name the skill. Those of
-    plugins are there by `PLUGIN:NAME` too. Blocks."""
-    found = [one for kind in (COMMAND, SKILL) for one in find_guides(cwd, kind)[0] if one.is_callable]
-    return {one.whole_name: one for one in found} | {one.name: one for one in found}
+    """Return the guides that the person may call, by name: of a skill and a command with one name the skill. Blocks."""
+    return index_guides(one for kind in (COMMAND, SKILL) for one in find_guides(cwd, kind)[0] if one.is_callable)
 
 
 async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
@@ -115,6 +114,8 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
     if called is not None and called[1] in known:
         chosen[called[1]] = (called[2] or "").strip()
     chosen |= {name: "" for name in MENTION.findall(words) if name in known and name not in chosen}
+    if hooks := state.dispatcher.hooks:
+        await hooks.before_expansion([(name, known[name], said) for name, said in chosen.items()], trigger.text)
     blocks = [await _Expansion(state, known[name], arguments).block() for name, arguments in chosen.items()]
     guides = [COMMAND_TEXT.sub(" ", await asyncio.to_thread(read_guide, known[name])) for name in chosen]
     blocks += await asyncio.to_thread(_ask_for_agents, "\n".join([words, *guides]), cwd)
@@ -125,7 +126,7 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
 def _ask_for_agents(text: str, cwd: Path) -> list[str]:
     """Return a block for each agent that words or guides name; a file of this name comes first."""
     named = AGENT_CALL.findall(text)
-    agents = find_agents(cwd) if named else {}
+    agents = index_guides(find_agents(cwd).values()) if named else {}
     names = dict.fromkeys(name if name in agents else name.removeprefix("agent-") for name in named)
     asked = [agents[name] for name in names if name in agents and not (cwd / name).exists()]
     return [

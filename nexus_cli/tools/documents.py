@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.elide import plural
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError
@@ -39,20 +41,26 @@ class DocumentPart:
     first: int
     last: int
     total: int
+    images: tuple[tuple[str, bytes], ...] = ()
+    """Media type and data of each page that is also a picture, in the order of the pages."""
 
 
-def read_pdf(data: bytes, first: int, limit: int | None, stop: StopFlag, project: Path) -> DocumentPart:
+def read_pdf(
+    data: bytes, first: int, limit: int | None, stop: StopFlag, project: Path, pictures: int = 0
+) -> DocumentPart:
     """Return pages from `first` on; `limit` 0 gives the first line of each.
 
-    Raises `ToolError` if the PDF cannot be read, or if the library for it lies in `project`, where a command may have
-    changed it; `ProgramRefused` as `own_interpreter`. Blocks for at most `PDF_SECONDS`: then the pages read so far are
+    At most `pictures` of them are also pictures: all, or of more than so many the first ones without text. Raises
+    `ToolError` if the PDF cannot be read, or if a library for it lies in `project`, where a command may have changed
+    it; `ProgramRefused` as `own_interpreter`. Blocks for at most `PDF_SECONDS`: then the pages read so far are
     returned.
     """
     try:
-        libraries = find_library("pypdf", project)
+        libraries = [folder for name in ("pypdf", "pypdfium2") for folder in find_library(name, project)]
     except ToolError as error:
         raise ToolError(f"is a PDF: {error}") from None
     job = {"libraries": libraries, "first": first, "limit": limit or None, "outline": limit == 0}
+    job["pictures"] = 0 if limit == 0 else pictures
     stdin = json.dumps(job).encode() + b"\n" + data
     done = run_worker(_PDF_WORKER, stdin, project=project, stop=stop, seconds=PDF_SECONDS, libraries=libraries)
     rows = [_row(line) for line in done.output.split(b"\n") if line.strip()]
@@ -71,7 +79,23 @@ def read_pdf(data: bytes, first: int, limit: int | None, stop: StopFlag, project
     if last < wanted:
         why = "reading took too long or too much memory" if done.status or done.timed_out else "the text is long"
         text += f"\n[stopped after page {last}: {why}]"
-    return DocumentPart(text, "pages", first, last, total)
+    drawn = {row["picture"]: b64decode(row["png"]) for row in rows if "picture" in row}
+    if job["pictures"]:
+        text += _describe_pictures([page["page"] for page in pages if page["page"] not in drawn], list(drawn), pictures)
+    images = tuple(("image/png", png) for png in drawn.values())
+    return DocumentPart(text, "pages", first, last, total, images)
+
+
+def _describe_pictures(without: Sequence[int], drawn: Sequence[int], most: int) -> str:
+    """Return lines about the pages that are pictures, and those that are not; `most` can be at once."""
+    lines = list[str]()
+    if drawn:
+        lines.append(f"[picture of page {', '.join(map(str, drawn))}: about {IMAGE_TOKENS:,} tokens each]")
+    if without and len(without) + len(drawn) <= most:
+        lines.append(f"[no picture of page {', '.join(map(str, without))}: it could not be drawn]")
+    elif without:
+        lines.append(f"[no picture of {plural(len(without), 'page')}: read at most {most} pages to see each]")
+    return "".join(f"\n{line}" for line in lines)
 
 
 def _row(line: bytes) -> dict[str, Any]:

@@ -186,6 +186,8 @@ def _seconds(value: Any) -> int:
 
 
 def _range(value: Any) -> tuple[int, int]:
+    if isinstance(value, str) and (found := re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", value)):
+        value = [int(found[1]), int(found[2] or found[1])]
     if not isinstance(value, list) or len(value) != 2 or not all(type(one) is int for one in value):
         raise _Inexact
     if value[0] < 1 or value[0] > value[1] != -1:

@@ -1,16 +1,22 @@
-"""Extract the text of a PDF's pages, as a program: a line of JSON and the PDF on stdin, lines of JSON on stdout.
+"""Extract the text of a PDF's pages and draw some of them, as a program: a line of JSON and the PDF on stdin, lines of
+JSON on stdout.
 
 It is a process because a hostile PDF takes any time and memory, and its thread could not be stopped. Each page is
-written as soon as it is read, so that what was read before a limit is kept. Imports the standard library and, from the
-folder in the job, the library that reads.
+written as soon as it is read, so that what was read before a limit is kept; pictures come last. Imports the standard
+library and, from the folders in the job, the libraries that read and draw.
 """
 
 from __future__ import annotations
 
+import base64
 import io
 import json
+import math
 import resource
+import struct
 import sys
+import zlib
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,18 +25,25 @@ MOST_MEMORY = 1 << 30
 MOST_TEXT = 400_000
 """Characters after which no further page is read."""
 LONGEST_HEADING = 100
+MOST_SCALE = 4.0
+"""Pixels per point (1/72 inch) in the picture of a small page."""
+MOST_SIDE = 1_568
+MOST_PIXELS = 1_150_000
+"""Most pixels of a picture's side, and of a picture: larger ones are made smaller at Anthropic. The PNG of so many
+pixels fits `image_check.MOST_BYTES`, whatever they show."""
 
 
 def main() -> None:
-    """Write the number of pages, then each page that the job asks for."""
+    """Write the number of pages, then the text of each page that the job asks for, then pictures."""
     job = json.loads(sys.stdin.buffer.readline())
+    data = sys.stdin.buffer.read()
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     sys.path.extend(job["libraries"])
     from pypdf import PdfReader  # noqa: PLC0415  (found in a folder of the job)
 
     try:
-        reader = PdfReader(io.BytesIO(sys.stdin.buffer.read()))
+        reader = PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
             _write({"error": "it is encrypted"})
             return
@@ -39,7 +52,7 @@ def main() -> None:
         _write({"error": f"it cannot be read as PDF: {error}"})
         return
     _write({"total": total})
-    written = 0
+    written, blank = 0, list[int]()
     last = total if job["limit"] is None else min(total, job["first"] + job["limit"] - 1)
     for number in range(job["first"], last + 1):
         try:
@@ -52,8 +65,43 @@ def main() -> None:
             text = text.partition("\n")[0].strip()[:LONGEST_HEADING]
         _write({"page": number, "text": text})
         written += len(text)
+        if not text:
+            blank.append(number)
         if written > MOST_TEXT:
             return
+    asked = range(job["first"], last + 1)
+    chosen = asked if len(asked) <= job["pictures"] else blank[: job["pictures"]]
+    if chosen:
+        _draw_pages(data, chosen)
+
+
+def _draw_pages(data: bytes, numbers: Sequence[int]) -> None:
+    """Write the picture of each page that can be drawn."""
+    from pypdfium2 import PdfDocument  # noqa: PLC0415  (found in a folder of the job)
+
+    document = PdfDocument(data)
+    document.init_forms()
+    for number in numbers:
+        with suppress(Exception):  # whatever a damaged page raises: the others may be sound
+            page = document[number - 1]
+            width, height = page.get_size()
+            scale = min(MOST_SCALE, MOST_SIDE / max(width, height), math.sqrt(MOST_PIXELS / (width * height)))
+            drawn = page.render(scale=scale, rev_byteorder=True, prefer_bgrx=False)
+            picture = _make_png(bytes(drawn.buffer), drawn.width, drawn.height, drawn.stride)
+            _write({"picture": number, "png": base64.b64encode(picture).decode("ascii")})
+
+
+def _make_png(pixels: bytes, width: int, height: int, stride: int) -> bytes:
+    """Return the PNG of rows of red, green and blue: one of grey, which is a third as long, if there is no colour."""
+    rows = [pixels[at : at + 3 * width] for at in range(0, stride * height, stride)]
+    is_grey = all(row[::3] == row[1::3] == row[2::3] for row in rows)
+    raw = b"".join(b"\0" + (row[::3] if is_grey else row) for row in rows)
+    head = struct.pack(">IIBBBBB", width, height, 8, 0 if is_grey else 2, 0, 0, 0)
+    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(raw)), (b"IEND", b""))
+    packed = (
+        struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body)) for name, body in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
 
 
 def _write(row: dict[str, Any]) -> None:

@@ -194,10 +194,9 @@ class SessionWorkers(RunningWorkers[Session]):
         if self._depth > MOST_DEPTH:
             raise NexusError("limit", "workers are nested too deep", f"at most {MOST_DEPTH} deep")
         self._refuse_without_place()
-        recipe = task.recipe or FRONT
-        source = recipe_for(recipe, self.session.folder, with_agents=True)[0].source
+        recipe = recipe_for(task.recipe or FRONT, self.session.folder, with_agents=True)[0]
         agents = find_agents(self.session.folder).values() if task.recipe else ()
-        agent = next((one for one in agents if one.path == source), None)
+        agent = next((one for one in agents if one.path == recipe.source), None)
         level = None if wanted.allow is None else require_level(wanted.allow, "limits.allow")
         scope = Limits(allow=level, tools=None if wanted.tools is None else frozenset(wanted.tools))
         parts: dict[str, Any] = {name: getattr(wanted, name) for name in BUDGET}
@@ -207,7 +206,7 @@ class SessionWorkers(RunningWorkers[Session]):
         if agent is not None and not task.model:
             model = self._read_model(agent)
         name = f"{self._prefix}{len(self._workers) + 1}"
-        worker = Worker(name, call_id, task.task, recipe, task.files, model)
+        worker = Worker(name, call_id, task.task, recipe.name, task.files, model)
         worker.scope = scope & self._reserve(worker, Limits(**parts), self._spending)
         if task.worktree or (agent is not None and agent.fields.get("isolation") == WORKTREE):
             worker.worktree = f"{self.session.id[-6:].lower()}-{worker.id.replace('.', '-')}"

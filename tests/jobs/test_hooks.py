@@ -101,6 +101,11 @@ def asked(place: Stage, number: int = -1) -> str:
     return next(str(one["content"]) for one in reversed(messages) if one["role"] == "user")
 
 
+def adds_at(event: str, text: str) -> str:
+    """The command of a hook that adds text at an event."""
+    return f"echo '{json.dumps({'hookSpecificOutput': {'hookEventName': event, 'additionalContext': text}})}'"
+
+
 def ran(place: Stage) -> list[str]:
     return sorted(path.name for path in place.folder.glob("ran-*"))
 
@@ -235,7 +240,8 @@ INPUTS = """
 def test_the_input_of_a_hook_is_what_claude_code_writes_byte_for_byte(place: Stage) -> None:
     entry = [{"hooks": [{"type": "command", "command": 'cat >> "$CLAUDE_PROJECT_DIR/seen.log"'}]}]
     settings = place.folder / ".claude" / "settings.json"
-    settings.write_text(json.dumps({"hooks": dict.fromkeys(EVENTS, entry)}))
+    events = [event for event in EVENTS if event != "PostToolBatch"]  # which has the words of our results
+    settings.write_text(json.dumps({"hooks": dict.fromkeys(events, entry)}))
     assert place.run("trust", stdin=b"y\n").status == 0
     (place.folder / "a.txt").write_text("one\ntwo\nthree\nfour\nfive\n")
     place.script(
@@ -485,6 +491,46 @@ def test_a_prompt_is_refused_or_gets_text_and_a_turn_goes_on_three_times(place: 
     assert [drop["cause"] for drop in done.result["drops"]] == ["output_cap"]
     personal(place, {"event": "Stop", "command": answer(**{"continue": False, "stopReason": "enough"})})
     assert place.ask("--json", "hello").status == 0
+
+
+def test_hooks_of_a_guide_and_of_a_step_refuse_and_add(place: Stage) -> None:
+    commands = place.folder / ".claude" / "commands"
+    commands.mkdir()
+    for name in ("ship", "help-me"):
+        (commands / f"{name}.md").write_text("GUIDE of $ARGUMENTS.\n")
+    see, stop = command_hook('cat >> "$CLAUDE_PROJECT_DIR/seen.log"'), command_hook("echo no more >&2; exit 2")
+    adds = {event: command_hook(adds_at(event, f"AT {event}")) for event in ("UserPromptExpansion", "PostToolBatch")}
+    trusted(place, {"hooks": {event: [{"hooks": [see, hook]}] for event, hook in adds.items()}})
+    place.script(Worker(("read_file", {"path": "db/migrations/1.sql"}), bash("ls nothere")))
+    done = place.ask("--allow", "run", "--json", "/ship it now")
+    assert done.status == 0 and "AT UserPromptExpansion" in asked(place, 0) and "GUIDE of it now" in asked(place, 0)
+    assert "AT PostToolBatch" in str(place.server.requests[1].body["messages"][-1]), place.server.requests[1].body
+    seen = [json.loads(line) for line in (place.folder / "seen.log").read_text().splitlines()]
+    guide, read, failed = seen
+    own = "expansion_type command_name command_args command_source prompt"
+    assert {key: guide[key] for key in own.split()} == {
+        "expansion_type": "slash_command",
+        "command_name": "ship",
+        "command_args": "it now",
+        "command_source": "projectSettings",
+        "prompt": "/ship it now",
+    }
+    assert [*read["tool_calls"][0]] == ["tool_name", "tool_input", "tool_use_id", "tool_response"]
+    assert read["tool_calls"][0]["tool_name"] == "Read" and read["tool_calls"][0]["tool_response"] == "a"
+    assert failed["tool_calls"][0]["tool_response"].startswith("Exit code 2\n"), failed
+    again = place.ask("-c", "hello")
+    assert again.status == 0 and asked(place).count("AT UserPromptExpansion") == 0, "it belongs to its message"
+
+    refuses: dict[str, Any] = {event: [{"matcher": "ship", "hooks": [stop]}] for event in adds}
+    trusted(place, {"hooks": refuses}, bash("true"))
+    requests = len(place.server.requests)
+    for words in ("/ship it now", "please $ship"):
+        refused = place.ask("--json", words)
+        assert refused.status == 3 and "no more" in refused.result["error"]["message"], refused
+    assert len(place.server.requests) == requests
+    ended = place.ask("--json", "--allow", "run", "/help-me")
+    assert ended.status == 3 and "no more" in ended.result["error"]["message"], ended
+    assert len(place.server.requests) == requests + 1, "the turn ends after its first step"
 
 
 def test_hooks_that_say_nothing_change_no_byte_of_a_request(place: Stage) -> None:

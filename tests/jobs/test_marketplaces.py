@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import Done, Stage, stage
+from program.stage import Done, Stage, calls, stage
 from programs import need
 
 SKILL = "---\nname: {name}\ndescription: About {name}.\n---\nGuide of {name}.\n"
@@ -99,6 +99,25 @@ def test_plugins_of_a_repository_are_added_by_name_and_follow_no_branch(place: S
     moved = place.run("plugin", "update", "docs", "main", "--all")
     assert moved.status == 0 and "evil.example" in moved.text and second in moved.text, moved
     assert place.run("plugin", "update", "docs").told == ["nexus: docs is as you accepted it."]
+
+
+def test_a_model_calls_what_a_plugin_has_by_the_name_that_its_texts_use(place: Stage, tools: Path) -> None:
+    for name in ("docs", "build"):
+        assert add(place, f"{tools}:{name}").status == 0
+    steps = (("Skill", {"skill": "docs:pdf"}), ("Agent", {"prompt": "TASK", "subagent_type": "build:builder"}))
+
+    def model(body: Any) -> dict[str, Any]:
+        if "TASK" in str(body["messages"][-1]):
+            return {"text": "Report."}
+        done = sum(one["role"] == "tool" for one in body["messages"])
+        return calls(steps[done]) if done < len(steps) else {"text": "Done."}
+
+    place.script(model)
+    assert place.ask("--allow", "auto", "@build:builder and the pdf").status == 0
+    told = [str(one["content"]) for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
+    assert "Guide of pdf." in told[0] and "Report." in told[1], told
+    assert 'agent(task, recipe="builder")' in str(place.server.requests[0].body)
+    assert any("\\nBuild." in str(one.body) for one in place.server.requests)
 
 
 def test_a_folder_and_names_of_settings_lead_to_a_marketplace(place: Stage, tools: Path) -> None:

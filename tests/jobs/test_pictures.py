@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from images import png
+from images import first_row, png
 from program.stage import PRICED, QUICK, Stage, calls, stage
+from tools.documents import SCANNED, make_pdf
 
 SHOT = png(40, 30)
 
@@ -80,6 +81,33 @@ def test_what_cannot_be_looked_at_is_said_and_not_sent(place: Stage) -> None:
     told = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
     assert "not shown, it is no whole PNG image" in told[0] and "<p>blue</p>" in told[1], told
     assert len(pictures(body)) == 1
+
+
+def test_a_scanned_page_is_seen_and_stays_in_exports(place: Stage) -> None:
+    (place.folder / "bill.pdf").write_bytes(make_pdf([SCANNED, "Total: 12"]))
+    play(place, ("read_file", {"path": "bill.pdf"}))
+    place.settings(f"{QUICK}{PRICED}images = false\n")
+    assert place.ask("what is the total?").status == 0
+    body = place.server.requests[-1].body
+    told = next(str(one["content"]) for one in body["messages"] if one["role"] == "tool")
+    assert told.endswith("(no text)\n\n[page 2]\nTotal: 12") and not pictures(body), told
+
+    place.settings(f"{QUICK}{PRICED}images = true\n")
+    done = place.ask("--json", "what is the total?")
+    body = place.server.requests[-1].body
+    seen = pictures(body)
+    told = next(str(one["content"]) for one in body["messages"] if one["role"] == "tool")
+    assert "Total: 12\n[picture of page 1, 2: about 1,500 tokens each]" in told and len(seen) == 2, told
+    width, _, row = first_row(base64.b64decode(seen[0].partition(",")[2]))
+    assert row == b"\xff\x80\0" * width
+
+    assert seen[0] in place.run("export", done.result["session"], "--html").text
+    moved = place.home / ".claude/projects/p/session.jsonl"
+    moved.parent.mkdir(parents=True)
+    assert place.run("export", done.result["session"], "--format", "claude", "-o", str(moved)).status == 0
+    assert place.run("import", "claude", "--sessions", "--yes").status == 0
+    assert place.ask("-c", "and the tax?").status == 0
+    assert pictures(place.server.requests[-1].body) == seen
 
 
 def test_pictures_of_one_step_have_the_names_of_their_files(place: Stage) -> None:

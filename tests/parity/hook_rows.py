@@ -52,6 +52,7 @@ EXPORT = 'echo "export FOO=bar" >> "$CLAUDE_ENV_FILE"; echo "export PATH=\\"\\$P
 WAIT = "touch began; sleep 2; touch ended; exit 2"
 SUB = "[ -e stopped ] && exit 0; touch stopped; echo BEGIN Not yet. END >&2; exit 2"
 BEFORE = "a hook that ends the turn before a call means the call too, which runs in the peer"
+GUIDES = {".claude/commands/g.md": "Do $ARGUMENTS.\n", ".claude/commands/h.md": "Do.\n"}
 NAMED_LATE = "nexus has no such events: trust, `nexus hooks` and the session name them"
 NAMED_TYPE = "a hook that asks a model is not supported: trust, `nexus hooks` and the session name it"
 HOOK_ROWS = (
@@ -217,7 +218,7 @@ HOOK_ROWS = (
     ),
     Row(
         "a matcher is a regular expression",
-        files("runs"),
+        lambda played: sorted((played.files("runs")["runs"] or "").split()),
         several(
             hook("echo edit >> runs", "PreToolUse", matcher="Edit|Write"),
             hook("echo begins >> runs", "PreToolUse", matcher="Ba.*"),
@@ -267,11 +268,46 @@ HOOK_ROWS = (
     Row(
         "events that nexus does not have",
         lambda played: (played.tree / "seen.log").exists(),
-        several(hook(SEE, "UserPromptExpansion", "PostToolBatch", "InstructionsLoaded", "CwdChanged", "MessageDisplay"))
-        | {".claude/commands/g.md": "Do $ARGUMENTS.\n"},
+        several(hook(SEE, "InstructionsLoaded", "CwdChanged", "MessageDisplay")) | {"CLAUDE.md": "Mine.\n"},
+        (bash("true"),),
+        chosen=NAMED_LATE,
+    ),
+    Row(
+        "hooks of a guide and of a step's calls, byte for byte",
+        inputs,
+        several(hook(SEE, "UserPromptSubmit", "UserPromptExpansion", "PostToolBatch")) | GUIDES,
+        ((bash("echo two"), bash("ls nothere")), bash("true")),
+        prompt="/g it now",
+        level="all",
+    ),
+    Row(
+        "a hook refuses a guide",
+        lambda played: len(played.requests),
+        several(hook("echo no >&2; exit 2", "UserPromptExpansion", matcher="g")) | GUIDES,
+        prompt="/g it now",
+    ),
+    Row(
+        "a hook of another guide",
+        lambda played: len(played.requests),
+        several(hook("echo no >&2; exit 2", "UserPromptExpansion", matcher="g")) | GUIDES,
+        prompt="/h",
+    ),
+    Row(
+        "hooks add to a guide and after a step",
+        marked,
+        several(
+            hook(adds("UserPromptExpansion"), "UserPromptExpansion"),
+            hook(adds("PostToolBatch", "BEGIN Step. END"), "PostToolBatch"),
+        )
+        | GUIDES,
         (bash("true"),),
         prompt="/g it now",
-        chosen=NAMED_LATE,
+    ),
+    Row(
+        "a hook ends the turn after a step",
+        after,
+        several(hook("echo BEGIN Enough. END >&2; exit 2", "PostToolBatch")),
+        (bash("true"), bash("touch second")),
     ),
     Row(
         "a hook of type prompt",

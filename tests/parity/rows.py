@@ -13,6 +13,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from tools.documents import SCANNED, make_pdf
+
 Call = tuple[str, Mapping[str, Any]]
 Step = Call | tuple[Call, ...] | str
 """What the model does in one reply: a call, several, or a text that ends the turn."""
@@ -407,6 +409,12 @@ ROWS = (
         "a Stop hook sends the model on, once",
         lambda played: (len(played.requests), "Not yet. END" in played.requests[-1]),
         claude_hooks(**hook(ONCE, "Stop")),
+    ),
+    Row(
+        "the pages of a PDF are seen",
+        lambda played: bool(re.search(r'"media_type": ?"(application/pdf|image/png)"', played.requests[-1])),
+        {"a.pdf": make_pdf(["Page one.", SCANNED]).decode("ascii")},
+        (("Read", {"file_path": "TREE/a.pdf"}),),
     ),
     Row(
         "a command that fails tells its status and output",

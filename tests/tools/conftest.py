@@ -53,14 +53,16 @@ class Desk:
     live: list[str] = field(default_factory=list)
     output_cap: int = 8000
     extra: dict[type, Any] = field(default_factory=dict)
+    pictures: int = 0
 
     @property
     def registry(self) -> ToolRegistry:
         return ToolRegistry(services={SeenFileStore: self.memory, Recall: self.memory, **self.extra})
 
     def context(self, cwd: Path | None = None) -> ToolContext:
+        services, folder = self.registry.services, cwd or self.project
         return ToolContext(
-            cwd or self.project, self.project, self.output_cap, "c1", self.live.append, self.registry.services
+            folder, self.project, self.output_cap, "c1", self.live.append, services, pictures=self.pictures
         )
 
     async def call(self, name: str, **arguments: Any) -> ToolResult:

@@ -141,10 +141,13 @@ SAME: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("search_replace", {"file_path": "a", "old_string": "x", "new_string": "y"}, "edit_file", X_TO_Y),
     ("edit_file", {"path": "a", "edits": [{"old_string": "x", "new_string": "y"}]}, "edit_file", X_TO_Y),
     ("read_file", {"target_file": "a", "should_read_entire_file": True}, "read_file", {"path": "a"}),
+    ("Read", {"file_path": "a.pdf", "pages": "3"}, "read_file", {"path": "a.pdf", "offset": 3, "limit": 1}),
+    ("Read", {"file_path": "a.pdf", "pages": "2-5"}, "read_file", {"path": "a.pdf", "offset": 2, "limit": 4}),
     ("KillShell", {"shell_id": "j1"}, "jobs", {"action": "stop", "job": "j1"}),
 ]
 OTHER: list[tuple[str, dict[str, Any]]] = [
-    ("Read", {"file_path": "a.pdf", "pages": "1-5"}),
+    ("Read", {"file_path": "a.pdf", "pages": "1-5,9"}),
+    ("Read", {"file_path": "a.pdf", "pages": "5-1"}),
     ("Read", {}),
     ("read", {"filePath": "a", "offset": 10}),
     ("Edit", {"file_path": "a", "old_string": "", "new_string": "x"}),

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from images import png
-from tools.documents import make_notebook, make_pdf
+from images import first_row, png
+from tools.documents import SCANNED, make_notebook, make_pdf
 
+from nexus_cli.core.image_check import describe_bad_image
 from nexus_cli.tools import documents, editor_texts, files
 from nexus_cli.tools.builtin import read_file
 
@@ -308,6 +309,45 @@ def test_a_pdf_comes_by_its_pages(desk: Any) -> None:
     assert desk.run("read_file", path="notes.txt").output == "\n%PDF- begins a PDF\n"
     desk.write("bad.pdf", b"%PDF-1.4\nnothing")
     assert desk.run("read_file", path="bad.pdf").error.startswith("bad.pdf: is a PDF: it cannot be read as PDF")
+
+
+@pytest.mark.matrix
+def test_pages_of_a_pdf_are_pictures_too_for_a_model_that_takes_some(desk: Any) -> None:
+    desk.write("s.pdf", make_pdf(["One", SCANNED, "Three"]))
+    assert not desk.run("read_file", path="s.pdf").images
+    desk.pictures = 3
+    result = desk.run("read_file", path="s.pdf")
+    assert result.output.endswith("Three\n[picture of page 1, 2, 3: about 1,500 tokens each]"), result
+    assert [kind for kind, _ in result.images] == ["image/png"] * 3
+    assert not [bad for _, data in result.images if (bad := describe_bad_image(data))]
+    width, height, row = first_row(result.images[1][1])
+    assert (width, height) == (943, 1220) and row == b"\xff\x80\0" * width
+    assert first_row(result.images[0][1]) == (943, 1220, b"\xff" * width), "a page without colour is grey"
+    assert not desk.run("read_file", path="s.pdf", limit=0).images
+
+    desk.pictures = 2
+    result = desk.run("read_file", path="s.pdf")
+    assert "\n[picture of page 2: about 1,500 tokens each]\n[no picture of 2 pages: read at most 2 pages" in result.text
+    assert len(result.images) == 1
+    result = desk.run("read_file", path="s.pdf", offset=2)
+    assert len(result.images) == 2 and "[no picture" not in result.text
+    result = desk.run("read_file", path="s.pdf", offset=1, limit=1, more=["s.pdf:2-3"])
+    assert len(result.images) == 2 and "picture of page 1: " in result.text and "picture of page 2: " in result.text
+
+    base = make_pdf(["One"])
+    for sides, wanted in ((b"[0 0 14400 14400]", (1073, 1073)), (b"[0 0 9 9999]", (2, 1568)), (b"[0 0 9 9]", (36, 36))):
+        desk.write("odd.pdf", base.replace(b"[0 0 612 792]", sides))
+        assert first_row(desk.run("read_file", path="odd.pdf").images[0][1])[:2] == wanted, sides
+
+
+@pytest.mark.matrix
+def test_a_page_that_cannot_be_drawn_keeps_its_text(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.pictures = 2
+    failing = documents._PDF_WORKER.replace("page.get_size()", "page.get_size() if number == 2 else os.abort()")
+    monkeypatch.setattr(documents, "_PDF_WORKER", failing.replace("import math", "import math\nimport os"))
+    desk.write("s.pdf", make_pdf(["One", "Two"]))
+    result = desk.run("read_file", path="s.pdf")
+    assert result.output.endswith("Two\n[no picture of page 1, 2: it could not be drawn]") and not result.images
 
 
 @pytest.mark.matrix

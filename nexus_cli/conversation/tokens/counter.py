@@ -20,13 +20,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.message import Message, Opaque, replace_surrogates
 from nexus_cli.core.services import Counts
 
 OVERHEAD_PER_MESSAGE = 4
 """Tokens of a message's role and frame."""
-IMAGE_TOKENS = 1500
-"""Tokens of one attached image, whatever its size."""
 PIECE = 8000
 """Most characters that are passed to the encoder at once: more may be slow or make it panic."""
 BRIEF = 64

@@ -20,7 +20,9 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.read_lines import count_unread
 from nexus_cli.core import event
 from nexus_cli.core.approval import SAY_INSTEAD, Allow, Answer, Approver, Deny, Question
+from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.image_check import MOST_PAGES
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import ALL, ASK, LEVELS, PLAN, Bound, Limits, compose_limits
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
@@ -498,4 +500,5 @@ class CallDecider:
             released=control.released.wait,
             unread=lambda path, total: count_unread(context.conversation, str(path), total),
             replaced=step.note_change,
+            pictures=min(MOST_PAGES, context.budget.output_cap // IMAGE_TOKENS) if context.model.info.images else 0,
         )

@@ -32,11 +32,12 @@ from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.engine.requests.control import Control, SteeringWords
 from nexus_cli.hooks.claude_lines import claude_lines
-from nexus_cli.hooks.hook_input import FAILED_EVENT, MOST_RESPONSE, HookedCall, encode_event
+from nexus_cli.hooks.hook_input import FAILED_EVENT, MOST_RESPONSE, HookedCall, describe_batch, encode_event
 from nexus_cli.hooks.hook_list import ACTIVE, CALL_EVENTS, CHANGED, Hook, list_hooks, read_stamp
 from nexus_cli.hooks.run_hook import BLOCKED, FAILED, HookRun, run_hook
 from nexus_cli.permission.call_decision import CONFIRM, CallDecision, CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.sections.skills import Skill
 from nexus_cli.text.untrusted_text import neutralize
 from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.foreign_calls import foreign_names
@@ -48,7 +49,8 @@ MOST_ROUNDS = 3
 """Most times that `Stop` hooks let one turn go on."""
 LAST_SECONDS = 5.0
 """Most seconds that a `SessionEnd` hook may delay the end."""
-WORKER_EVENTS = (*CALL_EVENTS, "SubagentStart", "SubagentStop")
+EXPANSION, BATCH = "UserPromptExpansion", "PostToolBatch"
+WORKER_EVENTS = (*CALL_EVENTS, BATCH, "SubagentStart", "SubagentStop")
 """The events of a worker's session; the others belong to the person's."""
 WAITS: Mapping[str, tuple[float, str]] = {
     "permission_prompt": (6.0, "needs your permission"),
@@ -57,6 +59,8 @@ WAITS: Mapping[str, tuple[float, str]] = {
 """Kinds of `Notification`: the seconds without an answer or a message, as Claude has them, and what it says then."""
 GENERAL = "general-purpose"
 """Claude's name of an agent without a role."""
+SOURCES = {"personal": "userSettings", "project": "projectSettings", "plugin": "plugin"}
+"""`command_source` of a guide by its origin, in the words of Claude."""
 MODES = {EDIT: "acceptEdits", AUTO: "acceptEdits", ALL: "bypassPermissions", PLAN: PLAN}
 """`permission_mode` by level, in the words of Claude and codex."""
 EDIT_NAMES = ("Edit", "Write", "MultiEdit", "apply_patch")
@@ -99,6 +103,8 @@ class SessionHooks:
     """By event and call id, of the newest turn."""
     _added: dict[str, list[str]] = field(default_factory=dict)
     """Texts for the result of a call, by its id."""
+    _ran: dict[str, HookedCall] = field(default_factory=dict)
+    """The calls of the turn whose step has not ended, by id."""
     _told: set[str] = field(default_factory=set)
     _stopped: str | None = None
     """Why the turn has to end, once a hook has said so."""
@@ -137,6 +143,8 @@ class SessionHooks:
         self._end_idle()
         self._rulings.clear()
         self._added.clear()
+        self._ran.clear()
+        self._add_section(EXPANSION, ())
         for line in self._describe_broken(await self._load()):
             self._tell_once(line)
         if not self._is_started:
@@ -168,6 +176,19 @@ class SessionHooks:
                 with suppress(ValueError):  # the person has taken it back meanwhile
                     control.steering.remove(said)
                 self._tell(f"your message was not sent: {why}")
+        self._check_stopped()
+
+    async def before_expansion(self, called: Sequence[tuple[str, Skill, str]], prompt: str) -> None:
+        """Run the hooks of the guides that a message calls, each with the name that the message has and its arguments.
+        Raises `NexusError("denied", ...)` if one refuses."""
+        runs = list[HookRun]()
+        for name, guide, arguments in called:
+            fields = {"expansion_type": "slash_command", "command_name": name, "command_args": arguments}
+            fields |= {"command_source": SOURCES[guide.origin], "prompt": prompt}
+            runs += await self._fire(EXPANSION, [name, guide.name, guide.whole_name], fields)
+        if why := self._find_refusal(runs):
+            raise NexusError("denied", "your message was not sent", why, "Rephrase it, or see /hooks")
+        self._add_section(EXPANSION, runs)
         self._check_stopped()
 
     async def _refuse_prompt(self, prompt: str) -> str:
@@ -211,7 +232,7 @@ class SessionHooks:
     async def before_compaction(self, is_manual: bool, instructions: str) -> None:
         """Run the hooks of a compaction. Raises `NexusError("denied", ...)` if one refuses it."""
         kind = "manual" if is_manual else "auto"
-        runs = await self._fire("PreCompact", [kind], {"trigger": kind, "custom_instructions": instructions})
+        runs = await self._fire("PreCompact", [kind], {"trigger": kind, "custom_instructions": instructions or None})
         if why := self._find_refusal(runs):
             raise NexusError("denied", "not compacted", why)
 
@@ -272,9 +293,15 @@ class SessionHooks:
 
     # -- events of calls ---------------------------------------------------------------------------------------
 
-    def end_step(self) -> None:
-        """Raise `NexusError("denied", ...)` if a hook ended the turn."""
+    async def end_step(self, calls: Sequence[ToolCall]) -> list[str]:
+        """Run the hooks after the calls of a step; return what they add. Raises `NexusError("denied", ...)` if a hook
+        ended the turn."""
+        ran = [self._ran.pop(call.id) for call in calls if call.id in self._ran]
+        runs = await self._fire(BATCH, [], partial(describe_batch, ran)) if ran else []
+        if refusal := next((run for run in runs if _denies(run)), None):
+            self._stopped = self._clean(_reason(refusal)) or f"{refusal.hook.name} ({refusal.hook.source}) ended it"
         self._check_stopped()
+        return [self._words(run, run.answer.context) for run in runs if run.answer.context]
 
     async def before_call(self, checked: CheckedCall, event: str = "PreToolUse") -> Mapping[str, Any]:
         """Run the hooks of an event before a call, once; return its arguments, as a personal hook may have changed
@@ -318,6 +345,7 @@ class SessionHooks:
         result = await hooked.run(work)
         if not result.ran or result.stopped or result.waits is not None:
             return result
+        self._ran[checked.call.id] = hooked
         runs = await self._fire_call("PostToolUse", hooked)
         if hooked.has_failed:
             runs += await self._fire_call(FAILED_EVENT, hooked)

@@ -16,7 +16,7 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.groups import group_tokens, run_requests
 from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.conversation.tokens.counter import IMAGE_TOKENS
+from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError, ProviderError

@@ -67,7 +67,8 @@ async def run(arguments: ReadFileArguments, context: ToolContext) -> ToolResult:
     results = list[ToolResult]()
     last: dict[Path, FileContent | list[str]] = {}
     for part in parts:
-        results.append(await _read_part(part, context, last, sum(len(one.text) for one in results), len(parts) > 1))
+        left = replace(context, pictures=max(0, context.pictures - sum(len(one.images) for one in results)))
+        results.append(await _read_part(part, left, last, sum(len(one.text) for one in results), len(parts) > 1))
     if len(results) == 1:
         return results[0]
     return await asyncio.to_thread(_join_parts, [part.path for part in parts], results)
@@ -107,9 +108,7 @@ async def _read_part(
         if isinstance(content, list):
             listed = "\n".join(content) or "[empty folder]"
             return ToolResult(f"[{part.path}]\n{listed}" if named else listed, counts={"entries": len(content)})
-        document = await run_in_thread(
-            lambda stop: _format_document(content, target, part, name, stop, context.project)
-        )
+        document = await run_in_thread(lambda stop: _format_document(content, target, part, name, stop, context))
         result = document
         if result is None:
             if _is_notebook(target) and has_too_many_values(content.data):
@@ -146,7 +145,7 @@ def _is_notebook(target: Path) -> bool:
 
 
 def _format_document(
-    content: FileContent, target: Path, part: ReadFileArguments, name: str, stop: StopFlag, project: Path
+    content: FileContent, target: Path, part: ReadFileArguments, name: str, stop: StopFlag, context: ToolContext
 ) -> ToolResult | None:
     """Return the pages of a PDF or the cells of a notebook, None for another file."""
     is_notebook = _is_notebook(target) and not content.beyond and not has_too_many_values(content.data)
@@ -160,12 +159,14 @@ def _format_document(
         found = read_notebook(text.model_text, part.offset or 1, part.limit) if text else None
         kind = "notebook; edits apply to its JSON"
     else:
-        found, kind = read_pdf(content.data, part.offset or 1, part.limit, stop, project), "PDF"
+        first, limit = part.offset or 1, part.limit
+        found, kind = read_pdf(content.data, first, limit, stop, context.project, context.pictures), "PDF"
     if found is None:
         return None
     shown = "" if found.first == 1 and found.last == found.total else f"{found.first}-{found.last} of "
     head = f"[{name}{kind}; {found.unit} {shown}{found.total}]\n"
-    return ToolResult(head + found.text, counts={found.unit: max(0, found.last - found.first + 1)})
+    counts = {found.unit: max(0, found.last - found.first + 1)}
+    return ToolResult(head + found.text, counts=counts, images=found.images)
 
 
 def _format_content(content: FileContent, part: ReadFileArguments, name: str, cap: int) -> ToolResult:

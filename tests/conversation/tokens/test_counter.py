@@ -19,7 +19,6 @@ from search import sample, some
 from nexus_cli.conversation.tokens import counter as tokens
 from nexus_cli.conversation.tokens.counter import (
     BRIEF,
-    IMAGE_TOKENS,
     LONG_WORD,
     OVERHEAD_PER_MESSAGE,
     PIECE,
@@ -33,6 +32,7 @@ from nexus_cli.conversation.tokens.counter import (
     table,
     tables,
 )
+from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall
 from nexus_cli.provider.model_names import litellm_folder
 
