@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.config.record_file import RecordFile
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.tool import Tool
+from nexus_cli.text.hidden_signs import mark_on_one_line
 
 LARGEST = 100_000
 """Most characters of a definition that is kept; of a longer one only the digest, so that its change cannot be shown."""
@@ -24,6 +26,8 @@ WIDTH = 72
 """Characters of such a line."""
 MOST_COMPARED = 3000
 """Most lines that are compared: for more of them a server could make that take minutes. Only the new ones are shown."""
+MOST_FIRST = 4
+"""Most lines of a change that a line of text shows."""
 SPACES = "only spaces and line ends differ"
 UNSTEADY = 3
 """At this change a tool may be allowed whatever its server says of it."""
@@ -40,6 +44,17 @@ class DefinitionChange:
     times: int
     """1 for the first change."""
 
+    @classmethod
+    def between(cls, before: str, after: str, times: int = 1) -> DefinitionChange:
+        """Return the change from the words of a server to its later ones."""
+        return cls(_describe_change(before, after), times)
+
+    @property
+    def first_lines(self) -> str:
+        """The first changed lines in one line of text, the new ones first."""
+        changed = [line for sign in "+-" for line in self.diff.split("\n") if line.startswith(sign)]
+        return mark_on_one_line(name_first(changed, MOST_FIRST, " | ")) or self.diff
+
     @property
     def is_unsteady(self) -> bool:
         """True if the person may allow the tool whatever its server says of it."""
@@ -52,7 +67,7 @@ def find_change(tool: Tool) -> DefinitionChange | None:
     now = _words(tool) if pin else ""
     if pin is None or pin.get("words") in (now, ANY):
         return None
-    return DefinitionChange(_describe_change(str(pin.get("words")), now), _count_changes(pin) + 1)
+    return DefinitionChange.between(str(pin.get("words")), now, _count_changes(pin) + 1)
 
 
 def pin_tools(tools: Iterable[Tool], *, replaces: bool = False, any_words: bool = False) -> None:
