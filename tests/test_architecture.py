@@ -479,16 +479,16 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "core": (38_535, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (52_249, 0, 69),
-    "hooks": (7_447, 0, 19),
+    "hooks": (7_461, 0, 19),
     "imports": (14_526, 0, 9),
     "ledger": (51_583, 0, 30),
     "mcp": (19_165, 0, 18),
     "permission": (12_953, 0, 48),
     "plugins": (7_535, 0, 22),
     "provider": (29_381, 0, 57),
-    "reports": (88_425, 8_414, None),
+    "reports": (88_642, 8_414, None),
     "rpc": (17_679, 0, 16),
-    "rules": (29_590, 0, 18),
+    "rules": (29_827, 0, 18),
     "runs": (23_960, 0, 42),
     "sandbox": (39_300, 0, 27),
     "sections": (38_509, 0, 66),
@@ -513,7 +513,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (965_801, 49_503)
+SUM = (966_269, 49_503)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 11,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
