@@ -113,7 +113,10 @@ class SessionServers(ServerTools):
         for entry in self._catalogue.unlisted:
             if entry.sha256 not in self._tasks:
                 self._begin_list(entry)
-        waiting = {self._begin_list(entry) for entry in await self._find_outdated()}
+        waiting = set[asyncio.Task[None]]()
+        with suppress(TimeoutError):  # before a call of theirs they are compared again
+            async with asyncio.timeout(PATIENCE):
+                waiting = {self._begin_list(entry) for entry in await self._find_outdated()}
         if not self._has_waited:
             waiting |= {task for task in self._tasks.values() if not task.done()}
         if waiting:
