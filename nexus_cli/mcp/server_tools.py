@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -89,9 +89,9 @@ class Catalogue:
         said = {server: _clean_words(one.instructions, MOST_INSTRUCTIONS) for server, one in sorted(self.lists.items())}
         return {server: text for server, text in said.items() if text}
 
-    def find_changes(self, server: str, since: Catalogue) -> dict[str, tuple[str, str]]:
+    def find_changes(self, server: str, since: Catalogue, ignored: Collection[str]) -> dict[str, tuple[str, str]]:
         """Return the words then and now by what a server says differently `since` an earlier catalogue: its
-        instructions, and parts of tools that both have."""
+        instructions, and parts of tools that both have and that are not `ignored`."""
         before, after = since.lists[server], self.lists[server]
         changes: dict[str, tuple[str, str]] = {}
         if before.instructions != after.instructions:
@@ -104,8 +104,9 @@ class Catalogue:
                 "arguments": then.parameters != now.parameters,
                 "annotations": then.hints != now.hints,
             }
-            if changed := [part for part, differs in parts.items() if differs]:
-                changes[f"the {' and '.join(changed)} of {name_tool(server, now.name)}"] = _define(then), _define(now)
+            changed, name = [part for part, differs in parts.items() if differs], name_tool(server, now.name)
+            if changed and name not in ignored:
+                changes[f"the {' and '.join(changed)} of {name}"] = _define(then), _define(now)
         return changes
 
     def tools(self) -> list[Tool]:

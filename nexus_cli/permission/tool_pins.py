@@ -63,7 +63,7 @@ class DefinitionChange:
 
 def find_change(tool: Tool) -> DefinitionChange | None:
     """Return how the definition of a tool differs from the allowed one; None if it does not, or none was allowed."""
-    pin = _record(tool).read_items().get(tool.name) if tool.entry else None
+    pin = _record(tool.entry).read_items().get(tool.name) if tool.entry else None
     now = _words(tool) if pin else ""
     if pin is None or pin.get("words") in (now, ANY):
         return None
@@ -81,7 +81,7 @@ def pin_tools(tools: Iterable[Tool], *, replaces: bool = False, any_words: bool 
         if tool.entry:
             servers.setdefault(tool.entry, []).append(tool)
     for of_server in servers.values():
-        record = _record(of_server[0])
+        record = _record(of_server[0].entry)
         known = record.read_items()
         wanted = {
             tool.name: ANY if any_words else _words(tool) for tool in of_server if replaces or tool.name not in known
@@ -95,8 +95,13 @@ def pin_tools(tools: Iterable[Tool], *, replaces: bool = False, any_words: bool 
                     pins[name] = {"words": words, "changes": _count_changes(before) + 1 if before else 0}
 
 
-def _record(tool: Tool) -> RecordFile:
-    return RecordFile(f"mcp_pins/{tool.entry}.json", "tools")
+def read_unpinned(entry: str) -> set[str]:
+    """Return the names of the tools of a server that are allowed whatever the server says of them."""
+    return {name for name, pin in _record(entry).read_items().items() if pin.get("words") == ANY}
+
+
+def _record(entry: str) -> RecordFile:
+    return RecordFile(f"mcp_pins/{entry}.json", "tools")
 
 
 def _words(tool: Tool) -> str:

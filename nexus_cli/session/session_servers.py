@@ -27,7 +27,7 @@ from nexus_cli.mcp.server_entries import ServerFiles, read_servers
 from nexus_cli.mcp.server_tools import MOST_TOKENS, Catalogue
 from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerQuestion
 from nexus_cli.mcp.tool_cache import make_list, store_list
-from nexus_cli.permission.tool_pins import DefinitionChange
+from nexus_cli.permission.tool_pins import DefinitionChange, read_unpinned
 from nexus_cli.session.server_inputs import attach_named
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class SessionServers(ServerTools):
                 continue
             if since.lists[name].at >= found.lists[name].at:  # listed while the files were read
                 found.lists[name] = since.lists[name]
-            self._tell_change(name, since)  # another process may have listed them
+            await self._tell_change(name, since, found)  # another process may have listed them
         for line in self._catalogue.files.problems:
             self._tell(line)
         for entry in self._catalogue.unlisted:
@@ -241,23 +241,26 @@ class SessionServers(ServerTools):
         if self._catalogue.entries.get(entry.name) != entry or (known and replace(known, at=found.at) == found):
             return  # the known list stays, whose bytes were sent
         since = self._catalogue
-        self._catalogue = replace(since, lists={**since.lists, entry.name: found})
-        self._tell_change(entry.name, since)
+        self._catalogue = now = replace(since, lists={**since.lists, entry.name: found})
         await self._offer()
+        await self._tell_change(entry.name, since, now)
 
-    def _tell_change(self, server: str, since: Catalogue) -> None:
-        """Tell what a server offers or says differently `since` an earlier catalogue: the person with the lines that
-        differ, the model without them."""
-        known, found = since.lists.get(server), self._catalogue.lists[server]
+    async def _tell_change(self, server: str, since: Catalogue, now: Catalogue) -> None:
+        """Tell what a server offers or says differently `now` and `since` an earlier catalogue: the person with the
+        lines that differ, the model without them."""
+        known, found = since.lists.get(server), now.lists[server]
         for line in found.left_out:
             if known is None or line not in known.left_out:
                 self._tell(f"MCP server {server}: {line}")
         if known is None or [tool.name for tool in known.tools] != [tool.name for tool in found.tools]:
             self._announce(server)
-        if known is not None and (changes := self._catalogue.find_changes(server, since)):
+        if known is None or known == found:
+            return
+        ignored = await asyncio.to_thread(read_unpinned, now.entries[server].sha256)
+        if changes := now.find_changes(server, since, ignored):
             named = f"MCP server {server} changed {name_first(list(changes), MOST_NAMED)}"
-            then, now = ("\n".join(words) for words in zip(*changes.values(), strict=True))
-            self._tell(f"{named}: {DefinitionChange.between(then, now).first_lines}")
+            before, after = ("\n".join(texts) for texts in zip(*changes.values(), strict=True))
+            self._tell(f"{named}: {DefinitionChange.between(before, after).first_lines}")
             if self._has_epoch():
                 self._session.engine.tell_model(f"the {named}")
 

@@ -246,7 +246,8 @@ def test_at_the_third_change_the_tool_is_offered_whatever_its_server_says(tmp_pa
                 repl.idle()
                 assert ("whatever its server says of it" in seen) == (number == 3), seen
         server.say("Adds note 4.")
-        assert place.ask(f"do: {NOTE} {{}}").text.strip() == "done"
+        asked = place.ask(f"do: {NOTE} {{}}")
+        assert asked.text.strip() == "done" and not asked.told, "nor is a change told any more"
         assert place.ask(f"do: {NOTE} {{}}").text.strip() == "done"
         place.run("rules", "add", f"allow {NOTE}")
         server.say("Adds note 5.")
