@@ -482,13 +482,13 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "hooks": (7_592, 0, 20),
     "imports": (14_526, 0, 9),
     "ledger": (51_583, 0, 30),
-    "mcp": (18_638, 0, 17),
-    "permission": (12_828, 0, 47),
+    "mcp": (19_191, 0, 18),
+    "permission": (13_001, 0, 49),
     "plugins": (7_535, 0, 22),
     "provider": (29_385, 0, 57),
     "reports": (88_619, 8_414, None),
     "rpc": (17_679, 0, 16),
-    "rules": (29_590, 0, 18),
+    "rules": (29_827, 0, 18),
     "runs": (23_960, 0, 42),
     "sandbox": (39_300, 0, 27),
     "sections": (38_566, 0, 67),
@@ -515,6 +515,7 @@ third aid 12,000, front 8,000, parity 20,000. Any other feature names what leave
 
 SUM = (966_666, 49_712)
 SUM = (966_172, 49_712)
+SUM = (966_413, 49_503)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 11,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -17,7 +17,7 @@ from nexus_cli.config.settings_file import write_server
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.services import ServerTools
-from nexus_cli.mcp.server_entries import parse_entry
+from nexus_cli.mcp.server_entries import fit_name, parse_entry
 from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.mcp.server_values import ServerEntry, ServerError
 from nexus_cli.mcp.tool_cache import make_list, store_list
@@ -70,9 +70,11 @@ def add(
     except ValueError as error:
         raise NexusError("usage", f"server {one_line(name)}", str(error), "nexus mcp add --help") from None
     assert parsed is not None
-    known = _read_catalogue(source, "").entries.get(name)
-    if known is not None and known.source == "personal":
-        raise NexusError("usage", f"server {name}", "there is one of this name", f"nexus mcp remove {name}")
+    for known in _read_catalogue(source, "").entries.values():
+        if known.source == "personal" and fit_name(known.name) == fit_name(name):
+            why = f"its tools would be called like those of {known.name}"
+            why = why if known.name != name else "there is one of this name"
+            raise NexusError("usage", f"server {name}", why, f"nexus mcp remove {known.name}")
     write_server(places(), name, entry)
     source.say(f"{name} was added to {with_tilde(places().settings)}.")
     try:

@@ -78,6 +78,8 @@ class Hook:
     """True for a hook of a plugin. It runs in the project."""
     condition: str = ""
     """The rule, as Claude writes it, that names the calls for which it runs; "": all."""
+    item: str = ""
+    """The key of its item of trust; "" for one that is none of a project's."""
     is_async: bool = False
     """True if nothing waits for it, and its answer decides nothing."""
 
@@ -211,7 +213,7 @@ def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
             if item.file in left_out and item.file not in readable:
                 why = f"{shown_path(item.file)} {left_out[item.file]}"
             text = (before.get(key) or {}).get(item.file) or text
-        hook = _read_hook(text, folder, state, why, item)
+        hook = replace(_read_hook(text, folder, state, why, item), item=key)
         is_off = off and hook.state != UNTRUSTED and hook.source in RULES
         refuses = hook.table.on_timeout == "deny"  # whoever wrote the key, nobody has accepted that it is off
         state = CHANGED if refuses else UNSUPPORTED
@@ -256,7 +258,7 @@ def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, s
         if hook.rules and table.event not in CALL_EVENTS:
             raise ValueError(f"{table.event} is no event of a call")
     except ValueError as error:
-        why = f"its `if` {cut_at_word(one_line(hook.condition), LONGEST)} cannot hold: {error}"
+        why = f"its `if` {cut_at_word(one_line(hook.condition), LONGEST)} is not supported: {error}"
         return replace(hook, state=UNSUPPORTED, why=why)
     return _check_matcher(hook)
 

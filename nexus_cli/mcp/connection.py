@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import httpx2
 import mcp_types as types
@@ -114,6 +115,10 @@ class Call:
             self.limit.reschedule(None)
 
 
+def _new_revision() -> str:
+    return uuid4().hex
+
+
 _current: ContextVar[Call | None] = ContextVar("current_call", default=None)
 
 
@@ -148,8 +153,8 @@ class ServerConnection:
     calls: list[Call] = field(default_factory=list)
     failure: ServerError | None = None
     refused_handshake: bool = False
-    list_changed: bool = False
-    """The server has said that its tools changed since they were listed."""
+    revision: str = field(default_factory=_new_revision)
+    """Another text after each word of the server that its tools changed; a connection has its own."""
     _notified: int = 0
     _status: int = 0
     """Last HTTP status."""
@@ -307,7 +312,8 @@ class ServerConnection:
 
     async def _count(self, message: object) -> None:
         self._notified += 1
-        self.list_changed = self.list_changed or isinstance(message, types.ToolListChangedNotification)
+        if isinstance(message, types.ToolListChangedNotification):
+            self.revision = _new_revision()
         if self._notified > MOST_NOTIFICATIONS and not self._closing.is_set():
             self.failure = self._error("protocol", f"sent more than {MOST_NOTIFICATIONS} notifications in a row")
             self._closing.set()

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp.client import Client, ClientSession
+from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import PaginatedRequestParams
 from pydantic import ValidationError
@@ -112,6 +112,8 @@ class ServerHost:
 
     async def _carry_out(self, number: int, message: Json) -> Any:
         do = message["do"]
+        if do == "revision":
+            return {"revision": self._find_revision(message["key"])}
         target = Target(**message["target"])
         if do == "login":
             return await self._login(number, target)
@@ -133,7 +135,7 @@ class ServerHost:
         for attempt in (1, 2):
             connection = await self._connect(target)
             try:
-                connection.list_changed = connection.list_changed and do != "list"
+                before = connection.revision  # of a list: what the server says while it lists is not in the list
                 result = await connection.run(call, lambda client: request(client, message, call))
             except ServerError as error:
                 await self._settle(target, connection, error)
@@ -144,7 +146,7 @@ class ServerHost:
                     raise
             else:
                 self._state(target).failures = 0
-                return {**result, "list_changed": connection.list_changed}
+                return {**result, "revision": before if do == "list" else connection.revision}
         raise AssertionError("the second attempt returns or raises")
 
     async def _settle(self, target: Target, connection: ServerConnection, error: ServerError) -> None:
@@ -174,6 +176,12 @@ class ServerHost:
     def _state(self, target: Target) -> ServerMemory:
         self._names.setdefault(target.name, set()).add(target.key)
         return self._servers.setdefault(target.key, ServerMemory())
+
+    def _find_revision(self, key: str) -> str:
+        """Return the revision of an open connection, "" without one. Begins none."""
+        state = self._servers.get(key)
+        found = state.connection if state is not None else None
+        return found.revision if found is not None and found.is_open else ""
 
     async def _connect(self, target: Target) -> ServerConnection:
         """Return the open connection, or begin one; raise `ServerError`."""
@@ -277,15 +285,19 @@ async def _list(client: Client, _message: Json, call: Call) -> Json:
         "tools": await _pages(session.list_tools, "tools", tool_json),
         "left_out": call.left_out,
         "prompts": await _offered(session.list_prompts, "prompts", _prompt_json) if offers.prompts else [],
-        "resources": await _resources(session) if offers.resources else [],
+        **await _list_resources(client, {}, call),
     }
 
 
-async def _resources(session: ClientSession) -> list[Any]:
+async def _list_resources(client: Client, _message: Json, _call: Call) -> Json:
     """Return the resources and the templates of URIs that a server lists."""
+    session = client.session
+    if not client.server_capabilities.resources:
+        return {"resources": []}
     plain = await _offered(session.list_resources, "resources", lambda one: _resource_row(one.uri, one))
     listing = session.list_resource_templates
-    return plain + await _offered(listing, "resource_templates", lambda one: _resource_row(one.uri_template, one))
+    templates = await _offered(listing, "resource_templates", lambda one: _resource_row(one.uri_template, one))
+    return {"resources": plain + templates}
 
 
 async def _offered(listing: Callable[..., Awaitable[Any]], kind: str, entry: Callable[[Any], Any]) -> list[Any]:
@@ -324,6 +336,7 @@ async def _get_prompt(client: Client, message: Json, _call: Call) -> Json:
 
 _REQUESTS: dict[str, Callable[[Client, Json, Call], Awaitable[Any]]] = {
     "list": _list,
+    "resources": _list_resources,
     "call": _call_tool,
     "read": _read_resource,
     "prompt": _get_prompt,

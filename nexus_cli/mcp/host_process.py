@@ -80,6 +80,17 @@ class McpHost:
             tuple((uri, name) for uri, name in found["resources"]),
             str(found["instructions"]),
             tuple((name, why) for name, why in found["left_out"]),
+            found["revision"],
+        )
+
+    async def find_revision(self, server: ServerEntry) -> str:
+        """Return the revision of a server's tools (`ServerOffer.revision`); "" if it does not run. Starts nothing."""
+        if self._process is None:
+            return ""
+        return str(
+            (await self._request({"do": "revision", "key": server.sha256}, server.call_seconds + SLACK_SECONDS))[
+                "revision"
+            ]
         )
 
     async def call(
@@ -101,7 +112,8 @@ class McpHost:
 
     async def list_resources(self, server: ServerEntry) -> ServerAnswer:
         """Return a line for each resource and each template of URIs."""
-        return ServerAnswer(describe_resources((await self.list_offer(server)).resources))
+        found = await self._ask("resources", server)
+        return ServerAnswer(describe_resources(found["resources"]), revision=found["revision"])
 
     async def get_prompt(self, server: ServerEntry, name: str, arguments: Mapping[str, str]) -> ServerAnswer:
         """Return the text of a prompt."""
@@ -300,7 +312,7 @@ def _answer(result: Json) -> ServerAnswer:
     for kind, data in result["images"]:
         with contextlib.suppress(binascii.Error, ValueError):
             images.append((kind, base64.b64decode(data)))
-    return ServerAnswer(result["text"], result.get("is_error", False), tuple(images), result["list_changed"])
+    return ServerAnswer(result["text"], result.get("is_error", False), tuple(images), result["revision"])
 
 
 def _keep_harmless(environ: Mapping[str, str]) -> dict[str, str]:

@@ -64,9 +64,13 @@ def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ, added: Iter
         for name, value in list(table.items())[:MOST_SERVERS]:
             where = f"MCP server {one_line(str(name))[:64]} ({file})"
             owner = file if source == "plugin" else source
-            if (known := taken.setdefault(fit_name(str(name)), owner)) != owner or str(name) in entries:
-                if known != owner:
-                    problems.append(f"{where} is left out: you have a server of this name")
+            known = taken.setdefault(fit_name(str(name)), owner)
+            twin = next((one for one in entries if fit_name(one) == fit_name(str(name))), None)
+            if known != owner:
+                problems.append(f"{where} is left out: you have a server of this name")
+            elif twin not in (None, name):
+                problems.append(f"{where} is left out: its tools would be called like those of {twin}; rename a server")
+            if known != owner or twin is not None:
                 continue
             try:
                 entry = parse_entry(str(name), value, environ, source, file, folder)

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -71,13 +71,10 @@ class Catalogue:
         return [entry for name, entry in self.entries.items() if name not in self.lists]
 
     def named(self) -> Iterator[tuple[str, str, ServerTool]]:
-        """Yield name for the model, server and tool of each, sorted. Of two with the same name the first stays."""
-        taken = set()
+        """Yield name for the model, server and tool of each, sorted; no two have the same name."""
         for server, listed in sorted(self.lists.items()):
             for tool in listed.tools:
-                if (name := name_tool(server, tool.name)) not in taken:
-                    taken.add(name)
-                    yield name, server, tool
+                yield name_tool(server, tool.name), server, tool
 
     def prompts(self) -> dict[str, tuple[str, ServerPrompt]]:
         """Return server and prompt by the name of its slash command. Of two with the same name the first stays."""
@@ -91,6 +88,26 @@ class Catalogue:
         """Return what servers say about their use, by name, without forms of ours."""
         said = {server: _clean_words(one.instructions, MOST_INSTRUCTIONS) for server, one in sorted(self.lists.items())}
         return {server: text for server, text in said.items() if text}
+
+    def find_changes(self, server: str, since: Catalogue, ignored: Collection[str]) -> dict[str, tuple[str, str]]:
+        """Return the words then and now by what a server says differently `since` an earlier catalogue: its
+        instructions, and parts of tools that both have and that are not `ignored`."""
+        before, after = since.lists[server], self.lists[server]
+        changes: dict[str, tuple[str, str]] = {}
+        if before.instructions != after.instructions:
+            changes["its instructions"] = before.instructions, after.instructions
+        known = {tool.name: tool for tool in before.tools}
+        for now in after.tools:
+            then = known.get(now.name, now)
+            parts = {
+                "description": then.description != now.description,
+                "arguments": then.parameters != now.parameters,
+                "annotations": then.hints != now.hints,
+            }
+            changed, name = [part for part, differs in parts.items() if differs], name_tool(server, now.name)
+            if changed and name not in ignored:
+                changes[f"the {' and '.join(changed)} of {name}"] = _define(then), _define(now)
+        return changes
 
     def tools(self) -> list[Tool]:
         """Return all tools, in an order that depends on nothing but their names, then those that read resources."""

@@ -79,6 +79,8 @@ class ServerOffer:
     """What the server says about its use in the handshake."""
     left_out: tuple[tuple[str, str], ...] = ()
     """Name of each tool that cannot be offered, and why."""
+    revision: str = ""
+    """Another text once the server has said that its tools changed, or was started again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,8 @@ class ServerAnswer:
     """The tool itself reports a failure."""
     images: tuple[tuple[str, bytes], ...] = ()
     """Media type and content."""
-    list_changed: bool = False
-    """The server has said that its tools changed since they were listed."""
+    revision: str = ""
+    """That of the server's tools at the answer, see `ServerOffer`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ One file for each server, named by the hash of its entry: another command or add
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import plural
 from nexus_cli.core.wire import canonical
+from nexus_cli.mcp.server_entries import fit_name
 from nexus_cli.mcp.server_values import ServerEntry, ServerOffer, ServerPrompt, ServerTool
 
 VERSION = 4
@@ -84,19 +85,24 @@ def _read_prompt(value: Mapping[str, Any]) -> ServerPrompt:
 
 def make_list(offer: ServerOffer) -> ToolList:
     """Return a list of tools in the order in which it is sent, with its tokens. Blocks: it loads an encoder."""
-    named = {tool.name: tool for tool in sorted(offer.tools, key=lambda tool: (tool.name, tool.description))}
+    named, left_out = dict[str, ServerTool](), list(offer.left_out)
+    for tool in sorted(offer.tools, key=lambda tool: (tool.name, tool.description)):
+        if (first := named.setdefault(fit_name(tool.name), tool)) is not tool:
+            left_out.append((tool.name, f"the tool {first.name} has its name here"))
     kept = tuple(list(named.values())[:MOST_TOOLS])
     count = TiktokenCounter(ENCODING).count
     tokens = sum(count(canonical(_as_sent(tool)).decode()) for tool in kept)
     prompts = tuple(sorted(offer.prompts, key=lambda one: one.name)[:MOST_TOOLS])
     resources, said = tuple(sorted(offer.resources)[:MOST_RESOURCES]), offer.instructions[: 2 * MOST_INSTRUCTIONS]
-    return ToolList(kept, tokens, format_utc(local_now()), prompts, resources, said, _describe_left_out(offer, named))
+    return ToolList(
+        kept, tokens, format_utc(local_now()), prompts, resources, said, _describe_left_out(left_out, named)
+    )
 
 
-def _describe_left_out(offer: ServerOffer, named: Collection[str]) -> tuple[str, ...]:
+def _describe_left_out(left_out: Sequence[tuple[str, str]], named: Collection[str]) -> tuple[str, ...]:
     """Return a line for each tool that is not offered, and one for the tools beyond `MOST_TOOLS`."""
-    lines = [f"tool {name} is left out: {why}" for name, why in offer.left_out[:MOST_LEFT_OUT]]
-    if more := len(offer.left_out) - len(lines):
+    lines = [f"tool {name} is left out: {why}" for name, why in left_out[:MOST_LEFT_OUT]]
+    if more := len(left_out) - len(lines):
         lines.append(f"{plural(more, 'more tool')} left out for such reasons")
     if len(named) > MOST_TOOLS:
         lines.append(f"only the first {MOST_TOOLS:,} of its tools by name are offered, it lists {len(named):,} or more")

@@ -167,6 +167,8 @@ class CallDecision:
     def denied_row(self) -> dict[str, Any]:
         """Return a refused call for `denied` of the result object, without `by` and `hint`."""
         call, why = self.checked.call, self.result.error if self.result else ""
+        if self.change and self.answer is None:  # for whoever reads the refusal, and not for the model
+            why = f"{why} (the change: {self.change.first_lines})"
         row = {"id": call.id, "tool": call.name, "subject": describe_subject(self.checked.tool, call)}
         level = level_fields(self.allow) if self.allow else {"allow": None, "level": None}
         ways = {"rule": self.way.rule or None, "option": self.way.option or None}

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.config.record_file import RecordFile
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.tool import Tool
+from nexus_cli.text.hidden_signs import mark_on_one_line
 
 LARGEST = 100_000
 """Most characters of a definition that is kept; of a longer one only the digest, so that its change cannot be shown."""
@@ -24,6 +26,8 @@ WIDTH = 72
 """Characters of such a line."""
 MOST_COMPARED = 3000
 """Most lines that are compared: for more of them a server could make that take minutes. Only the new ones are shown."""
+MOST_FIRST = 4
+"""Most lines of a change that a line of text shows."""
 SPACES = "only spaces and line ends differ"
 UNSTEADY = 3
 """At this change a tool may be allowed whatever its server says of it."""
@@ -40,6 +44,17 @@ class DefinitionChange:
     times: int
     """1 for the first change."""
 
+    @classmethod
+    def between(cls, before: str, after: str, times: int = 1) -> DefinitionChange:
+        """Return the change from the words of a server to its later ones."""
+        return cls(_describe_change(before, after), times)
+
+    @property
+    def first_lines(self) -> str:
+        """The first changed lines in one line of text, the new ones first."""
+        changed = [line for sign in "+-" for line in self.diff.split("\n") if line.startswith(sign)]
+        return mark_on_one_line(name_first(changed, MOST_FIRST, " | ")) or self.diff
+
     @property
     def is_unsteady(self) -> bool:
         """True if the person may allow the tool whatever its server says of it."""
@@ -48,11 +63,11 @@ class DefinitionChange:
 
 def find_change(tool: Tool) -> DefinitionChange | None:
     """Return how the definition of a tool differs from the allowed one; None if it does not, or none was allowed."""
-    pin = _record(tool).read_items().get(tool.name) if tool.entry else None
+    pin = _record(tool.entry).read_items().get(tool.name) if tool.entry else None
     now = _words(tool) if pin else ""
     if pin is None or pin.get("words") in (now, ANY):
         return None
-    return DefinitionChange(_describe_change(str(pin.get("words")), now), _count_changes(pin) + 1)
+    return DefinitionChange.between(str(pin.get("words")), now, _count_changes(pin) + 1)
 
 
 def pin_tools(tools: Iterable[Tool], *, replaces: bool = False, any_words: bool = False) -> None:
@@ -66,7 +81,7 @@ def pin_tools(tools: Iterable[Tool], *, replaces: bool = False, any_words: bool 
         if tool.entry:
             servers.setdefault(tool.entry, []).append(tool)
     for of_server in servers.values():
-        record = _record(of_server[0])
+        record = _record(of_server[0].entry)
         known = record.read_items()
         wanted = {
             tool.name: ANY if any_words else _words(tool) for tool in of_server if replaces or tool.name not in known
@@ -80,8 +95,13 @@ def pin_tools(tools: Iterable[Tool], *, replaces: bool = False, any_words: bool 
                     pins[name] = {"words": words, "changes": _count_changes(before) + 1 if before else 0}
 
 
-def _record(tool: Tool) -> RecordFile:
-    return RecordFile(f"mcp_pins/{tool.entry}.json", "tools")
+def read_unpinned(entry: str) -> set[str]:
+    """Return the names of the tools of a server that are allowed whatever the server says of them."""
+    return {name for name, pin in _record(entry).read_items().items() if pin.get("words") == ANY}
+
+
+def _record(entry: str) -> RecordFile:
+    return RecordFile(f"mcp_pins/{entry}.json", "tools")
 
 
 def _words(tool: Tool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -16,6 +17,7 @@ from nexus_cli.context.text_file import decode
 from nexus_cli.core.elide import LONGEST_LINE, cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.reports.foreign_gaps import list_gaps
 from nexus_cli.reports.text.lines import Value, filled, join_names, number
 from nexus_cli.sections import recipe_file
@@ -81,7 +83,8 @@ class TrustItemObject(TypedDict):
     kind: str
     name: str
     what: str
-    """For a server its entry on one line, for a command or skill its shell commands, shortened; else ""."""
+    """For a server its entry on one line, for a command or skill its shell commands, shortened, for a hook that is off
+    that it is; else ""."""
     state: TrustItemState
     diff: str
 
@@ -159,12 +162,19 @@ def whole_line(text: str) -> str:
 def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
     """Yield every item with kind, name, state (`trusted`, `changed`, `new`, `removed`) and its unified diff."""
     in_force, before = trusted_items(project, found), trusted_texts(project)
+    parts = {key: {name: part_text(data) for name, data in item.parts.items()} for key, item in found.items.items()}
+    known = {part for texts in before.values() for part in texts.items() if isinstance(part[1], str)}
+    kept = {part for texts in parts.values() for part in texts.items() if isinstance(part[1], str)}
+    folder = Path(os.path.realpath(project))
+    off = {hook.item for hook in list_hooks(project, ()) if hook.state == UNSUPPORTED and hook.folder == folder}
     for key, item in found.items.items():
         state: TrustItemState = "trusted" if key in in_force else "changed" if key in before else "new"
-        now = {name: part_text(data) for name, data in item.parts.items()}
-        diff = diff_parts(before.get(key, {}), now) if before and state != "trusted" else ""
+        now = parts[key]
+        then = before.get(key) or dict(now.items() & known)  # a hook with another `if` has its script already
+        diff = diff_parts(then, now) if before and state != "trusted" else ""
         what = " ".join(item.definition.split())[:MOST_SHOWN]
         what = one_line(what) if item.kind == "server" else ""
+        what = "does not run here" if key in off else what
         if item.kind in ("command", "skill"):
             lines = [one_line(line) for text in now.values() for line in COMMAND_TEXT.findall(text or "")]
             runs = [cut_at_word(f"runs {'; '.join(lines)}", MOST_SHOWN)] if lines else []
@@ -180,7 +190,7 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
             "name": one_line(name),
             "what": "",
             "state": "removed",
-            "diff": diff_parts(before[key], {}),
+            "diff": diff_parts(before[key], dict(before[key].items() & kept)),
         }
 
 
@@ -257,9 +267,11 @@ def trust_text(value: Value, width: int) -> str:
     for item in value["items"]:
         what = " ".join(filter(None, (item["kind"], item["name"])))
         before, mark, hook = item["name"].partition(": ")
-        if item["kind"] == "hook" and mark and before in HOOKS:
+        if item["state"] == "removed":
+            pass  # only its difference is shown
+        elif item["kind"] == "hook" and mark and before in HOOKS:
             lines += filled(f"hooks of {before}:", width, " " * 6, "  ") if before != source else []
-            lines += filled(hook, width, " " * 8, " " * 4)
+            lines += filled(": ".join(filter(None, (hook, item["what"]))), width, " " * 8, " " * 4)
             source = before
         elif item["kind"] in ("rule", "variable", "hook", "server") or item.get("what"):
             lines += filled(f"{what}: {item['what']}" if item.get("what") else what, width, " " * 6, "  ")

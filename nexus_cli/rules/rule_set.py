@@ -45,6 +45,7 @@ MOST_DEEP = 6
 """Maximum number of `**` in a path pattern: each may double the ways to match."""
 LONGEST_PATTERN = 4096
 _SIGNS = re.compile(r"(\*\*/|\*\*|\*|\?)")
+_GLOB = re.compile(r"[*?\[:]")
 SERVER_TOOLS = "mcp__"
 """The names of tools of MCP servers begin so; a rule may name all of a server: `mcp__github__*`."""
 LONGEST_SERVER_TOOL = 64
@@ -67,6 +68,8 @@ class PermissionRule:
     """For commands: the words that one begins with."""
     is_open: bool = True
     """For commands: further arguments may follow."""
+    is_beginning: bool = False
+    """For commands: the last of `argv` is the beginning of a word, as in `git push*`; never of an allow rule."""
     file: str = ""
     line: int = 0
     folder: str = ""
@@ -108,15 +111,16 @@ class PermissionRule:
         for place, wanted in enumerate(self.argv):
             if place >= len(words):
                 return "no"
-            word = words[place]
+            word, begins = words[place], self.is_beginning and place == len(self.argv) - 1
             if not word.is_known or word.has_glob:
-                if not may_be(word, wanted, is_program=place == 0):
+                if not may_be(word, wanted, is_program=place == 0, begins=begins):
                     return "no"
                 if word.has_glob or not word.is_single:
                     return "maybe"
                 found = "maybe"
                 continue
             text = program_name(word) if place == 0 and "/" not in wanted else word.text
+            text = text[: len(wanted)] if begins else text
             if text != wanted and not (place == 0 and text.casefold() == wanted.casefold()):
                 return "no"
         if self.is_open or len(words) == len(self.argv):
@@ -134,6 +138,8 @@ class PermissionRule:
     def is_shown(self, text: str, *, partly: bool = False) -> bool:
         """Return True if every word (`partly`: a word) of the command that the rule names occurs in `text`."""
         shown = [_holds_word(text.casefold(), word.casefold()) for word in self.argv]
+        if self.is_beginning:
+            shown[-1] = self.argv[-1].casefold() in text.casefold()
         return any(shown) if partly else all(shown)
 
 
@@ -217,15 +223,17 @@ def find_by_path(
     return None
 
 
-def may_be(word: Word, wanted: str, *, is_program: bool) -> bool:
-    """Return True if a word that is not known, or a glob, may become `wanted`, alone or with words behind it."""
+def may_be(word: Word, wanted: str, *, is_program: bool, begins: bool) -> bool:
+    """Return True if a word that is not known, or a glob, may become `wanted`, alone or with words behind it; `begins`:
+    or begin with it."""
     text = word.text.casefold()
     if is_program and "/" not in wanted and (word.has_glob or word.is_single):
         text = text.rpartition("/")[2]
     if word.has_glob:
-        return "[" in text or fnmatch.fnmatchcase(wanted.casefold(), text)
+        is_longer = begins and _GLOB.split(text)[0].startswith(wanted.casefold())
+        return "[" in text or is_longer or fnmatch.fnmatchcase(wanted.casefold(), text)
     has_plain_end = word.is_single and text != word.text.casefold() and not {"$", "`", ")", "}"} & set(text)
-    return not has_plain_end or text.rstrip('"') == wanted.casefold()
+    return begins or not has_plain_end or text.rstrip('"') == wanted.casefold()
 
 
 def _holds_word(text: str, word: str) -> bool:
@@ -294,8 +302,7 @@ def parse_rule(
     if not pattern.strip():
         raise ValueError(f"{_quote(text)} has an empty pattern; {name} alone is every call")
     if tool.runs_commands:
-        argv, is_open = _parse_command_pattern(name, text, pattern)
-        return replace(rule, pattern=pattern, argv=argv, is_open=is_open)
+        return _with_command_pattern(rule, pattern)
     if not tool.paths and not tool.reaches:
         raise ValueError(f"{_quote(text)}: {name} takes no pattern")
     if pattern.count("**") > MOST_DEEP or len(pattern) > LONGEST_PATTERN:
@@ -311,20 +318,26 @@ def parse_rule(
     return replace(rule, pattern=pattern)
 
 
-def _parse_command_pattern(tool: str, text: str, pattern: str) -> tuple[tuple[str, ...], bool]:
-    """Return the words of a command pattern and whether it ends in `*`."""
-    line = read_command_line(pattern)
+def _with_command_pattern(rule: PermissionRule, pattern: str) -> PermissionRule:
+    """Return the rule with the words of a command pattern, of which the last may be `*`, or end in `*`."""
+    tool, text, line = rule.tool, rule.text, read_command_line(pattern)
     if len(line.commands) != 1 or line.doubts or line.forms or line.redirects or line.commands[0].assignments:
         raise ValueError(f"{_quote(text)} is no single command of plain words")
     words = line.commands[0].words
     is_open = words[-1].text == "*" and words[-1].has_glob
     words = words[:-1] if is_open else words
+    argv = tuple(word.text for word in words)
+    is_beginning = not is_open and rule.decision != "allow" and words[-1].has_glob and argv[-1].endswith("*")
+    if is_beginning and not _GLOB.search(argv[-1][:-1]):
+        argv = (*argv[:-1], argv[-1][:-1])
+        return replace(rule, pattern=pattern, argv=argv, is_beginning=True)
     starred = next((word for word in words if word.has_glob), None)
     if starred is not None:
         claude = starred.text.removesuffix(":*") if starred.text.endswith(":*") else ""
-        advice = f"write {tool}({claude} *)" if claude else "`*` stands alone, as the last word"
+        alone = "`*` stands alone, as the last word" if rule.decision == "allow" else "`*` can only end a pattern"
+        advice = f"write {tool}({claude} *)" if claude else alone
         raise ValueError(f"{_quote(text)} has {_quote(starred.text)} in it: {advice}")
-    return tuple(word.text for word in words), is_open
+    return replace(rule, pattern=pattern, argv=argv, is_open=is_open)
 
 
 def read_rules(own: Places, project: Path, tools: Mapping[str, Tool]) -> RuleSet:
@@ -453,7 +466,7 @@ def _overrides(one: PermissionRule, rule: PermissionRule) -> bool:
         return False
     if not one.pattern or one.pattern == rule.pattern:
         return True
-    if not one.names_commands or not rule.pattern:
+    if not one.names_commands or not rule.pattern or rule.is_beginning:
         return False
     same_words = rule.argv[: len(one.argv)] == one.argv
     return same_words and (one.is_open or (len(rule.argv) == len(one.argv) and not rule.is_open))

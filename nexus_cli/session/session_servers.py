@@ -27,6 +27,7 @@ from nexus_cli.mcp.server_entries import ServerFiles, read_servers
 from nexus_cli.mcp.server_tools import MOST_TOKENS, Catalogue
 from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerQuestion
 from nexus_cli.mcp.tool_cache import make_list, store_list
+from nexus_cli.permission.tool_pins import DefinitionChange, read_unpinned
 from nexus_cli.session.server_inputs import attach_named
 
 if TYPE_CHECKING:
@@ -87,8 +88,8 @@ class SessionServers(ServerTools):
         """The requests for tools, by hash of the entry."""
         self._failed: dict[str, str] = {}
         """Why a server did not list its tools, by hash of the entry."""
-        self._asked: set[str] = set()
-        """Hashes of the entries whose tools were asked for in this process."""
+        self._listed: dict[str, str] = {}
+        """The revisions of the tools that were listed in this process, by hash of the entry."""
         self._told: set[str] = set()
         self._known: dict[str, str] | None = None
         """Hashes of the entries at the last turn, by name."""
@@ -99,14 +100,26 @@ class SessionServers(ServerTools):
         """See `ServerTools`. Also takes over what has changed in the files since the last turn."""
         options = self._session.state.options
         added = options.servers if options is not None else ()
-        self._catalogue = await asyncio.to_thread(Catalogue.read, self._session.folder, added)
+        found = await asyncio.to_thread(Catalogue.read, self._session.folder, added)
+        since, self._catalogue = self._catalogue, found
+        for name in found.lists.keys() & since.lists.keys():
+            if found.entries[name] != since.entries[name]:
+                continue
+            if since.lists[name].at >= found.lists[name].at:  # listed while the files were read
+                found.lists[name] = since.lists[name]
+            await self._tell_change(name, since, found)  # another process may have listed them
         for line in self._catalogue.files.problems:
             self._tell(line)
         for entry in self._catalogue.unlisted:
             if entry.sha256 not in self._tasks:
                 self._begin_list(entry)
-        waiting = [task for task in self._tasks.values() if not task.done()]
-        if waiting and not self._has_waited:
+        waiting = set[asyncio.Task[None]]()
+        with suppress(TimeoutError):  # before a call of theirs they are compared again
+            async with asyncio.timeout(PATIENCE):
+                waiting = {self._begin_list(entry) for entry in await self._find_outdated()}
+        if not self._has_waited:
+            waiting |= {task for task in self._tasks.values() if not task.done()}
+        if waiting:
             await asyncio.wait(waiting, timeout=PATIENCE)
         self._has_waited = True
         await self._offer()
@@ -135,7 +148,12 @@ class SessionServers(ServerTools):
 
     async def refresh(self, server: str) -> None:
         entry = self._catalogue.entries.get(server)
-        if entry is not None and entry.sha256 not in self._asked:
+        if entry is None:
+            return
+        task = self._tasks.get(entry.sha256)
+        if task is not None and not task.done():  # it may have begun before the server changed them
+            await asyncio.wait({task})
+        if self._listed.get(entry.sha256) != await self._find_revision(entry):
             await asyncio.wait({self._begin_list(entry)})
 
     async def _use(self, server: str, send: Callable[[Any, ServerEntry], Awaitable[ServerAnswer]]) -> ToolResult:
@@ -151,9 +169,7 @@ class SessionServers(ServerTools):
             answer = await send(*self._open(entry))
         except ServerError as error:
             return ToolResult(error=describe_error(server, error))
-        if answer.list_changed:
-            self._asked.discard(entry.sha256)
-        if entry.sha256 not in self._asked:
+        if answer.revision != self._listed.get(entry.sha256):
             self._begin_list(entry)
         text = answer.text.strip("\n")
         if answer.is_error:
@@ -188,6 +204,19 @@ class SessionServers(ServerTools):
         """Return the host, and `entry` with the folder in which its server starts."""
         return open_host(self), entry if entry.cwd or entry.url else replace(entry, cwd=self._project)
 
+    async def _find_revision(self, entry: ServerEntry) -> str:
+        """Return the revision of a server's tools, "" if the server does not run."""
+        host, opened = self._open(entry)
+        try:
+            return str(await host.find_revision(opened))
+        except ServerError:
+            return ""
+
+    async def _find_outdated(self) -> list[ServerEntry]:
+        """Return the running servers whose tools changed since they were listed."""
+        listed = [entry for entry in self._catalogue.entries.values() if entry.sha256 in self._listed]
+        return [one for one in listed if await self._find_revision(one) not in ("", self._listed[one.sha256])]
+
     def _begin_list(self, entry: ServerEntry) -> asyncio.Task[None]:
         """Ask a server for its tools, unless it is being asked; return the task."""
         task = self._tasks.get(entry.sha256)
@@ -206,18 +235,34 @@ class SessionServers(ServerTools):
             self._failed[entry.sha256] = describe_error(entry.name, error)
             self._tell(describe_error(entry.name, error))
             return
-        self._asked.add(entry.sha256)
+        self._listed[entry.sha256] = offer.revision
         self._failed.pop(entry.sha256, None)
         known = self._catalogue.lists.get(entry.name)
         if self._catalogue.entries.get(entry.name) != entry or (known and replace(known, at=found.at) == found):
             return  # the known list stays, whose bytes were sent
-        self._catalogue.lists[entry.name] = found
+        since = self._catalogue
+        self._catalogue = now = replace(since, lists={**since.lists, entry.name: found})
+        await self._offer()
+        await self._tell_change(entry.name, since, now)
+
+    async def _tell_change(self, server: str, since: Catalogue, now: Catalogue) -> None:
+        """Tell what a server offers or says differently `now` and `since` an earlier catalogue: the person with the
+        lines that differ, the model without them."""
+        known, found = since.lists.get(server), now.lists[server]
         for line in found.left_out:
             if known is None or line not in known.left_out:
-                self._tell(f"MCP server {entry.name}: {line}")
-        await self._offer()
-        if known is None or known.tools != found.tools:
-            self._announce(entry.name)
+                self._tell(f"MCP server {server}: {line}")
+        if known is None or [tool.name for tool in known.tools] != [tool.name for tool in found.tools]:
+            self._announce(server)
+        if known is None or known == found:
+            return
+        ignored = await asyncio.to_thread(read_unpinned, now.entries[server].sha256)
+        if changes := now.find_changes(server, since, ignored):
+            named = f"MCP server {server} changed {name_first(list(changes), MOST_NAMED)}"
+            before, after = ("\n".join(texts) for texts in zip(*changes.values(), strict=True))
+            self._tell(f"{named}: {DefinitionChange.between(before, after).first_lines}")
+            if self._has_epoch():
+                self._session.engine.tell_model(f"the {named}")
 
     def _announce_changes(self, before: Mapping[str, str] | None) -> None:
         """Announce the servers that were added since the last turn, and those that the model's schemas do not have."""

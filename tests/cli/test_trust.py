@@ -79,16 +79,28 @@ def test_trust_is_revoked_and_gone_after_a_change(nexus: Run, project: Path) -> 
 
 
 def test_what_is_different_since_the_last_time_is_shown_item_by_item(nexus: Run, project: Path) -> None:
+    guard, settings = {"type": "command", "command": "sh guard.sh"}, project / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    (project / "guard.sh").write_text("echo careful\n")
+
+    def says(condition: str) -> None:
+        settings.write_text(json.dumps({"hooks": {"PreToolUse": [{"hooks": [guard | {"if": condition}]}]}}))
+
+    says("Bash(git*)")
     first = json.loads(nexus("trust", "--json").stdout)["items"]
-    assert {(one["kind"], one["name"], one["state"], one["diff"]) for one in first} == {
-        ("settings", "", "new", ""),
-        ("recipe", "careful", "new", ""),
+    hook = ".claude/settings.json: PreToolUse sh guard.sh if Bash"
+    assert {(one["kind"], one["name"], one["what"], one["state"], one["diff"]) for one in first} == {
+        ("settings", "", "", "new", ""),
+        ("recipe", "careful", "", "new", ""),
+        ("hook", f"{hook}(git*)", "", "new", ""),
     }
+    says("Bash(*git)")
     own = project / ".nexus"
     (own / "config.toml").write_text('model = "openai/x"\nallow = "all"\n[limits]\nmax_steps = 9\n')
     (own / "mcp.json").write_text('{"mcpServers": {"files": {"command": "serve\\u001b[31m"}}}')
     (own / "recipes" / "careful.toml").unlink()
     text = nexus("trust").stdout.decode()
+    words = " ".join(text.split())
     for line in (
         "  Changed since it was trusted: settings",
         "  -limits.max_steps = 7",
@@ -97,9 +109,13 @@ def test_what_is_different_since_the_last_time_is_shown_item_by_item(nexus: Run,
         '  +  "command": "serve',
         "  Removed since it was trusted: recipe careful",
         "  -max_steps = 3",
+        "    PreToolUse sh guard.sh if Bash(*git): does not run here",
     ):
         assert line in text, text
-    assert "\x1b" not in text
+    assert f"New since this was trusted: hook {hook}(*git)" in words
+    assert f"Removed since it was trusted: hook {hook}(git*)" in words and words.count("if Bash(git*)") == 1, text
+    assert "its `if` Bash(*git) is not supported: `bash(*git)` has `*git` in it: `*` can only end a pattern" in words
+    assert "\x1b" not in text and "echo careful" not in text, "the script has not changed"
     again = json.loads(nexus("trust", "--json").stdout)["items"]
     assert {one["state"] for one in again} == {"trusted"} and not any(one["diff"] for one in again)
 

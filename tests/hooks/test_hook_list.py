@@ -138,7 +138,9 @@ def test_what_a_hook_only_writes_is_no_part_of_its_trust(project: Path, command:
         ("PreToolUse", "NotebookEdit(a)", "nexus has no such tool"),
         ("PreToolUse", ["Bash"], "its `if` is no text"),
         ("SessionStart", "Bash(git *)", "SessionStart is no event of a call"),
+        ("PreToolUse", "Bash(* --force)", "`bash(* --force)` has `*` in it: `*` can only end a pattern"),
         ("PreToolUse", "Bash(git *)", ""),
+        ("PreToolUse", "Bash(git commit*)", ""),
         ("PermissionRequest", "Edit(src/**)", ""),
     ],
 )

@@ -81,6 +81,10 @@ def test_a_server_is_added_used_and_removed(tmp_path: Path) -> None:
         dead = place.run("mcp", "add", "dead", "/bin/false")
         assert dead.status == 0 and "Try again with: nexus mcp test dead" in dead.told[-1], dead
         assert place.run("mcp", "test", "dead").status == 1
+        assert place.run("mcp", "add", "de.ad", "/bin/false").status == 0
+        twin = place.run("mcp", "add", "de_ad", "/bin/false")
+        assert twin.status == 2 and "its tools would be called like those of de.ad" in twin.told[-1], twin
+        place.run("mcp", "remove", "de.ad")
 
         asked = place.ask("--json", "NOTE it")
         assert asked.status == 0 and not notes.exists(), asked

@@ -1,22 +1,60 @@
 """A server of the Model Context Protocol without the SDK, which offers what a file says: `told_server.py FILE`.
 
-The file has `tools`, `resources`, `templates`, as they go on the wire, and `announces`: whether each call is preceded
-by the news that the tools changed. A line of FILE.calls is written for each call.
+The file has `tools`, `resources`, `templates`, as they go on the wire, the `instructions`, and `announces`: when the
+server says that its tools changed.
+
+| announces | when |
+|---|---|
+| `before`, `after` | before or after the result of each call, the latter in the same breath |
+| `dies` | never: it ends after the result of a call |
+| `idle` | when the file has changed; then FILE.announced is there |
+| `always` | again and again |
+
+After the first call the tools are those of `later`, if there are some. A line of FILE.calls is written for each call
+and each list.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 FILE = Path(sys.argv[1])
+CALLS = FILE.with_suffix(".calls")
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
-def send(message: dict[str, Any]) -> None:
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+CHANGED = {"method": "notifications/tools/list_changed"}
+
+
+def send(*messages: dict[str, Any]) -> None:
+    lines = [json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in messages]
+    os.write(1, "".join(lines).encode())
+
+
+def note(line: str) -> None:
+    with CALLS.open("a") as calls:
+        calls.write(f"{line}\n")
+
+
+def announce() -> None:
+    """Say that the tools changed, where no call is the reason."""
+    seen = FILE.read_text()
+    while True:
+        time.sleep(0.01)
+        text = FILE.read_text()
+        told = json.loads(text or "{}")
+        if told.get("announces") == "always":
+            send(CHANGED)
+        if told.get("announces") == "idle" and text != seen:
+            send(CHANGED)
+            FILE.with_suffix(".announced").touch()
+        seen = text
 
 
 def read(uri: str) -> dict[str, Any]:
@@ -30,9 +68,12 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method == "initialize":
         offers = {"tools": {"listChanged": True}} | ({"resources": {}} if "resources" in told else {})
         info = {"name": "told", "version": "1"}
-        return {"protocolVersion": params["protocolVersion"], "capabilities": offers, "serverInfo": info}
+        said = {"instructions": told.get("instructions", "")}
+        return {"protocolVersion": params["protocolVersion"], "capabilities": offers, "serverInfo": info} | said
     if method == "tools/list":
-        return {"tools": told["tools"]}
+        was_called = CALLS.exists() and "tools/call" in CALLS.read_text()
+        note(method)
+        return {"tools": (told.get("later") if was_called else None) or told["tools"]}
     if method == "resources/list":
         return {"resources": told["resources"]}
     if method == "resources/templates/list":
@@ -40,14 +81,14 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method == "resources/read":
         return read(params["uri"])
     if method == "tools/call":
-        with FILE.with_suffix(".calls").open("a") as calls:
-            calls.write(f"{params['name']} {json.dumps(params['arguments'])}\n")
-        if told.get("announces"):
-            send({"method": "notifications/tools/list_changed"})
+        note(f"{method} {params['name']} {json.dumps(params['arguments'])}")
+        if told.get("announces") == "before":
+            send(CHANGED)
         return {"content": [{"type": "text", "text": "done"}]}
     return None
 
 
+threading.Thread(target=announce, daemon=True).start()
 for line in sys.stdin:
     request = json.loads(line)
     if "id" not in request:
@@ -55,5 +96,8 @@ for line in sys.stdin:
     found = answer(request["method"], request.get("params", {}))
     if found is None:
         send({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
-    else:
-        send({"id": request["id"], "result": found})
+        continue
+    when = json.loads(FILE.read_text()).get("announces") if request["method"] == "tools/call" else ""
+    send({"id": request["id"], "result": found}, *([CHANGED] if when == "after" else []))
+    if when == "dies":
+        os._exit(7)

@@ -18,6 +18,7 @@ from mcp_play import Play, is_gone, raw
 from nexus_cli.mcp.host_process import McpHost
 from nexus_cli.mcp.server_values import ServerEntry, ServerError, ServerPrompt, ServerQuestion
 
+TOLD = Path(__file__).parent.parent / "jobs" / "told_server.py"
 RIGHT = (sys.executable, str(Path(__file__).with_name("right_server.py")))
 
 
@@ -176,6 +177,21 @@ def test_servers_end_when_nexus_is_killed(tmp_path: Path) -> None:
     pids = list(map(int, done.stdout.split()))
     assert len(pids) == 3
     assert all(map(is_gone, pids))
+
+
+def test_a_list_of_one_session_hides_no_change_from_another(play: Play, tmp_path: Path) -> None:
+    told = tmp_path / "told.json"
+    told.write_text('{"tools": [{"name": "note", "inputSchema": {"type": "object"}}], "announces": "after"}')
+    server = ServerEntry("told", (sys.executable, str(TOLD), str(told)), start_seconds=20)
+    host = play.host
+    assert play.run(host.find_revision(server)) == "" and not told.with_suffix(".calls").exists(), "nothing is started"
+    first = play.run(host.list_offer(server)).revision
+    assert first and play.run(host.find_revision(server)) == first
+    assert play.run(host.list_resources(server)).text == "the server lists no resources"
+    play.run(host.call(server, "note", {}))
+    second = play.run(host.list_offer(server)).revision
+    assert first != second == play.run(host.find_revision(server))
+    assert told.with_suffix(".calls").read_text().split("\n") == ["tools/list", "tools/call note {}", "tools/list", ""]
 
 
 @pytest.mark.matrix

@@ -34,6 +34,8 @@ def test_personal_servers_come_from_both_files_and_broken_ones_are_one_line_each
         "files": {"command": "other"},
         "web": {"url": "https://example.org/mcp", "headers": {"Authorization": "Bearer ${WEB_KEY}"}},
         "off": {"command": "x", "disabled": True},
+        "of.f": {"command": "x"},
+        "of_f": {"command": "y"},
         "bad name!": {"command": "x"},
         "old": {"url": "https://example.org", "type": "sse"},
         "list": ["x"],
@@ -42,13 +44,14 @@ def test_personal_servers_come_from_both_files_and_broken_ones_are_one_line_each
     }
     write(places().config / "mcp.json", {"mcpServers": servers})
     found = read_servers(home, {})
-    assert list(found.entries) == ["files", "web"]
-    files, web = found.entries.values()
+    assert list(found.entries) == ["files", "of.f", "web"]
+    files, _, web = found.entries.values()
     assert (files.command, files.env, files.values) == (("files", "."), ("TOKEN",), {"MODE": "ro"})
     assert web.headers == {"Authorization": "Bearer ${WEB_KEY}"}, "a key is read only when it is sent"
     named = "\n".join(found.problems)
-    assert len(found.problems) == 6 and named.count("\n") == 5
+    assert len(found.problems) == 7 and named.count("\n") == 6
     for words in (
+        "mcp.json) is left out: its tools would be called like those of of.f; rename a server",
         "needs either `command` or `url`",
         "transport sse",
         "is no table",

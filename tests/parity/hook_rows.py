@@ -115,6 +115,20 @@ HOOK_ROWS = (
         several(hook("echo ran >> runs", "PreToolUse", matcher="Bash", **{"if": "Bash(touch *)"})),
         (bash("true"), bash("touch one"), bash("true && touch two"), ("Read", {"file_path": "TREE/a.txt"})),
     ),
+    *(
+        Row(
+            f"a hook with `if` that ends in a glued star: {line}",
+            files("runs"),
+            several(hook("echo ran >> runs", "PreToolUse", **{"if": condition})),
+            (bash(line),),
+        )
+        for condition, line in (
+            ("Bash(git commit*)", "true && git commit-tree x"),
+            ("Bash(git commit*)", "git $X"),
+            ("Bash(git commit*)", "git status"),
+            ("Bash(tou*)", "touch one"),
+        )
+    ),
     Row(
         "a hook with `if` of a path",
         files("runs"),

@@ -33,6 +33,13 @@ RULE_ROWS = (
     Row(
         "a denied command in its exact words", files("one", "two"), rules("deny", "Bash(touch one)"), TOUCH, level="all"
     ),
+    Row(
+        "a denied beginning of a word",
+        files("one", "two", "three"),
+        rules("deny", "Bash(touch t*)"),
+        TOUCH,
+        level="all",
+    ),
     Row("a command that has to ask", files("one", "two", "three"), rules("ask", "Bash(touch *)"), TOUCH),
     Row("all commands are denied", files("one", "two"), rules("deny", "Bash"), TOUCH, level="all"),
     Row(

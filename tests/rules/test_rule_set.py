@@ -91,6 +91,30 @@ def test_an_allow_rule_matches_words_and_never_text(pattern: str, command: str, 
     assert (decide(command, tmp_path, "ask", rules).decision == "allow") is fits
 
 
+@pytest.mark.parametrize(
+    ("pattern", "command", "verdict"),
+    [
+        ("git commit*", "git commit -m x", "deny"),
+        ("git commit*", "true && git commit-tree x", "deny"),
+        ("git commit*", "git -C . commit", "deny"),
+        ("git commit*", "git status", "allow"),
+        ("git commit*", "git $x", "ask"),
+        ("git commit*", "git commit-t*", "ask"),
+        ("git commit*", "git sta*", "allow"),
+        ("git commit*", "echo 'git commit-tree' | bash", "ask"),
+        ("git commit*", "python3 -c 'run(\"git commit-tree\")'", "ask"),
+        ("rm*", "/bin/rmdir a", "deny"),
+        ("rm*", "echo rm", "allow"),
+    ],
+)
+def test_a_star_behind_a_beginning_of_a_deny_rule_names_words_that_begin_so(
+    pattern: str, command: str, verdict: str, tmp_path: Path
+) -> None:
+    rules = RuleSet((parse_rule("deny", f"bash({pattern})", TOOLS),))
+    found = decide(command, tmp_path, "auto", rules)
+    assert found.decision == verdict, found.why
+
+
 def test_rules_know_their_file_and_line(tmp_path: Path) -> None:
     text = '[rules]\n# mine\nallow = [\n  "bash(npm test *)",  # x\n  \'bash(make "a b")\',\n]\n'
     text += 'deny = ["bash(npm test -u)"]\n'

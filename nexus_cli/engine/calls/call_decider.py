@@ -266,7 +266,7 @@ class CallDecider:
         judged = as_command(checked, self.services)
         await self.permission.load_for(judged.tool, self.level)
         found = self._decide(judged)
-        if found.is_granted and found.rule and judged.tool.entry:  # the rule covers what its server says of it now
+        if judged.tool.entry and (found.is_granted or found.kind == DEFINITION):  # by what its server says of it now
             await self.services[ServerTools].refresh(judged.tool.server)
             checked = judged = replace(checked, tool=self.registry.get(judged.tool.name) or judged.tool)
             found = self._decide(judged)
@@ -333,7 +333,9 @@ class CallDecider:
         elif found.why.endswith(HOLDS_SECRETS):
             return self._refuse(found, why, GUARDED)
         elif found.kind == DEFINITION:
-            return self._refuse(found, f"{why}; to accept it: nexus rules add allow {checked.tool.name}", GUARDED)
+            return self._refuse(
+                found, f"{why}; to accept it: nexus rules add --here allow {checked.tool.name}", GUARDED
+            )
         else:
             check = checked.tool.check if found.kind == "network" else None
             if check and (error := await check(checked.arguments, self.make_context(found))):
