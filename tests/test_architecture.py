@@ -486,7 +486,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (12_828, 0, 47),
     "plugins": (7_535, 0, 22),
     "provider": (29_381, 0, 57),
-    "reports": (88_425, 8_414, None),
+    "reports": (88_502, 8_414, None),
     "rpc": (17_679, 0, 16),
     "rules": (29_590, 0, 18),
     "runs": (23_960, 0, 42),
@@ -498,7 +498,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_529, 0, 0),
     "text": (2_266, 0, None),
     "tools": (56_509, 26_975, 53),
-    "tree undo worktrees": (66_519, 0, 60),
+    "tree undo worktrees": (66_519, 0, 61),
     "ui": (96_879, 0, 47),
     "workers": (10_043, 0, 1),
 }
@@ -513,7 +513,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (964_873, 49_503)
+SUM = (964_950, 49_503)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 11,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
