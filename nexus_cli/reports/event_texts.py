@@ -77,14 +77,16 @@ def describe_figures(event: Event) -> str:
 
 
 def describe_outcome(result: ToolResult) -> str:
-    """Return the outcome of a call in a word or two."""
+    """Return the outcome of a call in a word or two, with what it left undone."""
     if result.waits:
         return "waiting"
     if result.denied:
         return "refused"
     if result.stopped or not result.ran:
         return "stopped" if result.ran else "not run"
-    return f"exit {result.status}" if result.status else "failed" if result.error else "ok"
+    if result.status or result.error:
+        return f"exit {result.status}" if result.status else "failed"
+    return f"ok, but {one_line(result.warning)}" if result.warning else "ok"
 
 
 def describe_told(result: ToolResult, name: NameCommands = str) -> str:
