@@ -488,7 +488,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "provider": (29_381, 0, 57),
     "reports": (88_524, 8_414, None),
     "rpc": (17_679, 0, 16),
-    "rules": (29_590, 0, 18),
+    "rules": (29_750, 0, 18),
     "runs": (23_960, 0, 42),
     "sandbox": (39_300, 0, 27),
     "sections": (38_509, 0, 66),
@@ -499,7 +499,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (2_266, 0, None),
     "tools": (56_850, 26_975, 53),
     "tree undo worktrees": (66_519, 0, 61),
-    "ui": (96_885, 0, 47),
+    "ui": (97_008, 0, 47),
     "workers": (10_039, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -513,7 +513,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (965_272, 49_503)
+SUM = (965_555, 49_503)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 11,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
