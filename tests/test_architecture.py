@@ -493,13 +493,13 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (39_417, 0, 27),
     "sections": (38_509, 0, 66),
     "service_list": (303, 0, 2),
-    "session": (56_012, 0, 95),
+    "session": (56_140, 0, 96),
     "spaces": (10_618, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (2_266, 0, None),
     "tools": (56_850, 26_975, 53),
     "tree undo worktrees": (66_519, 0, 61),
-    "ui": (97_008, 0, 47),
+    "ui": (97_027, 0, 47),
     "workers": (10_039, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -513,7 +513,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (965_672, 49_503)
+SUM = (965_819, 49_503)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 11,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
