@@ -472,35 +472,35 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (719, 1_037, 0),
     "cli": (47_735, 0, 5),
     "client": (2_291, 0, 2),
-    "commands": (40_978, 0, 50),
+    "commands": (41_014, 0, 50),
     "config": (33_544, 0, None),
     "context": (9_857, 0, 24),
     "conversation": (50_502, 0, 118),
     "core": (38_524, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_654, 0, 69),
-    "hooks": (7_592, 0, 20),
+    "engine": (52_660, 0, 69),
+    "hooks": (7_606, 0, 20),
     "imports": (14_526, 0, 9),
     "ledger": (51_583, 0, 30),
     "mcp": (19_191, 0, 18),
     "permission": (13_001, 0, 49),
     "plugins": (7_535, 0, 22),
     "provider": (29_385, 0, 57),
-    "reports": (88_619, 8_414, None),
+    "reports": (88_935, 8_414, None),
     "rpc": (17_679, 0, 16),
-    "rules": (29_827, 0, 18),
+    "rules": (29_987, 0, 18),
     "runs": (23_960, 0, 42),
-    "sandbox": (39_300, 0, 27),
+    "sandbox": (39_417, 0, 27),
     "sections": (38_566, 0, 67),
     "service_list": (303, 0, 2),
-    "session": (56_261, 0, 95),
+    "session": (56_893, 0, 96),
     "spaces": (10_618, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (2_266, 0, None),
-    "tools": (57_416, 27_184, 53),
-    "tree undo worktrees": (66_563, 0, 60),
-    "ui": (96_636, 0, 47),
-    "workers": (10_040, 0, 1),
+    "tools": (57_757, 27_184, 53),
+    "tree undo worktrees": (66_563, 0, 61),
+    "ui": (97_027, 0, 47),
+    "workers": (10_036, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
 
@@ -513,9 +513,10 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (966_666, 49_712)
+SUM = (969_638, 49_712)
 SUM = (966_172, 49_712)
 SUM = (966_413, 49_503)
+SUM = (965_819, 49_503)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 11,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

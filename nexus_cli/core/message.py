@@ -209,7 +209,7 @@ class ToolResult:
     job: str = ""
     """Id of the background job as which its command runs on, else ""."""
     warning: str = ""
-    """The part left undone, in a few words for the person; "" if it did all that was asked."""
+    """What is left undone or failed, in a few words for the person; "" if it did all that was asked."""
     waits: Mapping[str, Any] | None = None
     """The memo `WAIT` of the wait that begins with this result, as far as the tool knows it: the turn ends when every
     call of the step has its result."""

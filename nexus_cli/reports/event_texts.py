@@ -77,14 +77,16 @@ def describe_figures(event: Event) -> str:
 
 
 def describe_outcome(result: ToolResult) -> str:
-    """Return the outcome of a call in a word or two."""
+    """Return the outcome of a call in a word or two, with what it left undone."""
     if result.waits:
         return "waiting"
     if result.denied:
         return "refused"
     if result.stopped or not result.ran:
         return "stopped" if result.ran else "not run"
-    return f"exit {result.status}" if result.status else "failed" if result.error else "ok"
+    if result.status or result.error:
+        return f"exit {result.status}" if result.status else "failed"
+    return f"ok, but {one_line(result.warning)}" if result.warning else "ok"
 
 
 def describe_told(result: ToolResult, name: NameCommands = str) -> str:
@@ -269,13 +271,14 @@ def describe_totals(outcome: Outcome, dot: str, *, with_workers: bool = False, p
 
 def describe_changed(outcome: Outcome, dot: str, counted: str, commands: int) -> str:
     """Return the last line of a turn that changed files, "" for any other. `counted` are the files and lines that
-    /undo would take back, "" if that is not known; `commands` is the number of commands that ran."""
+    /undo would take back, with the command if that needs arguments, "" if they are not known; `commands` is the number
+    of commands that ran."""
     if not (outcome.changed or counted):
         return ""
     facts = [counted or plural(len(outcome.changed), "file")]
     facts += [plural(commands, "command")] if commands else []
     facts += [dollars(outcome.usage.cost_usd)] if outcome.usage.cost_usd else []
-    return f" {dot} ".join([*facts, *(["/undo takes it back"] if counted else [])])
+    return f" {dot} ".join([*facts, *(["/undo takes it back"] if counted and "/undo" not in counted else [])])
 
 
 def format_duration(seconds: float) -> str:

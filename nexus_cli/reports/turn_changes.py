@@ -38,12 +38,12 @@ class TurnCount:
     def text(self) -> str:
         """The figures for a person."""
         if not self.files and self.was_killed:
-            return "killed"
+            return "nexus was killed"
         what = plural(self.files, "file") if self.files else "git"
         if not self.in_force:
             return f"{what}, undone"
         lines = f" (+{self.lines[0]:,} -{self.lines[1]:,})" if self.lines else ""
-        return f"{what}{lines}{', killed' * self.was_killed}"
+        return f"{what}{lines}{', nexus was killed' * self.was_killed}"
 
 
 def count_turns(data: Path, session: str, seconds: float) -> dict[int, TurnCount]:
@@ -65,14 +65,20 @@ def count_turn(data: Path, session: str, turn: int, seconds: float) -> TurnCount
 
 
 def count_newest_turn(session: Session) -> str:
-    """Return the files and lines that the newest turn changed and /undo would take back; "" if unknown. Blocks."""
+    """Return the files and lines that the newest turn changed and /undo would take back; "" if unknown. Blocks.
+
+    Of a turn in which nexus was killed, name the command: /undo takes that turn back only by its number.
+    """
     if session.record is None:
         return ""
     try:
-        count = count_turn(places().data, session.id, session.record.count_turns(), COUNTING)
+        turn = session.record.count_turns()
+        count = count_turn(places().data, session.id, turn, COUNTING)
     except (OSError, ValueError, NexusError):
         return ""
-    return count.text if count else ""
+    if count is None:
+        return ""
+    return f"{count.text}: /undo {turn} takes it back" if count.was_killed else count.text
 
 
 def _count(turn: TurnChanges, reader: ContentReader, end: float) -> TurnCount:

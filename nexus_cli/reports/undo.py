@@ -13,6 +13,7 @@ from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at
 from nexus_cli.tree.file_state import FILE, LINK, SHA256, FileState, is_content
+from nexus_cli.undo.follow_changes import KILLED_SINCE
 from nexus_cli.undo.plan_restore import UNSURE, PathChange, find_changes
 from nexus_cli.undo.read_content import ContentReader, read_all
 from nexus_cli.undo.undo_turn import UndoRequest, changed_by
@@ -62,7 +63,11 @@ def undo_text(value: Value, width: int) -> str:
             width,
         )
     for what in value["unfollowed"]:
-        lines += filled(f"Not covered: {_plain(what)}", width)
+        command = what.removesuffix(f": {KILLED_SINCE}")
+        text = f"{value['action'].capitalize()} does not cover {what}"
+        if command != what:
+            text = f"nexus was killed during {command}. Every change since then counts as this turn's, also yours."
+        lines += filled(_plain(text), width)
     return "\n".join(lines)
 
 

@@ -57,11 +57,12 @@ _FORM_TOKENS = frozenset(
     for in do done if then elif else fi { } $( <( $ ? == !=
     """.split()
 )
+VARIABLE = "a variable"
 _NAMES = {
     "command_substitution": "a command substitution",
     "process_substitution": "a process substitution",
-    "simple_expansion": "a variable",
-    "expansion": "a variable",
+    "simple_expansion": VARIABLE,
+    "expansion": VARIABLE,
     "arithmetic_expansion": "an arithmetic expansion",
     "brace_expression": "a brace expansion",
     "heredoc_redirect": "a here-document",
@@ -79,7 +80,7 @@ _NAMES = {
     "else_clause": "a condition",
     "binary_expression": "a comparison",
     "extglob_pattern": "a pattern",
-    "special_variable_name": "a variable",
+    "special_variable_name": VARIABLE,
     ">|": "a redirect that overwrites",
     "ERROR": "a part that does not parse",
 }

@@ -17,7 +17,7 @@ from typing import ClassVar, Literal
 
 from nexus_cli.core.limits import ALL, AUTO, Decision
 from nexus_cli.core.tool import Effect
-from nexus_cli.rules.bash_syntax import read_command_line
+from nexus_cli.rules.bash_syntax import VARIABLE, read_command_line
 from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, shorten
 from nexus_cli.rules.folders import Folders, NotReadOnly
 from nexus_cli.rules.foreign_code import sets_program
@@ -114,7 +114,8 @@ def decide_command(
     if any(one.name in os.environ for one in line.bindings):
         line.doubts["an assignment to a variable of the environment"] = None
     named = [*line.doubts, *_check_redirects(line, folders)]
-    doubts = [*named, *([] if only_reads else line.forms)]
+    printed = {VARIABLE} if _only_prints_variables(line, looks) else set()
+    doubts = [*named, *([] if only_reads else [one for one in line.forms if one not in printed])]
     if not doubts and not looks and not hidden:
         doubts = named = ["an empty command"]
     profile: Profile = "none" if level == ALL or outside or not confined else "net" if network else "write"
@@ -137,6 +138,17 @@ def decide_command(
         why = "; ".join([*dict.fromkeys([*wishes, *asks])][:3])
         return CommandDecision("ask", profile, tuple(parts), why, stored, tuple(named) if level != AUTO else ())
     return CommandDecision("allow", profile, tuple(parts), _say_allowed(level, profile, parts))
+
+
+def _only_prints_variables(line: CommandLine, looks: Iterable[tuple[str, CommandPart | None]]) -> bool:
+    """Return True if all words that bash computes are those of readers that run beside commands that write, as in
+    `make; echo $?`."""
+    computed = [
+        (one, reason or restricted)
+        for one, (reason, restricted) in zip(line.commands, looks, strict=True)
+        if not all(word.is_known for word in one.words)
+    ]
+    return not line.inputs and all(not why and can_write_nothing(one) for one, why in computed)
 
 
 def _are_lifted(parts: Sequence[CommandPart], rules: RuleSet) -> bool:
@@ -202,7 +214,7 @@ def _judge(command: SimpleCommand, reason: str, profile: Profile, search: _Searc
     narrow = next((rule for rule in search.rules.of("allow") if rule.match(command.words) == "yes"), None)
     if reason and narrow is not None and not command.assignments:
         reason = f"allow {narrow.text} covers what only reads, and {reason}"
-    why = reason or "it could write, as the line does not run read-only"
+    why = reason or f"{shorten(shown[0])} runs without a question only in a line that cannot write"
     return CommandPart(shown, "ask", None, f"level {level}", why)
 
 

@@ -1,4 +1,4 @@
-"""Find bubblewrap, and build its command line from a sandbox profile."""
+"""Find bubblewrap, and build its arguments from a sandbox profile."""
 
 from __future__ import annotations
 
@@ -32,21 +32,14 @@ def _is_ours_alone(path: Path) -> bool:
 
 
 def bwrap_arguments(
-    program: Path,
-    profile: SandboxProfile,
-    argv: Sequence[str],
-    cwd: str,
-    filter_descriptor: int,
-    read_only: Sequence[Path],
-    *,
-    own_network: bool = True,
+    profile: SandboxProfile, cwd: str, filter_descriptor: int, read_only: Sequence[Path], *, own_network: bool = True
 ) -> list[str]:
-    """Return the command line that runs `argv` in the sandbox of `profile`.
+    """Return the arguments of bubblewrap for a program in the sandbox of `profile`.
 
     Without `own_network` it has the network of its caller. `read_only` are existing paths in writable folders to keep
     read-only. Only existing paths are mounted over: bwrap would leave an empty file for a missing one.
     """
-    line = [str(program), "--unshare-pid", "--unshare-ipc", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    line = ["--unshare-pid", "--unshare-ipc", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     if own_network and not profile.network:
         line.append("--unshare-net")
     for root in profile.roots:
@@ -70,27 +63,39 @@ def bwrap_arguments(
     if os.getuid() == 0:
         # /proc has kernel settings that name programs which the kernel runs outside any sandbox.
         line += ["--remount-ro", "/proc"]
-    return [*line, *end_arguments(cwd, filter_descriptor, argv)]
+    return [*line, *end_arguments(cwd, filter_descriptor)]
 
 
 @contextmanager
-def open_filter(program: bytes) -> Iterator[int]:
-    """Yield the descriptor of a file in memory with a filter of system calls, for a program that installs it."""
-    handle = os.memfd_create("filter", os.MFD_CLOEXEC)
+def open_command(
+    program: Path | None, arguments: Sequence[str], argv: Sequence[str]
+) -> Iterator[tuple[list[str], int]]:
+    """Yield the command line that runs `argv` under bubblewrap, and the descriptor from which bubblewrap reads its
+    `arguments`: a list of processes in the sandbox has the command, not its walls."""
+    with open_memory_file(b"".join(os.fsencode(one) + b"\0" for one in arguments)) as handle:
+        yield [str(program), "--args", str(handle), "--", *argv], handle
+
+
+@contextmanager
+def open_memory_file(content: bytes) -> Iterator[int]:
+    """Yield the descriptor of a file in memory, such as a filter of system calls, for a program that reads and closes
+    it."""
+    handle = os.memfd_create("nexus", os.MFD_CLOEXEC)
     try:
-        os.write(handle, program)
+        with open(handle, "wb", closefd=False) as file:
+            file.write(content)
         os.lseek(handle, 0, os.SEEK_SET)
         yield handle
     finally:
         os.close(handle)
 
 
-def end_arguments(cwd: str, filter_descriptor: int, argv: Sequence[str]) -> list[str]:
-    """Return the end of a command line: few capabilities for root, the folder, the filter and the program."""
+def end_arguments(cwd: str, filter_descriptor: int) -> list[str]:
+    """Return the last arguments: few capabilities for root, the folder and the filter."""
     line: list[str] = []
     if os.getuid() == 0:
         line = ["--cap-drop", "ALL", *(word for name in KEPT_CAPABILITIES for word in ("--cap-add", f"CAP_{name}"))]
-    return [*line, "--chdir", cwd, "--seccomp", str(filter_descriptor), "--", *argv]
+    return [*line, "--chdir", cwd, "--seccomp", str(filter_descriptor)]
 
 
 def _show_claude_home(profile: SandboxProfile) -> list[str]:

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 from nexus_cli.sandbox import confined_launch, syscalls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bounds import bound_reader
-from nexus_cli.sandbox.bwrap import bwrap_arguments, open_filter
+from nexus_cli.sandbox.bwrap import bwrap_arguments, open_command, open_memory_file
 from nexus_cli.sandbox.command_guard import CommandGuard
 from nexus_cli.sandbox.confined_launch import SandboxError, restrict_thread
 from nexus_cli.sandbox.landlock import SIGNALS_SINCE, TRUNCATE_SINCE, RuleCache, keep_signals_inside
@@ -171,12 +171,13 @@ class Confinement:
         return [path for look in looks for path in look.mount_points(for_hook=for_hook)]
 
     def _start_in_bwrap(self, argv: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:
-        assert self._program is not None
-        with open_filter(self._filter) as handle:
+        with ExitStack() as opened:
+            handle = opened.enter_context(open_memory_file(self._filter))
             cwd = str(options.get("cwd") or self.profile.cwd)
             places, alone = self._mount_points(), self.network is None
-            line = bwrap_arguments(self._program, self.profile, argv, cwd, handle, places, own_network=alone)
-            inherited = (*options.pop("pass_fds", ()), handle)
+            arguments = bwrap_arguments(self.profile, cwd, handle, places, own_network=alone)
+            line, read = opened.enter_context(open_command(self._program, arguments, argv))
+            inherited = (*options.pop("pass_fds", ()), handle, read)
             if self.network is not None:
                 line = [*self.network.prefix, *self.network.closing, *line]
                 inherited = (*inherited, *self.network.handles)
@@ -206,7 +207,7 @@ class Confinement:
         """Start a program that joins the network, restricts itself to the profile and executes `argv`: a process that
         is restricted already cannot join."""
         assert self._rules is not None
-        with self._lock, open_filter(self._filter) as handle:
+        with self._lock, open_memory_file(self._filter) as handle:
             rules = self._rules.open_rules()
             line = [*network.prefix, *launch_arguments(network.interpreter, rules, handle, network.handles), *argv]
             inherited = (*options.pop("pass_fds", ()), rules, handle, *network.handles)

@@ -23,7 +23,7 @@ from nexus_cli.core.real_files import follow_links
 from nexus_cli.sandbox import landlock
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bounds import bound_command, least_limit
-from nexus_cli.sandbox.bwrap import end_arguments, open_filter
+from nexus_cli.sandbox.bwrap import end_arguments, open_command, open_memory_file
 from nexus_cli.sandbox.confined_launch import SandboxError, restrict_thread
 from nexus_cli.sandbox.profile import SandboxProfile, is_below
 from nexus_cli.sandbox.restricted_thread import RestrictedThread, no_collection
@@ -166,8 +166,8 @@ class Walls:
 
     def _start_in_bwrap(self, argv: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:
         with ExitStack() as opened:
-            handle = opened.enter_context(open_filter(self._filter()))
-            line = [str(self._probe.program), "--unshare-all"]
+            handle = opened.enter_context(open_memory_file(self._filter()))
+            line = ["--unshare-all"]
             inside, handles = set[str](), [handle]
 
             def bind(option: str, places: Sequence[str]) -> None:
@@ -193,8 +193,9 @@ class Walls:
                     line += ["--ro-bind", "/dev/null", place]
             bind("--bind", self._writes)
             cwd = os.path.realpath(options.get("cwd") or os.getcwd())
-            line += ["--remount-ro", "/", *end_arguments(cwd, handle, argv)]
-            inherited = (*options.pop("pass_fds", ()), *handles)
+            line += ["--remount-ro", "/", *end_arguments(cwd, handle)]
+            line, read = opened.enter_context(open_command(self._probe.program, line, argv))
+            inherited = (*options.pop("pass_fds", ()), *handles, read)
             return subprocess.Popen(line, **options, pass_fds=inherited)
 
     def _in_seatbelt(self, argv: Sequence[str]) -> list[str]:

@@ -62,6 +62,17 @@ def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], know
     return " ".join([*ends, *([f"{CHANGED}: {'; '.join(told)}"] if names else [])])
 
 
+def describe_former_level(state: SessionState) -> str:
+    """Return a line for the person if a session continues at another level than that of its newest request, and they
+    named none; else ""."""
+    memos, level = state.engine.conversation.memos(LIMITS_IN_FORCE), state.dispatcher.level
+    noted = memos[-1].value["limits"] if memos else ()
+    before = next((read_value("allow", one["value"]) for one in noted if one["name"] == "allow"), level)
+    if before == level or state.options is None or state.options.allow is not None:
+        return ""
+    return f"This session's level was {before}; it continues at {level}. /permissions {before} changes that."
+
+
 def permission_facts(dispatcher: Dispatcher) -> dict[str, Any]:
     """Return the values of the context section `permission`; a sandbox is assumed until it was probed."""
     return {

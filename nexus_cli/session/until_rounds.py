@@ -27,7 +27,7 @@ from nexus_cli.core.event import UntilObject
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.real_files import stamp_content
-from nexus_cli.core.tool import SIGPIPE, Tool
+from nexus_cli.core.tool import Tool
 from nexus_cli.core.typed_text import NOT_DONE
 from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
 from nexus_cli.permission.call_decision import CallDecision, CheckedCall
@@ -140,7 +140,7 @@ class UntilRounds(Continuation):
     @property
     def _is_done(self) -> bool:
         """True if the last run exits 0, and so do all parts of its last pipe."""
-        return self._last is not None and self._last.status == 0 and not _failed_part(self._last)
+        return self._last is not None and self._last.status == 0 and not self._last.warning
 
     @property
     def _named(self) -> str:
@@ -220,15 +220,8 @@ class UntilRounds(Continuation):
         return f"{NOT_DONE}{self._named} {_describe_end(result)}. Work on until it exits 0.\n{block}"
 
 
-def _failed_part(result: ToolResult) -> int:
-    """Return the status of the first part before the last of a pipe that failed, 0 if none did."""
-    return next((one for one in result.pipe[:-1] if one not in (0, SIGPIPE)), 0)
-
-
 def _describe_end(result: ToolResult) -> str:
-    if result.status == 0:
-        return f"exits 0, but a part of the pipe exits {_failed_part(result)}"
-    return f"exits {result.status}"
+    return f"exits {result.status}" + (f", but {result.warning}" if result.warning else "")
 
 
 def describe_limits(limits: Limits, *, is_chat: bool = False) -> str:

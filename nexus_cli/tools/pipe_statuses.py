@@ -10,9 +10,12 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+
+from nexus_cli.core.tool import SIGPIPE
 
 LEAST = 100
 """Lowest descriptor of the file, out of the range that commands use themselves."""
@@ -20,6 +23,9 @@ MOST = 100
 """Most parts of a recorded pipe."""
 _BASH_ENV = "BASH_ENV"
 _PIPE = re.compile(r"(?<![|>])\|(?!\|)")
+_ASSIGNED = re.compile(r"\w+=")
+_PROGRAM = re.compile(r"(?!(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|time)\Z)[\w.+-]+\Z")
+"""The name of a program, other than a word of the shell."""
 _TRAP = """\
 unset BASH_ENV
 trap '{{ builtin printf " %s" "${{PIPESTATUS[@]}}" >&{0} || :; }} 2>/dev/null' EXIT
@@ -68,6 +74,36 @@ def record_pipe_statuses(shell: str, command: str, env: Mapping[str, str]) -> It
     finally:
         if handle >= 0:
             os.close(handle)
+
+
+def describe_failed_part(command: str, pipe: Sequence[int]) -> str:
+    """Describe the first part before the last of a command's last pipe that failed, as `pytest exited 1`; "" if none
+    did. A part that wrote to an ended one (`yes | head`) did not fail."""
+    found = next(((place, status) for place, status in enumerate(pipe[:-1]) if status not in (0, SIGPIPE)), None)
+    if found is None:
+        return ""
+    place, status = found
+    programs = _name_parts(command.strip())
+    is_known = len(programs) == len(pipe) and _PROGRAM.match(programs[place])
+    return f"{programs[place] if is_known else f'part {place + 1} of its pipe'} exited {status}"
+
+
+def _name_parts(command: str) -> list[str]:
+    """Return the program of each part of the command's last pipe, "" for a part that is no simple command; words alone
+    are read, so that it may not be the pipe that ran."""
+    reader = shlex.shlex(command, posix=True, punctuation_chars="|&;()<>\n")
+    reader.whitespace, reader.whitespace_split = " \t", True
+    parts = [list[str]()]
+    with suppress(ValueError):  # an open quote
+        for word in reader:
+            sign = word.strip("\n")
+            if sign in ("|", "|&"):
+                parts.append([])
+            elif word.strip("|&;()\n"):
+                parts[-1].append(word)
+            elif word:
+                parts = [[]]
+    return [next((os.path.basename(one) for one in part if not _ASSIGNED.match(one)), "") for part in parts]
 
 
 def _open_file() -> int:

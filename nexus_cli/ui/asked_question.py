@@ -6,8 +6,9 @@ terminal can do: redraw rows, or write a line.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 from nexus_cli.commands import parse
@@ -20,6 +21,8 @@ OR_OWN_WORDS = "or your own answer"
 ESCAPE = "Esc stop"
 DRAFT_FIRST = "send or clear your draft to answer"
 """Shown instead of `ESCAPE` while a draft blocks the question."""
+CLEAR_FIRST = "Enter clears your draft, then answer"
+"""Shown instead of `DRAFT_FIRST` if the draft is an answer that was typed too early."""
 YES = frozenset({"ok", "okay", "sure", "yep", "yeah", "auto", "always", "session"})
 """Words that may mean yes, also where no key of the question offers that, and are not an instruction."""
 FEWEST = 3
@@ -166,6 +169,12 @@ def read_answer(line: str, asked: AskedQuestion) -> GivenAnswer | None:
     return GivenAnswer(None, words)
 
 
+def is_only_answer(line: str, asked: AskedQuestion) -> bool:
+    """Return True if a line is a key of the question or a word for that key, and nothing else."""
+    reply = read_answer(line, asked) if line.strip() else None
+    return reply is not None and reply.key is not None and not reply.words
+
+
 def _normalize(word: str) -> str:
     return word.casefold().rstrip(",.:!")
 
@@ -190,15 +199,17 @@ def draw_question(
     colour: bool,
     chosen: int | None = None,
     last: str = "",
+    is_open: bool = True,
 ) -> list[str]:
     """Lay out the question in rows of at most `columns` cells.
 
     On a terminal that `redraws`, the keys stand in the last rows, the `chosen` one is marked, and what Esc does,
-    or `last`, is at their end; there are at most `most` rows. Elsewhere, and without keys, the question is text before
-    the answer.
+    or `last`, is at their end; there are at most `most` rows. The keys are dim until the question `is_open` for them.
+    Elsewhere, and without keys, the question is text before the answer.
     """
     if asked.keys and redraws:
-        return _key_rows(asked.prompt, asked.keys, chosen, columns, most, colour, last or asked.escape)
+        flow = partial(_flow, last=last or asked.escape, chosen=chosen, columns=columns, colour=colour, is_open=is_open)
+        return _key_rows(asked, columns, most, flow)
     return list(wrap(_name_keys(asked) if asked.keys else asked.prompt.rstrip(), columns))
 
 
@@ -217,34 +228,36 @@ def _show_letter(key: AnswerKey, default: str) -> str:
 
 
 def _key_rows(
-    prompt: str, keys: Sequence[AnswerKey], chosen: int | None, columns: int, most: int, colour: bool, last: str
+    asked: AskedQuestion, columns: int, most: int, flow: Callable[[str, Sequence[str]], list[str]]
 ) -> list[str]:
-    """Lay out the last line of `prompt` with the keys, its other lines above.
+    """Lay out the last line of the prompt with the keys by `flow`, its other lines above.
 
     If that takes more than `most` rows, the labels are left out first, then the lines above, then the end of the
     question but its mark.
     """
-    *head, line = prompt.split("\n")
+    *head, line = asked.prompt.split("\n")
     above = [cut(text, columns, "...") for text in head]
-    texts = [f"{one.key} {one.label}" for one in keys]
-    rows = _flow(line, [*texts, last], chosen, columns, colour)
+    texts = [f"{one.key} {one.label}" for one in asked.keys]
+    rows = flow(line, texts)
     if len(above) + len(rows) > most:
-        texts = [one.key for one in keys]
-        rows = _flow(line, [*texts, last], chosen, columns, colour)
+        texts = [one.key for one in asked.keys]
+        rows = flow(line, texts)
     if len(rows) > most:
         line = f"{cut(line.removesuffix('?'), columns // 2, '...')}?"
-        rows = _flow(line, [*texts, last], chosen, columns, colour)
+        rows = flow(line, texts)
     return [*above[: max(0, most - len(rows))], *rows[: max(1, most)]]
 
 
-def _flow(asked: str, texts: Sequence[str], chosen: int | None, columns: int, colour: bool) -> list[str]:
-    """Return the question and its choices, wrapped between choices; each has a cell on both sides, and the last one is
-    not a choice.
+def _flow(
+    asked: str, choices: Sequence[str], *, last: str, chosen: int | None, columns: int, colour: bool, is_open: bool
+) -> list[str]:
+    """Return the question, its choices and `last`, wrapped between them; each has a cell on both sides.
 
     A single row is set more tightly.
     """
+    texts = [*choices, last]
     wide = cells(asked) + sum(cells(text) + 3 for text in texts) <= columns
-    bold, mark, plain = ("\x1b[1m", "\x1b[7m", "\x1b[0m") if colour else ("", "", "")
+    bold, dim, mark, plain = ("\x1b[1m", "\x1b[2m", "\x1b[7m", "\x1b[0m") if colour else ("", "", "", "")
     lines = list(wrap(asked, columns))
     rows, used = [f"{bold}{line}{plain}" for line in lines], cells(lines[-1]) if lines else 0
     for number, text in enumerate(texts):
@@ -252,9 +265,9 @@ def _flow(asked: str, texts: Sequence[str], chosen: int | None, columns: int, co
         shown = f" {text} "
         if number == chosen:
             shown = f"{mark}{shown}{plain}" if colour else f"[{text}]"
-        elif number < len(texts) - 1 and colour:
+        elif number < len(choices) and colour:
             key, space, label = text.partition(" ")
-            shown = f" {bold}{key}{plain}{space}{label} "
+            shown = f" {bold}{key}{plain}{space}{label} " if is_open else f" {dim}{text}{plain} "
         size, gap = cells(text) + 2, " " if wide or not number else ""
         if used and used + len(gap) + size <= columns:
             rows[-1], used = f"{rows[-1]}{gap}{shown}", used + len(gap) + size

@@ -15,6 +15,7 @@ from nexus_cli.core.elide import clip_text, plural
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.tool import SIGPIPE
 from nexus_cli.core.usage import Usage
 from nexus_cli.permission.approvals import EDITS_HERE
 from nexus_cli.session.running_workers import (
@@ -39,8 +40,6 @@ SHOWN_FAILED = 3
 """Most failed commands that a result names, the newest."""
 SHOWN_OUTPUT = 1000
 """Most characters of the output of a command that was cut short, the last ones."""
-SIGPIPE = 141
-"""Exit status of a program whose reader wanted no more, which is no failure."""
 
 
 class WorkerStateObject(WorkerObject):

@@ -21,6 +21,7 @@ from nexus_cli.conversation.goals import list_goals
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Jobs, Workers
 from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.turn_changes import count_newest_turn
 from nexus_cli.session import undo_files
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 
@@ -178,11 +179,14 @@ def test_a_turn_in_which_nexus_was_killed_is_listed_and_not_passed_over(context:
     before = context.session.id
     context.run("rewind 5")
     assert [one.key for one in context.offered] == ["both", "conversation", "files"]
-    assert context.offered[0].detail == "1 file (+1 -0), killed" and context.session.id == before
+    assert context.offered[0].detail == "1 file (+1 -0), nexus was killed" and context.session.id == before
+    assert count_newest_turn(context.session) == "1 file (+1 -0), nexus was killed: /undo 5 takes it back"
     with pytest.raises(NexusError, match="nexus was killed in it"):
         context.run("rewind 5 both")
     context.run("undo 5")
     assert not work.path("c").exists()
+    why = "nexus was killed during bash. Every change since then counts as this turn's, also yours."
+    assert shown(context).splitlines()[-1] == why
     context.run("rewind 5 both")
     assert context.session.id != before and context.filled == "ruin c" and work.path("b").exists()
 
@@ -200,7 +204,7 @@ def test_a_turn_whose_changes_were_lost_with_its_process_is_listed(context: Fake
     kill_turn(work, 3, "c", "ruined\n")
     shutil.rmtree(work.data / "undo/looks")
     context.run("rewind")
-    assert context.offered[1].detail.rsplit("  ", 1)[0].strip() == "killed"
+    assert context.offered[1].detail.rsplit("  ", 1)[0].strip() == "nexus was killed"
 
 
 @pytest.mark.matrix

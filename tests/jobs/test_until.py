@@ -204,11 +204,11 @@ def test_a_failed_part_of_a_pipe_is_not_done(place: Stage) -> None:
     done = place.ask("--allow", "auto", "--until", f"{SUITE} 2>&1 | tail -30", "--json", "make the suite pass")
     assert done.status == 0 and passes(place.folder) and done.result["until"]["rounds"] == 4, done
     newest = [str(one.get("content")) for one in bodies(place)[-1]["messages"] if one["role"] == "user"][-1]
-    assert "a part of the pipe exits 1" in newest, newest
+    assert "exits 0, but python3 exited 1" in newest, newest
     place.script(talks)
     failing = place.ask("--allow", "auto", "--until", "false | cat", "--json", "go")
     assert failing.status == 3 and not failing.result["until"]["passed"] and failing.result["until"]["left"], failing
-    assert "a part of the pipe exits 1" in failing.result["error"]["message"], failing.result
+    assert "exits 0, but false exited 1" in failing.result["error"]["message"], failing.result
     assert place.ask("--allow", "auto", "--until", "yes | head -1", "go").status == 0, "head closes the pipe"
 
 

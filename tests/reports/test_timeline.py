@@ -177,6 +177,7 @@ def test_only_what_is_listed_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.matrix
 def test_a_turn_with_calls_drops_and_costs(tmp_path: Path) -> None:
     together = [("bash", {"command": "seq 20000"}), ("bash", {"command": "echo no; exit 3"})]
+    together.append(("bash", {"command": "sh -c 'exit 4' | cat"}))
     steps: list[Answer] = [together, [("recall", {"id": "d1", "range": "0:50"})], "all\ndone"]
     session = opened(Played(lambda request: steps.pop(0)), tmp_path)
     assert say(session, "look at\nthis")[1].ok
@@ -189,11 +190,13 @@ def test_a_turn_with_calls_drops_and_costs(tmp_path: Path) -> None:
     assert [(call["name"], call["subject"]) for call in first["calls"]] == [
         ("bash", "seq 20000"),
         ("bash", "echo no; exit 3"),
+        ("bash", "sh -c 'exit 4' | cat"),
     ]
     results = {row["subject"]: row for row in rows_of(value, "tool")}
     assert {row["actor"]["type"] for row in results.values()} == {"tool"}
     assert results["seq 20000"]["outcome"] == "ok" and results["echo no; exit 3"]["outcome"] == "exit 3"
     assert results["echo no; exit 3"]["seconds"] >= 0
+    assert results["sh -c 'exit 4' | cat"]["outcome"] == "ok, but sh exited 4"
     (drop,) = rows_of(value, "drop")
     assert (drop["drop"], drop["why"], drop["recalls"]) == ("d1", "output_cap", 1) and drop["tokens"] > 1000
     assert [row["recalled"] for row in value["rows"] if "recalled" in row] == [["d1"]]

@@ -87,6 +87,33 @@ def test_a_reason_that_several_parts_share_is_given_once(tmp_path: Path) -> None
     assert why.count("make is not on the list") == 1 and "redirect" in why
 
 
+@pytest.mark.parametrize(
+    ("command", "decision"),
+    [
+        ('npm test; echo "exit: $?, in $PWD"', "allow"),
+        ("npm test; test -n $HOME", "allow"),
+        ("npm test; echo $VAR", "ask"),
+        ("npm test $HOME; echo $?", "ask"),
+        ("npm test; cat $HOME", "ask"),
+        ("npm test; printf $HOME", "ask"),
+        ("npm test; echo $HOME > $PWD/x", "ask"),
+        ("npm test; echo $HOME | sh", "ask"),
+        ("npm test; x=$HOME; echo $x", "ask"),
+        ("npm test <<< $HOME; echo $?", "ask"),
+    ],
+)
+def test_a_variable_that_is_only_printed_asks_for_nothing_more(command: str, decision: str, tmp_path: Path) -> None:
+    rules = RuleSet((parse_rule("allow", "bash(npm test *)", TOOLS),))
+    assert decide(command, tmp_path, "edit", rules).decision == decision
+
+
+def test_git_beside_a_command_that_writes_asks_and_says_why(tmp_path: Path) -> None:
+    rules = RuleSet((parse_rule("allow", "bash(npm test *)", TOOLS),))
+    found = decide("npm test && git diff --stat", tmp_path, "edit", rules)
+    assert (found.decision, found.why) == ("ask", "git runs without a question only in a line that cannot write")
+    assert decide("git diff --stat", tmp_path, "edit", rules).decision == "allow"
+
+
 def test_without_rules_a_line_that_does_not_parse_runs_at_auto(tmp_path: Path) -> None:
     assert decide("ls ;; pwd", tmp_path, "auto", NONE).decision == "allow"
     assert decide("ls ;; pwd", tmp_path, "ask", NONE).decision == "ask"

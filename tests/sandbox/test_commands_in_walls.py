@@ -69,6 +69,20 @@ def test_daemons_stay_in_the_walls_and_end_with_the_command(ground: Ground) -> N
     assert left >= 50 and not still and not escaped
 
 
+@pytest.mark.parametrize(
+    "ground", [one for one in ONE_EACH if one.backend is Backend.BWRAP], ids=lambda ground: ground.name, indirect=True
+)
+def test_a_list_of_processes_inside_shows_the_command_and_not_its_walls(ground: Ground) -> None:
+    def act(scene: Scene) -> list[str]:
+        return scene.text(f"cat /proc/1/cmdline | tr '\\0' ' '; echo; ls -l /proc/$$/fd; : {mark}").splitlines()
+
+    mark = f"mine {'x' * 40}"
+    listed, *handles = in_scene(ground, act)
+    assert "bwrap --args" in listed and listed.endswith(f"ls -l /proc/$$/fd; : {mark} ")
+    assert "--ro-bind" not in listed and len(listed) < 300
+    assert handles and not [one for one in handles if "memfd" in one], "bwrap has closed what it read"
+
+
 @pytest.mark.matrix
 def test_the_exit_statuses_of_a_pipe_come_out_of_the_walls(ground: Ground) -> None:
     def act(scene: Scene) -> tuple[tuple[int, ...], bytes]:

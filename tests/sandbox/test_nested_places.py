@@ -379,7 +379,7 @@ def test_mounts_are_few_and_those_near_the_top_come_first(tmp_path: Path) -> Non
     profile = make_profile("write", project=project, cwd=project, own=own, temp=None, environ={"HOME": "/nowhere"})
     mounts = take_snapshot(profile).mount_points()
     assert mounts[:2] == [project / "AGENTS.md", project / "src/AGENTS.md"] and len(mounts) == 60
-    line = bwrap_arguments(Path("/bwrap"), profile, ["true"], "/", 3, mounts)
+    line = bwrap_arguments(profile, "/", 3, mounts)
     bound = [line[place + 1] for place, word in enumerate(line) if word in ("--bind", "--ro-bind")]
     assert str(project / "src/AGENTS.md") in bound and str(project / "src") not in bound
     line = seatbelt_arguments(profile, ["true"], mounts)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from nexus_cli.tools.builtin import bash
+from nexus_cli.tools.pipe_statuses import describe_failed_part
 from nexus_cli.tools.process import find_shell
 
 pytestmark = pytest.mark.skipif(find_shell(Path.cwd()).rpartition("/")[2] != "bash", reason="no bash")
@@ -38,6 +39,31 @@ pytestmark = pytest.mark.skipif(find_shell(Path.cwd()).rpartition("/")[2] != "ba
 def test_a_result_has_the_exit_statuses_of_its_pipe(desk: Any, command: str, end: str, pipe: tuple[int, ...]) -> None:
     result = desk.run("bash", command=command)
     assert (result.output, result.pipe) == (end, pipe)
+
+
+@pytest.mark.parametrize(
+    ("command", "pipe", "said"),
+    [
+        ("pytest -q 2>&1 | tail -5", (1, 0), "pytest exited 1"),
+        ("cd /a && X=1 ./t.sh 'a|b' |& tail\n", (2, 0), "t.sh exited 2"),
+        ("make;\nmake test |\n tail", (2, 0), "make exited 2"),
+        ("cat f | grep -v '#' | wc -l", (0, 1, 0), "grep exited 1"),
+        ("yes | head -1", (141, 0), ""),
+        ("true | false", (0, 1), ""),
+        ("(pytest; ruff) | tail", (1, 0), "part 1 of its pipe exited 1"),
+        ("for x in a; do pytest; done | tail", (1, 0), "part 1 of its pipe exited 1"),
+        ("grep '|' f | tail", (1, 0), "part 1 of its pipe exited 1"),
+        ("echo $(a | b) | tail", (1, 0), "part 1 of its pipe exited 1"),
+        ("pytest | tail # it's", (1, 0), "pytest exited 1"),
+    ],
+)
+def test_a_part_that_failed_is_named(command: str, pipe: tuple[int, ...], said: str) -> None:
+    assert describe_failed_part(command, pipe) == said
+
+
+def test_a_failed_part_is_the_warning_of_a_command_that_ended_well(desk: Any) -> None:
+    assert desk.run("bash", command="sh -c 'exit 3' | cat").warning == "sh exited 3"
+    assert desk.run("bash", command="set -o pipefail; sh -c 'exit 3' | cat").warning == ""
 
 
 def test_a_command_that_traces_itself_does_not_show_the_trap(desk: Any) -> None:

@@ -23,7 +23,7 @@ from nexus_cli.tools.background_process import AdoptedProcess, OutputRing
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.files import NUL, decode_output
 from nexus_cli.tools.output_text import LATIN, STYLE, decode_text
-from nexus_cli.tools.pipe_statuses import record_pipe_statuses
+from nexus_cli.tools.pipe_statuses import describe_failed_part, record_pipe_statuses
 from nexus_cli.tools.process import ProcessResult, find_shell
 from nexus_cli.tools.process import run_process as run_process
 
@@ -111,7 +111,8 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
     live.flush()
     _tell_restored(done.restored, context)
     text = await asyncio.to_thread(_format_result, command, done, seconds, sandbox, pipe)
-    return ToolResult(text, uncounted=done.uncounted, status=done.status, pipe=pipe)
+    hidden = "" if done.status else describe_failed_part(command, pipe)
+    return ToolResult(text, uncounted=done.uncounted, status=done.status, pipe=pipe, warning=hidden)
 
 
 async def _wait_for_end(work: Coroutine[Any, Any, ProcessResult], context: ToolContext) -> asyncio.Task[ProcessResult]:

@@ -23,6 +23,11 @@ MOST_PARTS = 8
 """Most parts of a call that are named."""
 WHOLE = ("later", "send")
 """Kinds of questions whose text is shown completely."""
+_COMMON = re.compile(
+    r"it wants (?:the network|to run outside the sandbox)|this system has no sandbox|it holds a hidden character .*"
+    r"|.* is not on the list of commands that only read"
+)
+"""Reasons for a question about a command that its line about the sandbox says, or that are the rule."""
 _HOST = re.compile(r"(?:https?|ssh|git|ftp)://(?:[^/@\s\"']*@)?([\w.-]+)")
 
 
@@ -88,8 +93,8 @@ def question_text(question: Question, width: int, theme: Theme, number: int = 0,
     lines = [theme.paint("bold", line.rstrip()) for line in head]
     if is_diff:
         details = _change_lines(question.detail, width, theme, height)
-    place = _confinement_text(question)
-    walls = [theme.paint("dim", line) for line in wrap(place, width - 3)] if place else []
+    told = filter(None, [_describe_reasons(question), _confinement_text(question)])
+    walls = [theme.paint("dim", line) for text in told for line in wrap(text, width - 3)]
     return "\n".join([*[""] * (number < 2), *lines, *details, *(f"  {line}" for line in walls)])
 
 
@@ -111,6 +116,16 @@ def _reason(question: Question) -> str:
     if question.kind == "outside" and place != why:
         return "   outside the project"
     return f" ({why})" if why else ""
+
+
+def _describe_reasons(question: Question) -> str:
+    """Return the reasons for the question about a command, other than common ones and what the line about its sandbox
+    says; "" for none."""
+    if question.kind != "run" or question.rule or not question.profile:
+        return ""
+    known = {f"it has {one}" for one in question.doubts}
+    reasons = [one for one in question.why.split("; ") if one not in known and not _COMMON.fullmatch(one)]
+    return f"why: {mark_on_one_line('; '.join(reasons))}" if any(reasons) else ""
 
 
 def _confinement_text(question: Question) -> str:

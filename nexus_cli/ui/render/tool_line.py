@@ -244,7 +244,7 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
         facts.append((count_items(rows), "dim"))
     if find_called_tool(done.call).tells and not result.error:
         facts.append((one_line(result.output[:200]), "dim"))
-    if result.status is not None and not done.is_sure:
+    if result.status is not None and not (done.is_sure or result.warning):
         parts = f" (pipe: {' '.join(map(str, result.pipe))})" if result.pipe else ""
         facts.append((f"exit {result.status}{parts}", "error" if result.status else "dim"))
     if result.warning and not done.figures:

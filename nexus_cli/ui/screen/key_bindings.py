@@ -166,7 +166,7 @@ def _bind_lines(made: KeyBindings, box: InputArea, panel: QuestionPanel, reach: 
     """Bind the keys that send a message, break its lines or take it back, and those of an empty box.
 
     Several lines at once may be typed ahead and are sent; while a question is about to open, they are a paste and stay
-    in the box.
+    in the box. An answer that was typed before the question takes keys is cleared, never sent.
     """
     paste = UnmarkedPaste()
     here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
@@ -182,6 +182,8 @@ def _bind_lines(made: KeyBindings, box: InputArea, panel: QuestionPanel, reach: 
             box.buffer.newline(copy_margin=False)
         elif panel.asking and paste.ends:
             return
+        elif panel.came_early:
+            box.fill("")
         elif box.buffer.text.strip():
             stops.typed = True  # taking the text is not a change of it
             reach.controller.submit(box.take())
@@ -190,6 +192,8 @@ def _bind_lines(made: KeyBindings, box: InputArea, panel: QuestionPanel, reach: 
     def _alt_enter(event: KeyPressEvent) -> None:
         if not reach.controller.running:
             box.buffer.newline(copy_margin=False)
+        elif panel.came_early:
+            box.fill("")
         elif box.buffer.text.strip():
             reach.controller.enqueue(box.take())
 

@@ -18,7 +18,7 @@ from typing import TypeVar
 from nexus_cli.commands.command import Choice, Search
 from nexus_cli.text.cells import one_line, without_codes, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.asked_question import TRIES, AskedQuestion, draw_question, is_command_line
+from nexus_cli.ui.asked_question import TRIES, AskedQuestion, draw_question, is_command_line, is_only_answer
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import Stream, write_all
 from nexus_cli.ui.render.lone_key import QUIET
@@ -90,6 +90,8 @@ AGAIN = 2.0
 MEANT = 1.5
 """Seconds after a Ctrl+C that stopped work in which another one only means the same."""
 DRAFT = "Send your line first, then answer."
+EARLY = "Typed too early. Please answer again."
+"""Shown for an answer that was typed before the question took lines: it is neither sent nor taken."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _READ = 65_536
 
@@ -105,6 +107,8 @@ class LineView:
         self._controller: ReplController | None = None
         self._done: asyncio.Future[None] | None = None
         self._answer: asyncio.Future[str | None] | None = None
+        self._asked = AskedQuestion("")
+        """The newest question."""
         self._asking = asyncio.Lock()
         self._prompt = ""
         self._takes_answer = self._takes_commands = False
@@ -159,7 +163,7 @@ class LineView:
                 return None
             self.put(asked.text)
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-            self._answer = answer
+            self._answer, self._asked = answer, asked
             rows = draw_question(asked, self.width - 1, self.height, redraws=False, colour=False)
             self._prompt = "\n".join(rows) + " "
             self._takes_answer = self._takes_commands = False
@@ -352,6 +356,9 @@ class LineView:
         self._lines += 1
         if self._answer is not None and self._is_answered_by(line):
             self._answer.set_result(line)
+            return
+        if self._answer is not None and not self._begun and is_only_answer(line, self._asked):
+            self.put(EARLY)
             return
         if (len(line) - len(line.rstrip("\\"))) % 2:
             self._begun += line[:-1] + "\n"

@@ -1,7 +1,8 @@
 """A question on the screen: its rows, and its own field, which gets the focus only when nobody is typing.
 
 Text typed ahead never answers. Keys go to the input box until the question has been drawn, no key has come for `QUIET`
-seconds, and the box has no draft. `render/lone_key` decides if a single key answers; other text is words. The keys that
+seconds, and the box has no draft. Until then the keys of the question are dim, and Enter clears a draft that is only an
+answer. `render/lone_key` decides if a single key answers; other text is words. The keys that
 stop the turn are bound elsewhere.
 """
 
@@ -20,7 +21,7 @@ from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import AfterInput, BeforeInput, ConditionalProcessor, PasswordProcessor
 
 from nexus_cli.text.cells import without_codes
-from nexus_cli.ui.asked_question import DRAFT_FIRST, AskedQuestion, draw_question
+from nexus_cli.ui.asked_question import CLEAR_FIRST, DRAFT_FIRST, AskedQuestion, draw_question, is_only_answer
 from nexus_cli.ui.render.lone_key import ALONE, QUIET, AnswerField
 from nexus_cli.ui.rows import RESET, fit_row, strip_ambiguous
 
@@ -39,9 +40,9 @@ _MORE = "\u2026"
 class QuestionPanel:
     """The panel of the open question, if there is one."""
 
-    def __init__(self, colour: bool, has_draft: Callable[[], bool] = lambda: False) -> None:
-        """`has_draft` is True while the input box has text."""
-        self.has_draft = has_draft
+    def __init__(self, colour: bool, has_draft: Callable[[], bool], draft: Callable[[], str]) -> None:
+        """`has_draft` is True while the input box has text, which `draft` returns."""
+        self.has_draft, self._draft = has_draft, draft
         self.buffer = Buffer(multiline=False, on_text_changed=lambda buffer: self._typed())
         before = BeforeInput(lambda: _OPEN if self.is_open else _CLOSED)
         stars = ConditionalProcessor(PasswordProcessor(), Condition(lambda: self.asked.is_hidden))
@@ -64,6 +65,14 @@ class QuestionPanel:
     def asking(self) -> bool:
         """True if a question is on the screen."""
         return self.answer is not None
+
+    @property
+    def came_early(self) -> bool:
+        """True if the draft in the box is an answer to the open question, typed before the question took keys.
+
+        It is neither sent nor taken: nothing tells if the person saw the question when typing it.
+        """
+        return self.asking and is_only_answer(self._draft(), self.asked)
 
     @property
     def follows(self) -> bool:
@@ -160,9 +169,16 @@ class QuestionPanel:
 
     def _rows(self, columns: int, most: int) -> list[str]:
         asked = replace(self.asked, prompt=strip_ambiguous(without_codes(self.asked.prompt).rstrip()))
-        last = DRAFT_FIRST if not self.is_open and self.has_draft() else ""
+        blocked = CLEAR_FIRST if self.came_early else DRAFT_FIRST
         lines = draw_question(
-            asked, columns, most, redraws=True, colour=self._colour, chosen=self._field.marked, last=last
+            asked,
+            columns,
+            most,
+            redraws=True,
+            colour=self._colour,
+            chosen=self._field.marked if self.is_open else None,
+            last=blocked if not self.is_open and self.has_draft() else "",
+            is_open=self.is_open,
         )
         if asked.keys:
             return lines

@@ -78,7 +78,9 @@ class Screen:
         self._output = TerminalOutput(stdout, self._size, environ, colour=theme.colour, codes=theme.codes)
         self._output.lost = self._end
         self._stdin = stdin
-        self._panel = QuestionPanel(self._codes, lambda: not box.empty or not self._box_has_keys())
+        self._panel = QuestionPanel(
+            self._codes, lambda: not box.empty or not self._box_has_keys(), lambda: box.buffer.text
+        )
         self._picker = PickerPanel(theme)
         self._layout = ScreenLayout(box, self._panel, self._picker, self._size, self._codes)
         self._print_queue = PrintQueue()

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
@@ -22,6 +23,9 @@ from ui.put_clock import run_at_once
 
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.message import ToolCall
+from nexus_cli.rules.decide import decide_command
+from nexus_cli.rules.rule_set import RuleSet, parse_rule
+from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion, draw_question, read_answer
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.print.terminal_questions import TerminalQuestions
@@ -111,6 +115,32 @@ def test_a_block_has_the_command_once_and_only_a_reason_that_says_more() -> None
     why = "it reads outside the project: /x"
     outside = Question(ToolCall("c1", "read_file", {}), "read_file /x", why, "", "", "outside")
     assert question_text(outside, 80, Theme(colour=False)) == "\nread  /x   outside the project"
+
+
+@pytest.mark.parametrize(
+    ("command", "told", "why"),
+    [
+        ("make && git diff --stat", {}, "git runs without a question only in a line that cannot write"),
+        ('echo "$VAR"', {}, "it has a variable; the value of $VAR is not known before it runs"),
+        ("cat ../x; touch y", {}, "../x lies outside the project"),
+        ("until [ -e x ]; do ls; done", {}, ""),  # the line about the sandbox names the loop
+        ("touch x", {"network": True}, ""),
+        ("touch x", {"outside": "it has to"}, ""),
+        ("touch x", {"confined": False}, ""),
+        ("touch a\u034fb", {}, ""),
+    ],
+)
+def test_a_command_has_the_reason_for_its_question_if_that_is_more_than_the_rule(
+    command: str, told: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    rules = RuleSet((parse_rule("allow", "bash(make *)", discover_tools()),))
+    found = decide_command(
+        command, level="edit", rules=rules, cwd=tmp_path, project=tmp_path, **{"confined": True, **told}
+    )
+    question = replace(bash(command), kind="run", profile=found.profile, why=found.why, doubts=found.doubts)
+    lines = question_text(question, 100, Theme(colour=False)).splitlines()
+    assert found.decision == "ask"
+    assert [line for line in lines if "why:" in line] == ([f"  why: {why}"] if why else [])
 
 
 @pytest.mark.parametrize(

@@ -346,18 +346,20 @@ def test_a_line_says_what_was_found_as_the_tool_reports_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "status", "line"),
+    ("command", "status", "warning", "line"),
     [
-        ("make && make test", 0, "✓ bash make && make test"),
-        ("make test 2>&1", 0, "✓ bash make test 2>&1"),
-        ("pytest -q 2>&1 | tail", 0, "· bash pytest -q 2>&1 | tail · exit 0"),
-        ("false; true", 0, "· bash false; true · exit 0"),
-        ("make test", 2, "✗ bash make test · exit 2"),
+        ("make && make test", 0, "", "✓ bash make && make test"),
+        ("make test 2>&1", 0, "", "✓ bash make test 2>&1"),
+        ("pytest -q 2>&1 | tail", 0, "", "· bash pytest -q 2>&1 | tail · exit 0"),
+        ("pytest -q 2>&1 | tail", 0, "pytest exited 1", "! bash pytest -q 2>&1 | tail · pytest exited 1"),
+        ("false; true", 0, "", "· bash false; true · exit 0"),
+        ("make test", 2, "", "✗ bash make test · exit 2"),
     ],
 )
-def test_a_tick_means_that_the_whole_command_went_well(command: str, status: int, line: str) -> None:
+def test_a_tick_means_that_the_whole_command_went_well(command: str, status: int, warning: str, line: str) -> None:
     call = ToolCall("c1", "bash", {"command": command})
-    text = put(e.ToolCallEvent(call, command), resulted(ToolResult("", status=status), call), e.TurnEnd(DONE))
+    result = ToolResult("", status=status, warning=warning)
+    text = put(e.ToolCallEvent(call, command), resulted(result, call), e.TurnEnd(DONE))
     assert text == line + "\n"
 
 
@@ -598,6 +600,12 @@ def test_what_happens_to_the_context_is_a_line_or_nothing(event: e.Event, line: 
     [
         ("", 0, None, "· 2 files"),
         ("3 files (+41 -7)", 0, None, "· 3 files (+41 -7) · /undo takes it back"),
+        (
+            "1 file, nexus was killed: /undo 4 takes it back",
+            0,
+            None,
+            "· 1 file, nexus was killed: /undo 4 takes it back",
+        ),
         ("3 files (+41 -7)", 2, 0.0412, "· 3 files (+41 -7) · 2 commands · $0.0412 · /undo takes it back"),
         ("", 1, 0.0412, "· 2 files · 1 command · $0.0412"),
     ],

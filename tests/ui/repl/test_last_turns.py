@@ -23,6 +23,7 @@ from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.limits_record import describe_former_level
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.text.cells import cells, without_codes
@@ -178,6 +179,21 @@ def test_a_compaction_is_shown_again_where_it_was(tmp_path: Path) -> None:
     events = asyncio.run(scene())
     rows = [row for row in live(without_times(events), "three", 80, PLAIN).split("\n") if "compacted" in row]
     assert rows and [row for row in shown_again(tmp_path, session.id) if "compacted" in row] == rows
+
+
+def test_a_session_that_continues_at_another_level_says_so(tmp_path: Path) -> None:
+    """`opened` works at the level `all`."""
+    played = Played(lambda request: "ok")
+    session = opened(played, tmp_path)
+    say(session, "hello")
+    found = {}
+    for level in (None, "all", "edit"):
+        asked = Options(tmp_path, MODEL, resume=session.id, allow=level)
+        resumed = open_session(asked, Settings(models={MODEL: {"window": 16_000}}), approver=None, provider=played)
+        found[level] = describe_former_level(resumed.state)
+        asyncio.run(resumed.aclose())
+    told = "This session's level was all; it continues at ask. /permissions all changes that."
+    assert found == {None: told, "all": "", "edit": ""}, "who names a level needs no line"
 
 
 def turns(count: int, lines: int) -> Iterator[list[e.Event]]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 from ui.screen.screen_driver import PlainController
 
-from nexus_cli.ui.asked_question import AskedQuestion
+from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
 from nexus_cli.ui.screen import line_view
 from nexus_cli.ui.screen.line_view import LineView
 
@@ -158,6 +158,34 @@ def test_what_was_typed_before_a_question_is_no_answer() -> None:
             return said, on.text
 
     assert asyncio.run(play()) == ("no, thanks", "will write\nAllow? ")
+
+
+def test_an_answer_typed_before_the_question_is_ready_is_neither_sent_nor_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(line_view, "QUIET", 0.2)
+
+    async def play() -> tuple[list[str], bool, str | None, str]:
+        with paper() as on:
+            on.controller.running = True
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await asyncio.sleep(0)
+            asked = AskedQuestion("Run this?", (AnswerKey("y", "yes"), AnswerKey("n", "no")), "bash  ls\n")
+            answer = asyncio.ensure_future(on.face.question(asked))
+            await asyncio.sleep(0)
+            on.type("y\n")
+            on.type("use make\n")
+            await on.until(lambda: "Run this? " in on.text)
+            done = answer.done()
+            on.type("n\n")
+            said = await answer
+            on.face.leave()
+            await task
+            return on.controller.said, done, said, on.text
+
+    said, done, answer, text = asyncio.run(play())
+    assert (said, done, answer) == (["entered 'use make'"], False, "n")
+    assert f"bash  ls\n{line_view.EARLY}\nRun this? [y]es" in text
 
 
 @pytest.mark.parametrize("act", ["end", "interrupt", "leave"])

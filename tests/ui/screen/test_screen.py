@@ -581,6 +581,35 @@ def test_a_question_has_one_prompt_and_the_same_rows_before_it_takes_keys_and_af
     assert moved[1] == row.replace(" y yes ", "[y yes]")
 
 
+@pytest.mark.parametrize("enter", ["\r", "\x1b\r"])
+@pytest.mark.parametrize("early", ["y", " yes", "N"])
+def test_an_answer_typed_before_the_keys_are_taken_is_neither_sent_nor_taken(early: str, enter: str) -> None:
+    async def play() -> tuple[list[str], list[str], bool, list[str], str | None]:
+        async with stand(90) as on:
+            on.controller.running = True
+            asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Run this?", KEYS, "bash  ls\n")))
+            await on.until("Run this?")
+            assert b"\x1b[2my yes\x1b[0m" in on.raw, "keys that are not taken yet are dim"
+            on.type(early)
+            await on.still()
+            await asyncio.sleep(3)
+            blocked = _text(on.seen())
+            on.type(enter)
+            await on.still()
+            cleared, done = _text(on.seen()), asking.done()
+            await on.until(lambda: on.screen._panel.is_open)
+            await on.still()
+            assert b"\x1b[1my\x1b[0m yes" in on.raw
+            on.type("n\r")
+            return blocked, cleared, done, on.controller.said, await asking
+
+    blocked, cleared, done, said, answer = run_at_once(play())
+    row = "Run this?  y yes  a always this exact command  n no"
+    assert blocked == ["bash  ls", row, " Enter clears your draft, then answer", f"> {early}", STATUS]
+    assert (cleared[2:], done) == ([">", STATUS], False)
+    assert (said, answer) == ([], "n")
+
+
 @pytest.mark.usefixtures("hasty")
 def test_enter_alone_answers_nothing_before_a_key_is_marked() -> None:
     async def play() -> tuple[bool, str | None]:
