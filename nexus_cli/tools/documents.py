@@ -51,12 +51,12 @@ def read_pdf(
     """Return pages from `first` on; `limit` 0 gives the first line of each.
 
     At most `pictures` of them are also pictures: all, or of more than so many the first ones without text. Raises
-    `ToolError` if the PDF cannot be read, or if a library for it lies in `project`, where a command may have changed
+    `ToolError` if the PDF cannot be read, or if the library for it lies in `project`, where a command may have changed
     it; `ProgramRefused` as `own_interpreter`. Blocks for at most `PDF_SECONDS`: then the pages read so far are
     returned.
     """
     try:
-        libraries = [folder for name in ("pypdf", "pypdfium2") for folder in find_library(name, project)]
+        libraries = find_library("pypdfium2", project)
     except ToolError as error:
         raise ToolError(f"is a PDF: {error}") from None
     job = {"libraries": libraries, "first": first, "limit": limit or None, "outline": limit == 0}

@@ -3,13 +3,12 @@ JSON on stdout.
 
 It is a process because a hostile PDF takes any time and memory, and its thread could not be stopped. Each page is
 written as soon as it is read, so that what was read before a limit is kept; pictures come last. Imports the standard
-library and, from the folders in the job, the libraries that read and draw.
+library and, from the folder in the job, the library that reads and draws.
 """
 
 from __future__ import annotations
 
 import base64
-import io
 import json
 import math
 import resource
@@ -40,25 +39,22 @@ def main() -> None:
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     sys.path.extend(job["libraries"])
-    from pypdf import PdfReader  # noqa: PLC0415  (found in a folder of the job)
+    from pypdfium2 import PdfDocument  # noqa: PLC0415  (found in a folder of the job)
 
     try:
-        reader = PdfReader(io.BytesIO(data))
-        if reader.is_encrypted and not reader.decrypt(""):
-            _write({"error": "it is encrypted"})
-            return
-        total = len(reader.pages)
+        document = PdfDocument(data)
+        document.init_forms()
+        total = len(document)
     except Exception as error:  # whatever the library raises for a damaged file
-        _write({"error": f"it cannot be read as PDF: {error}"})
+        is_encrypted = "password" in str(error)
+        _write({"error": "it is encrypted" if is_encrypted else f"it cannot be read as PDF: {error}"})
         return
     _write({"total": total})
     written, blank = 0, list[int]()
     last = total if job["limit"] is None else min(total, job["first"] + job["limit"] - 1)
     for number in range(job["first"], last + 1):
         try:
-            text = reader.pages[number - 1].extract_text().strip()
-        except MemoryError:
-            raise
+            text = document[number - 1].get_textpage().get_text_range().replace("\r\n", "\n").strip()
         except Exception as error:  # as above: the other pages may be sound
             text = f"[this page cannot be read: {type(error).__name__}]"
         if job["outline"]:
@@ -72,15 +68,11 @@ def main() -> None:
     asked = range(job["first"], last + 1)
     chosen = asked if len(asked) <= job["pictures"] else blank[: job["pictures"]]
     if chosen:
-        _draw_pages(data, chosen)
+        _draw_pages(document, chosen)
 
 
-def _draw_pages(data: bytes, numbers: Sequence[int]) -> None:
+def _draw_pages(document: Any, numbers: Sequence[int]) -> None:
     """Write the picture of each page that can be drawn."""
-    from pypdfium2 import PdfDocument  # noqa: PLC0415  (found in a folder of the job)
-
-    document = PdfDocument(data)
-    document.init_forms()
     for number in numbers:
         with suppress(Exception):  # whatever a damaged page raises: the others may be sound
             page = document[number - 1]
