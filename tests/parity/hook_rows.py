@@ -232,7 +232,7 @@ HOOK_ROWS = (
     ),
     Row(
         "a matcher is a regular expression",
-        lambda played: sorted((played.files("runs")["runs"] or "").split()),
+        lambda played: sorted((played.files("runs")["runs"] or "").split()),  # they run at the same time
         several(
             hook("echo edit >> runs", "PreToolUse", matcher="Edit|Write"),
             hook("echo begins >> runs", "PreToolUse", matcher="Ba.*"),
