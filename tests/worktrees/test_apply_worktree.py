@@ -27,7 +27,7 @@ from nexus_cli.worktrees.apply_worktree import (
     remove_applied,
 )
 from nexus_cli.worktrees.inspect_worktree import inspect_worktree
-from nexus_cli.worktrees.worktrees import enter_worktree, remove_worktree
+from nexus_cli.worktrees.worktrees import UnappliedError, enter_worktree, remove_worktree
 
 Act = Callable[[Path], object]
 
@@ -575,7 +575,7 @@ def test_what_was_taken_back_after_an_apply_can_be_applied_again(project: Path) 
 def test_a_worktree_whose_changes_the_project_took_back_is_not_removed(project: Path) -> None:
     _, record = applied(project, edit(2, "theirs"))
     git(project, "checkout", "-q", "app.py")
-    with pytest.raises(NexusError, match=r"no longer has its changes \(app\.py\)") as caught:
+    with pytest.raises(UnappliedError, match=r"no longer has its changes \(app\.py\)") as caught:
         remove_applied(record)
     assert f"nexus worktree apply {record.name} brings its changes over" in caught.value.hint
     apply_worktree(record)
