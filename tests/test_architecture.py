@@ -517,6 +517,7 @@ SUM = (969_599, 49_712)
 SUM = (966_172, 49_712)
 SUM = (966_413, 49_503)
 SUM = (965_819, 49_503)
+SUM = (965_985, 49_503)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 11,500 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

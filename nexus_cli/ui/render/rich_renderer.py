@@ -15,6 +15,7 @@ from nexus_cli.core import event as e
 from nexus_cli.core.approval import Question
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.tool import COMMAND
 from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.reports import event_texts
 from nexus_cli.text.cells import PROSE, wrap
@@ -445,6 +446,16 @@ class RichRenderer:
         # Waiting workers were announced earlier.
         self._calls = dict(sorted(self._calls.items(), key=lambda item: item[1].waiting))
         self._spinner.phase(PREPARING)
+
+    def announce(self, call_id: str) -> None:
+        """Name a command that still runs, for a terminal without live lines; only its outcome follows if it runs alone.
+        Not one that a question has shown."""
+        call = self._calls.get(call_id)
+        if call is None or call.done or call_id in self._asked or tool_of(call.call).subject != COMMAND:
+            return
+        self._show_group()
+        self._scrollback.add_note(call.what, "dim")
+        self._asked_alone = call_id if len(self._open_calls) == 1 else ""
 
     def _add_output(self, call: live_area.OpenCall, text: str) -> None:
         """Show what a running call prints: below its name in a log, in the live area where there is one."""

@@ -47,6 +47,8 @@ LEAVING = ("exit", "quit")
 """Words that leave nexus, as in a shell."""
 SOON = 0.5
 """Seconds after which running work gets a line."""
+LONG = 2.0
+"""Seconds after which a running command is named where no line can be redrawn."""
 
 
 class Repl:
@@ -438,10 +440,17 @@ class Repl:
             shown = self.input_queue.typed_form(event.text)
             self.input_queue.given.pop(event.text, None)
             event = e.SteeringMessage(shown)
+        elif isinstance(event, e.ToolCallEvent) and self.view.echoes:
+            self.jobs.start_background(self._announce(event.call.id))
         self.renderer.feed(event)
         self._notify(event)
         self.backend.note(event)
         self.view.invalidate()
+
+    async def _announce(self, call: str) -> None:
+        """Name a call that runs for a while, on a terminal without live lines."""
+        await asyncio.sleep(LONG)
+        self.renderer.announce(call)
 
     def _notify(self, event: e.Event, worker: str = "") -> None:
         """Notify a person who is away of a question, of its answer, and of the end of all work."""

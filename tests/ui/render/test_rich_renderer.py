@@ -208,6 +208,23 @@ def test_a_command_is_one_line_while_it_runs_and_becomes_its_outcome() -> None:
     assert seen.renderer.last_output == ("bash pytest -q", output.replace("\x1b", "␛"))
 
 
+def test_without_live_lines_a_command_that_runs_for_a_while_is_named() -> None:
+    one, other = (ToolCall(name, "bash", {"command": f"make {name}"}) for name in ("a", "b"))
+    seen = Seen(drawn=False).feed(e.TurnStart("go"), e.ToolCallEvent(one, "make a"))
+    seen.renderer.announce("a")
+    assert seen.text == "· bash make a\n"
+    seen.feed(resulted(ToolResult("made\n[exit status 0]", status=0), one, 3, 4.0))
+    seen.renderer.announce("a")
+    assert seen.text == "· bash make a\n✓ 4.0 s\n    made\n", "its outcome alone follows"
+    both = Seen(drawn=False).feed(e.ToolCallEvent(one, "make a"), e.ToolCallEvent(other, "make b"))
+    for name in ("a", "b"):
+        both.renderer.announce(name)
+    both.feed(*(resulted(ToolResult(status=0), call, 3, 4.0) for call in (other, one)), *read(1))
+    both.renderer.announce("1")
+    names = ["· bash make a", "· bash make b", "✓ bash make a · 4.0 s", "✓ bash make b · 4.0 s"]
+    assert both.text.splitlines()[:4] == names
+
+
 def test_notes_for_the_model_take_no_line_of_a_commands_output() -> None:
     notes = "[sandbox: without OPENAI_API_KEY (setting sandbox.env_pass)]\n[exit status 0; colour codes left out]"
     passed = put(resulted(ToolResult(f"5 passed\n{notes}", status=0)), e.TurnEnd(DONE))

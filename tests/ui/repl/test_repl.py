@@ -42,6 +42,7 @@ from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
+from nexus_cli.ui.repl import repl
 from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.local_session import LocalSession
 from nexus_cli.ui.repl.pager import PAGED
@@ -197,6 +198,25 @@ def test_words_become_a_turn_and_the_answer_is_put(tmp_path: Path) -> None:
     stage.play(scene())
     assert "the question" in stage.text and "the answer" in stage.text and "**" not in stage.text
     assert stage.repl.outcome is not None and stage.repl.outcome.ok
+
+
+def test_a_terminal_without_live_lines_names_a_command_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repl, "LONG", 0.0)
+    answers: list[Answer] = [[("bash", {"command": "until [ -e go ]; do sleep 0.01; done"})], "done"]
+    steps = iter(answers)
+    stage = Stage(tmp_path, lambda request: next(steps), allow="all")
+    stage.view.echoes = True
+
+    async def scene() -> None:
+        stage.type("wait")
+        await stage.until(lambda: "bash until [ -e go ]" in stage.text)
+        (tmp_path / "go").touch()
+        await stage.idle()
+
+    stage.play(scene())
+    assert stage.text.count("bash until") == 1
 
 
 def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp_path: Path) -> None:
