@@ -95,7 +95,6 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
         trigger = await expand_trigger(state, trigger)
         state.dispatcher.limits = limits
     await record_trigger(state, trigger, find_continuations(state, trigger))
-    engine.tell_untold()
     await attach_changes(engine, state.dispatcher)
     await begin_pending_epoch(engine)
     prune_if_due(engine)

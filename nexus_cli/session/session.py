@@ -516,7 +516,6 @@ class Session:
     async def _begin(self, continuations: Sequence[Continuation]) -> None:
         """Prepare the first request of a turn whose message is recorded."""
         engine, dispatcher = self.state.engine, self.state.dispatcher
-        engine.tell_untold()
         dispatcher.call_changes.begin_turn()
         dispatcher.look_early()
         if engine.conversation.sent.last is not None:  # something was sent before
