@@ -58,5 +58,5 @@ async def draft_truncation(engine: Engine) -> Rewrite:
     context = engine.context
     reserved = min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * context.budget.window))
     within = replace(compactor(engine), budget=context.countable(context.room))
-    head, drops = within.cut(context.truncator, await look_at_files(within.make_record()), reserved)
+    head, drops = within.cut(await look_at_files(within.make_record()), reserved)
     return engine.draft_rewrite(engine.conversation.make_epoch(head, TRUNCATION), drops=drops)

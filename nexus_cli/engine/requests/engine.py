@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from nexus_cli.config.settings import Settings
@@ -219,12 +219,10 @@ class Engine:
             self.control.emit(Notice(notice))
 
     def begin_epoch(self, rewrite: Rewrite) -> None:
-        """Begin the epoch of a rewrite, recorded together with its drops and notes, and report it. Of the
-        reports of the provider only the anchor of the rewrite holds for the new window."""
+        """Begin the epoch of a rewrite, recorded with its price, and report it."""
         before, info = self.conversation.epoch.tools, self.model.info
         priced = [] if rewrite.price is None else [rewrite_note(rewrite.epoch, rewrite.price)]
-        self.conversation.begin_epoch(rewrite.epoch, rewrite.drops, [*rewrite.notes, *priced])
-        self.context.anchor_on(rewrite.anchor)
+        self.context.begin_epoch(replace(rewrite, notes=[*rewrite.notes, *priced]))
         self.readings.drafted = None
         self.emit_drops(rewrite.drops)
         line = describe_left_out(info.window, self.conversation.epoch.tools)
