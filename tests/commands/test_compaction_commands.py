@@ -142,10 +142,13 @@ def test_what_is_pinned_or_taken_back_is_asked_for_by_what_there_is(context: Fak
         context.run("pin remove")
 
 
-def test_pin_remove_takes_a_pin_back_and_other_words_are_pinned(context: FakeContext) -> None:
+def test_pin_remove_takes_a_pin_back_and_pin_add_pins_words_that_begin_so(context: FakeContext) -> None:
     context.run("pin keep the old names").run("pin remove p1")
     assert not context.run("pin").shown[-1][1]["pins"]
-    context.run("pin remove old logs before the release").run("pin remove logs before")
-    with pytest.raises(NexusError, match="no such pin"):
-        context.run("pin remove p7")
+    for words in ("pin remove old logs before the release", "pin remove p7"):
+        with pytest.raises(NexusError, match="no such pin"):
+            context.run(words)
+    context.run("pin add remove old logs before the release")
+    assert [pin["text"] for pin in context.run("pin").shown[-1][1]["pins"]] == ["remove old logs before the release"]
+    context.run("pin remove logs before")
     assert [pin["text"] for pin in context.run("pin").shown[-1][1]["pins"]] == []

@@ -106,11 +106,6 @@ def describe_pinning(pin: Quote) -> str:
     return f"pinned {f'message {pin.entry}' if pin.entry else 'this text'} as {pin.pin}"
 
 
-def has_pin(conversation: Conversation, what: str) -> bool:
-    """True if `what` matches exactly one pin, as for `remove_pin`."""
-    return len(_find_pins(list_pins(conversation), what.strip())) == 1
-
-
 def _find_pins(now: Sequence[Quote], what: str) -> list[Quote]:
     """Return the pins that match `what` by id, message number or whole text, else those that contain the text."""
     said, entry = " ".join(what.split()).casefold(), _number(what)

@@ -115,7 +115,7 @@ def pin(state: SessionState, what: str) -> tuple[str, str]:
     without room.
     """
     conversation, count, within = state.engine.conversation, state.engine.context.count, compactor(state.engine)
-    before, room = pins.list_pins(conversation), within.pins_room
+    room = within.pins_room
     made = pins.add_pin(conversation, what, count, room)
     taken = sum(one.labelled_tokens(count) for one in pins.list_pins(conversation))
     tokens = made.labelled_tokens(count)
@@ -123,6 +123,6 @@ def pin(state: SessionState, what: str) -> tuple[str, str]:
     if crowded := within.crowded_pins:
         named = name_first([one.pin for one in crowded], NAMED)
         said += f"; beside the others a summary has no room for {named}, which can be recalled then"
-    if made not in before and not made.entry and len(made.text) > pins.TOLD:
+    if not made.entry and len(made.text) > pins.TOLD:
         said += "; too long to be sent at once: the model gets it word for word with the next summary"
     return made.pin, said
