@@ -21,7 +21,7 @@ from nexus_cli.conversation.goals import list_goals
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Jobs, Workers
 from nexus_cli.reports.forms import find_form
-from nexus_cli.session import undo_files
+from nexus_cli.undo import undo_files
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 
 BETWEEN = "1\n2\n3\n4\n5\n"

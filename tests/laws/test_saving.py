@@ -34,10 +34,10 @@ from nexus_cli.ledger import Ledger, SessionLog, database, lanes, postgres_conne
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.server_journal import ServerJournal
 from nexus_cli.ledger.unsaved_entries import unsaved_folder
-from nexus_cli.session import undo_files
 from nexus_cli.session.acts.compaction import pin
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
+from nexus_cli.undo import undo_files
 
 pytestmark = pytest.mark.usefixtures("quick")
 
