@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.core.entry import AGENT_NAME
+from nexus_cli.core.running_workers import RunningWorkers
 from nexus_cli.core.services import Plans, ServerTools, Spaces
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.options import Options
-from nexus_cli.session.running_workers import RunningWorkers
 from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 
 if TYPE_CHECKING:

@@ -70,7 +70,7 @@ def check_tool(tool: Tool) -> None:
     arguments = tool.parameters.get("required", tool.parameters["properties"])
     is_named = tool.subject in arguments or {tool.lists, tool.asks} & {*arguments}
     assert is_named or not (tool.subject or arguments), "the subject is a required argument"
-    assert all(getattr(need, "_is_protocol", False) for need in tool.needs), "needs are protocols"
+    assert all(isinstance(need, type) for need in tool.needs), "needs are services"
     assert tool.effect is not Effect.EDIT or (tool.preview and tool.check), "an edit can be previewed and checked"
     given = example_arguments(tool)
     assert not check_arguments(given, tool.parameters)[1]

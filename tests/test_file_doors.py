@@ -183,7 +183,7 @@ ELSEWHERE: Mapping[str, str] = {
     config/protected_places.py config/repository_owner.py permission/call_permission.py sandbox/git_walls.py
     """,
     "the doors, and what `config/unasked_files` checks after it was opened": """
-    context/text_file.py core/real_files.py
+    config/text_file.py core/real_files.py
     """,
 }
 """By reason: the modules that use paths for nothing that a command may write, or open nothing of it."""

@@ -16,10 +16,10 @@ from nexus_cli.commands.worktree import diff_value, follow_apply_in
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.running_workers import AT_WORK, RunningWorkers
 from nexus_cli.reports.sessions import SessionReport
 from nexus_cli.reports.skills import list_agents
 from nexus_cli.reports.workers import WorkersReport, recorded_workers
-from nexus_cli.session.running_workers import AT_WORK, RunningWorkers
 from nexus_cli.session.session import Session
 
 APPLY, DISCARD, REMOVE, LATER = "apply", "discard", "remove", "later"

@@ -8,9 +8,9 @@ from typing import Annotated
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Noun, Option, Verb
 from nexus_cli.config.paths import project_root
+from nexus_cli.config.prompts import load_prompt
 from nexus_cli.reports.diff import changes_to_review
 from nexus_cli.reports.instructions import check_written
-from nexus_cli.sections.prompts import load_prompt
 
 MOST_TOKENS = 400
 """Tokens of a NEXUS.md that `/init` writes, unless the person names another number."""

@@ -140,7 +140,7 @@ async def _go_back(context: CommandContext, turn: _Turn, part: str) -> None:
             return
     if part == FILES:
         return
-    from nexus_cli.session.undo_files import fork_before  # noqa: PLC0415  (imports the undo)
+    from nexus_cli.undo.undo_files import fork_before  # noqa: PLC0415  (imports the undo)
 
     ledger, before = require_ledger(context), context.session.id
     kept = [one["path"] for report in done for one in report["kept"]]
@@ -153,7 +153,7 @@ async def _go_back(context: CommandContext, turn: _Turn, part: str) -> None:
 async def _undo_turns(context: CommandContext, first: int, stop: threading.Event) -> list[UndoReport]:
     """Undo the turns from `first` on. If the command is stopped, it ends after the turn that is
     being undone, and sets `stop`."""
-    from nexus_cli.session.undo_files import rewind_files, undo_request  # noqa: PLC0415
+    from nexus_cli.undo.undo_files import rewind_files, undo_request  # noqa: PLC0415
 
     record = read_log(read_source(context))
     done: list[UndoReport] = []

@@ -115,7 +115,7 @@ def fork(
     source: Source, key: Key, name: Annotated[str, Option("NAME", "Name of the new session.", least=0)] = ""
 ) -> Act:
     """Copy a session and print the id of the copy."""
-    from nexus_cli.session import undo_files  # noqa: PLC0415  (imports the undo)
+    from nexus_cli.undo import undo_files  # noqa: PLC0415  (imports the undo)
 
     made = undo_files.fork_session(source.ledger, source.find(key), name=name)
     return report_act("", made.id, line=made.id)
@@ -352,7 +352,7 @@ async def edit_message(
         place = int(chosen)
     entry, words, _ = found[place]
     context.session.refuse_to_leave()
-    from nexus_cli.session import undo_files  # noqa: PLC0415  (imports the undo)
+    from nexus_cli.undo import undo_files  # noqa: PLC0415  (imports the undo)
 
     await reopen_fork(context, undo_files.fork_before(source.ledger, before, entry).id)
     context.fill(words)

@@ -70,8 +70,8 @@ def open_undo(
     First settles its project. Raises `NexusError("usage", ...)` if there is none.
     """
     from nexus_cli.session.settle_projects import settle_projects  # noqa: PLC0415
-    from nexus_cli.session.undo_files import undo_request  # noqa: PLC0415
     from nexus_cli.undo.journal import disk_errors  # noqa: PLC0415
+    from nexus_cli.undo.undo_files import undo_request  # noqa: PLC0415
     from nexus_cli.undo.undo_turn import UndoRequest  # noqa: PLC0415
 
     key, folder, data, log = source.named, source.folder(), places().data, None
@@ -92,7 +92,7 @@ def open_undo(
 
 def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: bool = False) -> Undone:
     """Undo or redo, and report it."""
-    from nexus_cli.session.undo_files import restore_files  # noqa: PLC0415
+    from nexus_cli.undo.undo_files import restore_files  # noqa: PLC0415
 
     value = restore_files(log, request, redo=redo, live=source.live)
     return Report("undo", value, whole=True, status=1 if value["kept"] or value["not_covered"] else 0)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.text_file import read_text
 from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.context.prompt_loader import (
     FirstPrompt,
@@ -23,7 +24,6 @@ from nexus_cli.context.prompt_loader import (
     foreign_sources,
 )
 from nexus_cli.context.sysinfo import get_system_info, working_folder
-from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import ASK, LEVELS, parse_level

@@ -41,6 +41,9 @@ from nexus_cli.core.services import Calibrations, Log
 from nexus_cli.provider.model_table import window_command
 
 if TYPE_CHECKING:
+    from nexus_cli.conversation.compaction.compactor import Compactor
+    from nexus_cli.conversation.compaction.work_log import WorkLog
+    from nexus_cli.conversation.epoch_draft import Rewrite
     from nexus_cli.conversation.window_truncation import WindowTruncator
 
 
@@ -204,7 +207,21 @@ class ContextManager:
         """Tokens that a request may take."""
         return self.config.max_tokens - self.config.reserve_tokens
 
-    # -- compaction --------------------------------------------------------------------------------------------
+    # -- rewrites of the window: compaction, truncation, and the others ---------------------------------------------
+
+    def compactor(self, work: WorkLog, *, recalls: bool) -> Compactor:
+        """Return what plans and drafts compactions and truncations of the conversation, with the `work` in its log.
+        Unless the model `recalls` drops, none is named to it."""
+        from nexus_cli.conversation.compaction.compactor import Compactor  # noqa: PLC0415  (the window is too full)
+
+        budget, window = self.countable(self.budget.available), self.budget.window
+        return Compactor(self.conversation, work, self.count, self.truncator, budget, window, recalls)
+
+    def begin_epoch(self, rewrite: Rewrite) -> None:
+        """Replace the window by that of a rewrite, recorded together with its drops and notes. Of the reports of the
+        provider only the anchor of the rewrite holds for the new window."""
+        self.conversation.begin_epoch(rewrite.epoch, rewrite.drops, rewrite.notes)
+        self.anchor_on(rewrite.anchor)
 
     def apply_compaction(
         self,

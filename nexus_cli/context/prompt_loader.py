@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.text_file import FileText, odd_file, read_text, read_unasked
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.sysinfo import get_system_info, working_folder
-from nexus_cli.context.text_file import FileText, odd_file, read_text, read_unasked
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
@@ -41,7 +41,7 @@ class PromptSource(Protocol):
 
 
 class FilePromptSource:
-    """A prompt in a file, in any encoding (see `nexus_cli.context.text_file`)."""
+    """A prompt in a file, in any encoding (see `nexus_cli.config.text_file`)."""
 
     def __init__(self, path: Path, gate: UnaskedFiles | None = None, *, skips: bool = False) -> None:
         """Initialize; a file of a project is read through the `gate` of that project. If it `skips`, an unreadable file

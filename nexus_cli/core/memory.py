@@ -7,7 +7,7 @@ instruction. Of a fact with a quote of the person only the quote is sent until t
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -156,13 +156,13 @@ class Facts(Protocol):
         """Return the kept facts of one slot that are relevant to the message `about`, best first. Never raises."""
 
 
-@runtime_checkable
-class FactMerger(Protocol):
+@dataclass(frozen=True, slots=True)
+class FactMerger:
     """Merges facts, in runs that consolidate memory."""
 
-    def merge(self, fact_ids: Sequence[str], text: str) -> Fact:
-        """Propose `text` in place of several facts of one slot.
+    merge: Callable[[Sequence[str], str], Fact]
+    """Takes ids of several facts of one slot, and proposes a text in their place.
 
-        It replaces them at once if all are proposals, else when the person accepts it. Raises `ValueError` for an
-        invalid text, `NexusError("usage", ...)` for facts that are unknown or of different slots.
-        """
+    It replaces them at once if all are proposals, else when the person accepts it. Raises `ValueError` for an invalid
+    text, `NexusError("usage", ...)` for facts that are unknown or of different slots.
+    """

@@ -1,16 +1,17 @@
 """Protocols between rooms that do not import each other, with their values.
 
-Each protocol has one or two methods if possible; the session supplies the implementations.
+The session supplies what they name. A service with one function is a class that holds the function; a protocol has
+several, and a reason for each that one class implements (`tests/test_architecture.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypedDict, runtime_checkable
 
-from nexus_cli.core.approval import PersonQuestion
+from nexus_cli.core.approval import Approver, PersonQuestion, QuestionAsker
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolResult
@@ -193,11 +194,13 @@ class EditorTexts(Protocol):
         """Let the editor take over and save the text of a file; return why it has not, "" if it says so."""
 
 
-class SkillGuides(Protocol):
+@dataclass(frozen=True, slots=True)
+class SkillGuides:
     """The skills that a model may read."""
 
-    def read_skill(self, name: str, file: str = "") -> str:
-        """Return the guide of a skill, or the text of a file of it; raise `NexusError` if it cannot be read. Blocks."""
+    read_skill: Callable[[str, str], str]
+    """Takes the name of a skill and "" or a file of it; returns the guide or the text of the file. Raises `NexusError`
+    if it cannot be read. Blocks."""
 
 
 class TextCounter(Protocol):
@@ -314,23 +317,28 @@ class Jobs(Protocol):
         end), `seconds`."""
 
 
-@runtime_checkable
-class PersonQuestions(Protocol):
+@dataclass(frozen=True, slots=True)
+class PersonQuestions:
     """Puts questions of the model to the person, see the tool `ask_person`."""
+
+    approver: Approver | None
 
     @property
     def can_ask(self) -> bool:
         """True if a person is there who can answer."""
+        return isinstance(self.approver, QuestionAsker) and self.approver.can_ask
 
     async def ask(self, questions: Sequence[PersonQuestion]) -> list[str]:
         """Return an answer to each question, fewer if the person stops answering."""
+        return await self.approver.put_questions(questions) if isinstance(self.approver, QuestionAsker) else []
 
 
-class ToolCatalogue(Protocol):
+@dataclass(frozen=True, slots=True)
+class ToolCatalogue:
     """The tools of a session, for a model that was not sent all schemas."""
 
-    async def describe(self, name: str) -> ToolResult:
-        """Return description and arguments of the tool with this name, or a line for each that words find."""
+    describe: Callable[[str], Awaitable[ToolResult]]
+    """Returns description and arguments of the tool with a name, or a line for each that words find."""
 
 
 class ServerTools(Protocol):

@@ -150,9 +150,11 @@ async def begin_pending_epoch(engine: Engine) -> None:
 
 
 async def attach_changes(engine: Engine, dispatcher: Dispatcher) -> None:
-    """Record changed limits, and attach what changed (`PromptAssembler.draft_preamble` says what) to the newest unsent
-    message. Request a reload if a section of the system text has finished loading."""
+    """Record changed limits, and attach what changed (`PromptAssembler.draft_preamble` says what) and what other
+    processes noted for the model to the newest unsent message. Request a reload if a section of the system text has
+    finished loading."""
     dispatcher.record_limits(engine)
+    engine.tell_untold()
     readings = engine.readings
     readings.preamble = Preamble()
     preamble = await engine.prompt.draft_preamble(engine.context, readings.notices)

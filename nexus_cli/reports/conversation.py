@@ -16,7 +16,7 @@ from nexus_cli.core import event
 from nexus_cli.core.elide import RECALL
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo, read_backwards
 from nexus_cli.core.event import Event
-from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, CUT_ANSWER, EVENT, RESULT, SHOWN_TEXT, UNDONE_FILES, WORKER
+from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, CUT_ANSWER, EVENT, PIN, RESULT, SHOWN_TEXT, UNDONE_FILES, WORKER
 from nexus_cli.core.message import ToolCall, restore_result
 from nexus_cli.core.tool import SUBJECT
 from nexus_cli.core.typed_text import NOT_DONE, split_attachments
@@ -192,7 +192,7 @@ class Replay:
         for memo in self._notes(CUT_ANSWER, entry):
             found.append(PastEvent(event.Text(str(memo.value["text"])), memo.at))
             found.append(PastEvent(event.Retry(1, 0.0, str(memo.value["why"]), cut=True), memo.at))
-        for memo in self._notes(UNDONE_FILES, entry):
+        for memo in (*self._notes(UNDONE_FILES, entry), *self._notes(PIN, entry)):
             if shown := memo.value.get("shown"):
                 found.append(PastEvent(event.Notice(str(shown), warning=False), memo.at))
         for memo in self._notes(EVENT, entry):

@@ -13,9 +13,9 @@ from nexus_cli.core.event import TOO_LITTLE, CacheResult, CompactionDone, Event,
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import ALL, LEVELS
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.running_workers import AT_WORK
 from nexus_cli.reports.text.door import NameCommands
 from nexus_cli.reports.text.lines import Value, describe_tokens, dollars, name_cause, plural, short, worker_title
-from nexus_cli.session.running_workers import AT_WORK
 from nexus_cli.text.cells import one_line
 
 NAMED = 5

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypedDict
 
 from nexus_cli.config.paths import defaults_dir, project_root, with_tilde
 from nexus_cli.config.programs import find_program
-from nexus_cli.context.text_file import read_text
+from nexus_cli.config.text_file import read_text
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError

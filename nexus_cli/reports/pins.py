@@ -11,6 +11,7 @@ from nexus_cli.core.elide import first_words
 from nexus_cli.core.entry import PERSON, Kind, read_backwards
 from nexus_cli.core.json_value import ReportOfSession
 from nexus_cli.engine.compaction.compact import compactor
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, block, filled, number, plural
 from nexus_cli.session.session_state import SessionState
 
@@ -72,14 +73,15 @@ def _list_messages(conversation: Conversation) -> list[dict[str, Any]]:
 def pins_text(value: Value, width: int) -> str:
     """List the pins, then the person's newest messages, which can be pinned by number."""
     messages, pins = value.get("messages") or (), value["pins"]
-    text = "Nothing is pinned. /pin TEXT pins a text"
-    text += f", /pin {messages[-1]['entry']} your newest message." if messages else ", /pin NUMBER a message."
+    newest = f"{messages[-1]['entry']} your newest message" if messages else "NUMBER a message"
+    text = name_commands(f"Nothing is pinned. nexus pin add TEXT pins a text, nexus pin add {newest}.")
     if pins:
         text = f"{plural(len(pins), 'pin')}, {number(value['tokens'])} of {number(value['room'])} tokens."
     rows = [(str(one["id"]), describe_pin(one), number(one["tokens"]), str(one["text"])) for one in pins]
     lines = [*filled(text, width), *block("pinned", [("id", "what", "tokens", "text"), *rows], width)]
-    newest = [(str(one["entry"]), str(one["text"])) for one in messages]
-    return "\n".join([*lines, *block("your newest messages (/pin NUMBER)", [("number", "text"), *newest], width)])
+    said = [(str(one["entry"]), str(one["text"])) for one in messages]
+    title = name_commands("your newest messages (nexus pin add NUMBER)")
+    return "\n".join([*lines, *block(title, [("number", "text"), *said], width)])
 
 
 def describe_pin(one: Value) -> str:

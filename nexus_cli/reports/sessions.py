@@ -13,6 +13,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import SteeringMessage, Text, TurnStart
 from nexus_cli.core.json_value import ABSENT, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
+from nexus_cli.core.running_workers import WorkerObject
 from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.search import SearchResult
@@ -21,7 +22,6 @@ from nexus_cli.reports.conversation import open_calls, replay_of
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, cut_line, filled, number, plural, table, when
 from nexus_cli.reports.workers import recorded_workers
-from nexus_cli.session.running_workers import WorkerObject
 from nexus_cli.session.session import Session
 
 PERSON = "person"

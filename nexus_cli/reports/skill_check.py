@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from nexus_cli.context.text_file import read_text
+from nexus_cli.config.text_file import read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.permission.folder_rules import read_granted
-from nexus_cli.sections.front_matter import FENCE, split_guide
 from nexus_cli.sections.skills import AGENT, FILE, LIMIT, PLACES, SKILL, folders_of, list_guide_files
 from nexus_cli.session.agent_roles import check_agent_fields
+from nexus_cli.text.front_matter import FENCE, split_guide
 
 USED = frozenset(
     """

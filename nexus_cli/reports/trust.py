@@ -10,10 +10,10 @@ from typing import Any, Literal, TypedDict
 from nexus_cli.config.foreign_items import COMMAND_TEXT, HOOKS
 from nexus_cli.config.load_settings import LoadedSettings
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
+from nexus_cli.config.text_file import decode
 from nexus_cli.config.trust import Configuration, part_text, trust_state, trusted_items, trusted_texts
 from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.config.trust_items import TrustItem
-from nexus_cli.context.text_file import decode
 from nexus_cli.core.elide import LONGEST_LINE, cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import VersionedReport
@@ -21,10 +21,10 @@ from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.reports.foreign_gaps import list_gaps
 from nexus_cli.reports.text.lines import Value, filled, join_names, number
 from nexus_cli.sections import recipe_file
-from nexus_cli.sections.front_matter import split_guide
 from nexus_cli.sections.recipe import NAME, recipe_names
 from nexus_cli.session.recipes import INSIDE, folders
 from nexus_cli.text.cells import expand_tabs, fold
+from nexus_cli.text.front_matter import split_guide
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.edit_preview import unified_diff
 

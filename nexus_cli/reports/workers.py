@@ -8,13 +8,13 @@ from typing import TypedDict, cast
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonOf, ReportOfSession
 from nexus_cli.core.memo_kinds import WORKER
+from nexus_cli.core.running_workers import AT_WORK, UNKNOWN, WorkerObject
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.skills import agent_rows, describe_untrusted
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, short, table, worker_title
 from nexus_cli.sections.skills import Skill
-from nexus_cli.session.running_workers import AT_WORK, UNKNOWN, WorkerObject
 
 
 class WorkerList(TypedDict):

@@ -51,6 +51,7 @@ from nexus_cli.engine.calls.waiting import WAITING
 from nexus_cli.engine.requests.spending import BUDGET_ENDED, describe_budget
 from nexus_cli.reports.context import ContextReport, estimate_next_tokens, live_report
 from nexus_cli.reports.conversation import newest_turns
+from nexus_cli.reports.git_branch import read_branch
 from nexus_cli.reports.sessions import is_cut_short, last_exchange
 from nexus_cli.reports.turn_changes import count_newest_turn
 from nexus_cli.reports.workers import WorkerList, recorded_workers
@@ -63,7 +64,6 @@ from nexus_cli.runs.away_report import waiting_runs
 from nexus_cli.runs.live_wait import resume_run, wait_until_over, waiting_run
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.event_json import AskResult, EventNumbers, event_value
-from nexus_cli.session.git_branch import read_branch
 from nexus_cli.session.leave_session import end_hooks
 from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import PARTIAL

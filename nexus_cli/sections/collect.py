@@ -39,6 +39,11 @@ NOTICES = "notices"
 """The section that is sent whenever it has text."""
 
 
+def preamble_room(window: int) -> int:
+    """Return the most tokens of a preamble in a window."""
+    return max(0, min(PREAMBLE_TOKENS, int(window * PREAMBLE_SHARE)))
+
+
 def as_note(text: str) -> str:
     """Return the text of a section marked as ours: one line as `[nexus: ...]`, several between two marker lines."""
     if text.startswith("[nexus:"):
@@ -166,7 +171,7 @@ class SectionCollector:
     @property
     def preamble_cap(self) -> int:
         """Tokens of one preamble."""
-        return max(0, min(PREAMBLE_TOKENS, int(self.view.window * PREAMBLE_SHARE)))
+        return preamble_room(self.view.window)
 
     async def changed_sections(self, *, prompt: bool = False) -> ChangedSections:
         """Return the event sections that have changed since they were last sent; with `prompt`, only those that cannot

@@ -17,16 +17,16 @@ from itertools import islice
 from pathlib import Path
 
 from nexus_cli.config.paths import project_root
+from nexus_cli.config.text_file import read_unasked
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.prompt_loader import trim_text
-from nexus_cli.context.text_file import read_unasked
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.path_globs import compile_parts, read_parts
 from nexus_cli.core.real_files import open_folder, walk_below
 from nexus_cli.core.version_memo import VersionMemo, file_version
-from nexus_cli.sections.front_matter import read_front_matter
+from nexus_cli.text.front_matter import read_front_matter
 
 FOLDER = ".claude/rules"
 LIMIT = 256 * 1024

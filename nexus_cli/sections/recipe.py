@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nexus_cli.context.text_file import decode, read_text
+from nexus_cli.config.text_file import decode, read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.limits import Limits

@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, ClassVar
 from nexus_cli.config.foreign_items import ABOVE, is_guide_file
 from nexus_cli.config.paths import places
 from nexus_cli.config.project_items import project_folders
+from nexus_cli.config.text_file import FileText, decode_head, read_text, read_unasked
 from nexus_cli.config.trust import read_configuration, trusted_items
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles, holds_credentials
-from nexus_cli.context.text_file import FileText, decode_head, read_text, read_unasked
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import open_folder, walk_below
 from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
 from nexus_cli.plugins.installed_plugins import installed_plugins
-from nexus_cli.sections.front_matter import FENCE, FrontMatter, read_front_matter, split_guide
+from nexus_cli.text.front_matter import FENCE, FrontMatter, read_front_matter, split_guide
 
 if TYPE_CHECKING:
     from nexus_cli.config.trust_items import TrustItem

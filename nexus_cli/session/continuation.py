@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.event import Outcome
-from nexus_cli.session.running_workers import RunningWorkers
+from nexus_cli.core.running_workers import RunningWorkers
 from nexus_cli.session.session_state import SessionState
 
 

@@ -97,7 +97,6 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
         finally:
             state.dispatcher.limits = limits
     await record_trigger(state, trigger, find_continuations(state, trigger))
-    engine.tell_untold()
     await attach_changes(engine, state.dispatcher)
     await begin_pending_epoch(engine)
     prune_if_due(engine)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from nexus_cli.core.approval import Approver, PersonQuestion, QuestionAsker
 from nexus_cli.core.services import (
     Assembly,
     Jobs,
@@ -84,20 +83,6 @@ def _waits(session: Session) -> SessionWaits:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ApproverQuestions(PersonQuestions):
-    """Implements `PersonQuestions` by the approver of a session."""
-
-    approver: Approver | None
-
-    @property
-    def can_ask(self) -> bool:
-        return isinstance(self.approver, QuestionAsker) and self.approver.can_ask
-
-    async def ask(self, questions: Sequence[PersonQuestion]) -> list[str]:
-        return await self.approver.put_questions(questions) if isinstance(self.approver, QuestionAsker) else []
-
-
 def _describe_run(session: Session) -> dict[str, object]:
     from nexus_cli.session.run_record import describe_run  # noqa: PLC0415  (a session begins to wait)
 
@@ -111,15 +96,15 @@ def _jobs(session: Session) -> SessionJobs:
 
 
 def _tool_catalogue(session: Session) -> ToolCatalogue:
-    from nexus_cli.session.tool_catalogue import SessionTools  # noqa: PLC0415  (few sessions need one)
+    from nexus_cli.session.tool_catalogue import describe_tool  # noqa: PLC0415  (few sessions need one)
 
-    return SessionTools(session.state)
+    return ToolCatalogue(partial(describe_tool, session.state))
 
 
 def _skill_guides(session: Session) -> SkillGuides:
-    from nexus_cli.session.skill_guides import SessionSkillGuides  # noqa: PLC0415  (few sessions read one)
+    from nexus_cli.session.skill_guides import read_skill  # noqa: PLC0415  (few sessions read one)
 
-    return SessionSkillGuides(session.folder)
+    return SkillGuides(partial(read_skill, session.folder))
 
 
 ServiceMakers = Sequence[ServiceMaker[object]]
@@ -131,7 +116,7 @@ OWN_SERVICES: ServiceMakers = (
     ServiceMaker(SessionFacts, _facts),
     ServiceMaker(SessionWaits, _waits),
     ServiceMaker(Jobs, _jobs),
-    ServiceMaker(ApproverQuestions, lambda session: ApproverQuestions(session.dispatcher.approver)),
+    ServiceMaker(PersonQuestions, lambda session: PersonQuestions(session.dispatcher.approver)),
     ServiceMaker(ToolCatalogue, _tool_catalogue),
     ServiceMaker(SkillGuides, _skill_guides, lambda known, options: may_have_skills(options.cwd)),
 )

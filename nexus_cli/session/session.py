@@ -25,6 +25,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
 from nexus_cli.core.limits import ASK, AUTO, EDIT, PLAN, Limits
 from nexus_cli.core.request import Provider
+from nexus_cli.core.running_workers import RunningWorkers
 from nexus_cli.core.services import Jobs, Log, Workers
 from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Tool
@@ -41,7 +42,6 @@ from nexus_cli.session.continuation import Continuation, next_message
 from nexus_cli.session.event_json import result_of
 from nexus_cli.session.limits_record import at_level
 from nexus_cli.session.record_events import record_event
-from nexus_cli.session.running_workers import RunningWorkers
 from nexus_cli.session.session_state import Act, SessionState, bare_state
 from nexus_cli.session.start_conversation import (
     expand_trigger,
@@ -516,7 +516,6 @@ class Session:
     async def _begin(self, continuations: Sequence[Continuation]) -> None:
         """Prepare the first request of a turn whose message is recorded."""
         engine, dispatcher = self.state.engine, self.state.dispatcher
-        engine.tell_untold()
         dispatcher.call_changes.begin_turn()
         dispatcher.look_early()
         if engine.conversation.sent.last is not None:  # something was sent before

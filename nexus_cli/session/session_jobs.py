@@ -24,10 +24,10 @@ from nexus_cli.core.event import Notice
 from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.running_workers import CLOSED, ENDED, RUNNING, STOPPED
 from nexus_cli.core.services import Jobs
 from nexus_cli.core.tool import CommandSandbox, ToolContext
 from nexus_cli.session.job_ports import JobPorts
-from nexus_cli.session.running_workers import CLOSED, ENDED, RUNNING, STOPPED
 from nexus_cli.tools.background_process import AdoptedProcess, BackgroundProcess
 from nexus_cli.tools.listeners import is_own_address
 

@@ -15,7 +15,7 @@ import secrets
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -66,25 +66,21 @@ LISTED = 20
 """Most files of a skill that are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSkillGuides:
-    """Implements `SkillGuides` for a folder. Reads the skills at each call, so that a changed one counts no more."""
-
-    cwd: Path
-
-    def read_skill(self, name: str, file: str = "") -> str:
-        found = index_guides(one for one in find_skills(self.cwd) if one.is_offered)
-        chosen = found.get(name.strip())
-        if chosen is None:
-            near = nearest_name(name.strip(), found)
-            why = f"the nearest is {near}" if near else "no skill has this name"
-            raise NexusError("usage", f"no skill '{one_line(name)}'", why)
-        if file:
-            return read_file_of(chosen, file)
-        files = list_files(chosen)
-        more = f", and {len(files) - LISTED} more" if len(files) > LISTED else ""
-        others = f'; read its other files with skill("{chosen.name}", file=...): {", ".join(files[:LISTED])}{more}'
-        return f"[skill {chosen.name} of {chosen.path}{one_line(others) if files else ''}]\n{read_guide(chosen)}"
+def read_skill(cwd: Path, name: str, file: str = "") -> str:
+    """Return the guide of a skill of a folder, or a file of it. The skills are read at each call, so
+    that a changed one counts no more."""
+    found = index_guides(one for one in find_skills(cwd) if one.is_offered)
+    chosen = found.get(name.strip())
+    if chosen is None:
+        near = nearest_name(name.strip(), found)
+        why = f"the nearest is {near}" if near else "no skill has this name"
+        raise NexusError("usage", f"no skill '{one_line(name)}'", why)
+    if file:
+        return read_file_of(chosen, file)
+    files = list_files(chosen)
+    more = f", and {len(files) - LISTED} more" if len(files) > LISTED else ""
+    others = f'; read its other files with skill("{chosen.name}", file=...): {", ".join(files[:LISTED])}{more}'
+    return f"[skill {chosen.name} of {chosen.path}{one_line(others) if files else ''}]\n{read_guide(chosen)}"
 
 
 def find_callable(cwd: Path) -> dict[str, Skill]:

@@ -7,6 +7,7 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 
+from nexus_cli.config.prompts import load_prompt
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.price import price_usage
@@ -14,7 +15,6 @@ from nexus_cli.core.request import Provider, Request, TextDelta, close_if_closab
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.available_models import resolve_alias
 from nexus_cli.provider.model_table import check_model, model_info
-from nexus_cli.sections.prompts import load_prompt
 from nexus_cli.session.factory import make_provider
 from nexus_cli.text.untrusted_text import neutralize
 

@@ -15,10 +15,7 @@ from nexus_cli.core.elide import clip_text, plural
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import SIGPIPE
-from nexus_cli.core.usage import Usage
-from nexus_cli.permission.approvals import EDITS_HERE
-from nexus_cli.session.running_workers import (
+from nexus_cli.core.running_workers import (
     ASKING,
     AT_WORK,
     FAILED,
@@ -29,6 +26,9 @@ from nexus_cli.session.running_workers import (
     WAITING,
     WorkerObject,
 )
+from nexus_cli.core.tool import SIGPIPE
+from nexus_cli.core.usage import Usage
+from nexus_cli.permission.approvals import EDITS_HERE
 from nexus_cli.session.session import Session
 
 if TYPE_CHECKING:

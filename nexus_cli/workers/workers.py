@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from nexus_cli.config.prompts import load_prompt
 from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.core.approval import Allow
 from nexus_cli.core.attachment import Trigger
@@ -26,6 +27,7 @@ from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, Tool
 from nexus_cli.core.limits import ASK, Limits, require_level
 from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.running_workers import FAILED, FINISHED, STOPPED, UNKNOWN, WAITING, RunningWorkers
 from nexus_cli.core.services import EditorTexts, ServerTools, WorkerTask
 from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Effect, Tool, find_governing
@@ -35,7 +37,6 @@ from nexus_cli.engine.requests.spending import BUDGET, BUDGET_ENDED, Spending, d
 from nexus_cli.engine.requests.work_notes import note_worker_call
 from nexus_cli.ledger import LaneLog
 from nexus_cli.provider.available_models import resolve_for_worker
-from nexus_cli.sections.prompts import load_prompt
 from nexus_cli.sections.skills import Skill
 from nexus_cli.session.agent_roles import WORKTREE
 from nexus_cli.session.crash_report import report_bug
@@ -44,7 +45,6 @@ from nexus_cli.session.guide_model import read_guide_model
 from nexus_cli.session.lent_servers import LentServers
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import find_agents, recipe_for
-from nexus_cli.session.running_workers import FAILED, FINISHED, STOPPED, UNKNOWN, WAITING, RunningWorkers
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
 from nexus_cli.workers.review_worktree import refresh_reviews, review_worktree

@@ -61,11 +61,11 @@ def test_pins_are_made_listed_and_taken_back(context: FakeContext) -> None:
     context.provider.usage = Usage(2_000, 10)  # about our own count
     filled(context)
     context.run("pin")
-    assert context.shown[-1][1]["pins"] == [] and "/pin TEXT" in find_form("pins")(context.shown[-1][1], 80)
+    assert context.shown[-1][1]["pins"] == [] and "nexus pin add TEXT" in find_form("pins")(context.shown[-1][1], 80)
     context.run("pin always use tabs").run("pin 1").run("pin")
     rows = context.shown[-1][1]["pins"]
     assert [(row["id"], row["entry"]) for row in rows] == [("p1", 0), ("p2", 1)]
-    assert "pinned message 1 as p2" in said(context)
+    assert "Pinned message 1 as p2" in context.said[-1]
     complete = context.commands["pin"].complete
     assert complete is not None and list(complete(context))[-2:] == ["remove p1", "remove p2"]
     context.run("pin remove p1").run("pin")
@@ -126,7 +126,7 @@ def test_pin_alone_lists_the_newest_messages_with_their_numbers(context: FakeCon
     assert [one["text"] for one in value["messages"]] == [f"message {n} of several lines" for n in range(2, 12)]
     entry = value["messages"][-1]["entry"]
     text = find_form("pins")(value, 80)
-    assert "your newest messages (/pin NUMBER):" in text and text.splitlines()[-1].split()[0] == str(entry)
+    assert "your newest messages (nexus pin add NUMBER):" in text and text.splitlines()[-1].split()[0] == str(entry)
     complete = find("pin", context.commands).complete
     assert complete is not None and complete(context)[0] == str(entry)
     context.run(f"pin {entry}")
@@ -134,18 +134,21 @@ def test_pin_alone_lists_the_newest_messages_with_their_numbers(context: FakeCon
 
 
 def test_what_is_pinned_or_taken_back_is_asked_for_by_what_there_is(context: FakeContext) -> None:
-    assert "/pin NUMBER" in find_form("pins")(context.run("pin").shown[-1][1], 80)
+    assert "nexus pin add NUMBER" in find_form("pins")(context.run("pin").shown[-1][1], 80)
     context.turn("the only message")
-    assert "/pin 1 your newest message" in find_form("pins")(context.run("pin").shown[-1][1], 80)
+    assert "nexus pin add 1 your newest message" in find_form("pins")(context.run("pin").shown[-1][1], 120)
     context.run("pin 1")
     with pytest.raises(NexusError, match="/pin remove: the argument is missing: ID"):
         context.run("pin remove")
 
 
-def test_pin_remove_takes_a_pin_back_and_other_words_are_pinned(context: FakeContext) -> None:
+def test_pin_remove_takes_a_pin_back_and_pin_add_pins_words_that_begin_so(context: FakeContext) -> None:
     context.run("pin keep the old names").run("pin remove p1")
     assert not context.run("pin").shown[-1][1]["pins"]
-    context.run("pin remove old logs before the release").run("pin remove logs before")
-    with pytest.raises(NexusError, match="no such pin"):
-        context.run("pin remove p7")
+    for words in ("pin remove old logs before the release", "pin remove p7"):
+        with pytest.raises(NexusError, match="no such pin"):
+            context.run(words)
+    context.run("pin add remove old logs before the release")
+    assert [pin["text"] for pin in context.run("pin").shown[-1][1]["pins"]] == ["remove old logs before the release"]
+    context.run("pin remove logs before")
     assert [pin["text"] for pin in context.run("pin").shown[-1][1]["pins"]] == []

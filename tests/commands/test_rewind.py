@@ -22,7 +22,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Jobs, Workers
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.turn_changes import count_newest_turn
-from nexus_cli.session import undo_files
+from nexus_cli.undo import undo_files
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 
 BETWEEN = "1\n2\n3\n4\n5\n"

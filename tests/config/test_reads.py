@@ -10,8 +10,8 @@ import pytest
 
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.project_items import describe_waiting
+from nexus_cli.config.text_file import read_text
 from nexus_cli.config.trust import read_configuration, trust, trusted_items
-from nexus_cli.context.text_file import read_text
 from nexus_cli.core import version_memo
 from nexus_cli.core.real_files import read_real
 from nexus_cli.hooks.hook_list import list_hooks

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.text_file import FileText, decode, read_text
+from nexus_cli.config.text_file import FileText, decode, read_text
 from nexus_cli.core.errors import NexusError
 
 GERMAN = "# Regeln\nImmer Größe prüfen, dann Tests ausführen.\n"

@@ -34,7 +34,7 @@ TURNS = {
 }
 SLOW = """
 import time
-from nexus_cli.session import undo_files
+from nexus_cli.undo import undo_files
 _restore = undo_files.restore_files
 def slow(*arguments, **more):
     report = _restore(*arguments, **more)

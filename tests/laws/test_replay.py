@@ -26,7 +26,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.replay import check
-from nexus_cli.session.undo_files import fork_before
+from nexus_cli.undo.undo_files import fork_before
 
 PACKAGE = Path(nexus_cli.__file__).parent
 ALONE = """\

@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +24,8 @@ from laws.world import World, outcome, say, world
 from ledger.postgres import Server
 from search import sample
 
+from nexus_cli.config.ledger_place import ledger_place
+from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.goals import set_goal
 from nexus_cli.core.approval import Allow, Answer, Question
 from nexus_cli.core.entry import Entry, Memo
@@ -31,9 +34,10 @@ from nexus_cli.ledger import Ledger, SessionLog, database, lanes, postgres_conne
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.server_journal import ServerJournal
 from nexus_cli.ledger.unsaved_entries import unsaved_folder
-from nexus_cli.session import undo_files
+from nexus_cli.session.acts.compaction import pin
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
+from nexus_cli.undo import undo_files
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -402,3 +406,36 @@ def test_an_undo_that_another_process_notes_before_a_message_is_saved_is_told_wi
         asyncio.run(live())
         sent = around.server.requests
         assert [str(one.body["messages"]).count("took back a.py") for one in sent] == [0, 1, 1]
+
+
+@pytest.mark.parametrize("is_served", [False, True], ids=["file", "server"])
+def test_what_another_process_pins_during_a_turn_is_told_with_the_next_step(
+    is_served: bool, place: Path, url: str
+) -> None:
+    def run(*words: str) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "nexus_cli", "pin", *words], cwd=around.folder, capture_output=True
+        )
+        assert done.returncode == 0, done.stderr
+
+    at: dict[int, Callable[[], object]] = {
+        1: lambda: run("add", "use tabs"),
+        3: lambda: run("remove", "p1"),
+        4: lambda: run("add", "1"),
+    }
+    with world(place, four_steps(at), ledger_url=url if is_served else "") as around:
+
+        async def live() -> None:
+            session = around.open()
+            assert outcome(await say(session, "one")).ok
+            assert pin(session.state, "no tabs")[0] == "p3"
+            assert [one.text for one in list_pins(session.context.conversation)] == ["one", "no tabs"]
+            await say(session, "two")
+            await session.aclose()
+            with closing(Ledger.open(ledger_place())) as ledger:
+                assert_laws(ledger, session.id, around.server.requests)
+
+        asyncio.run(live())
+        sent = [str(one.body["messages"]) for one in around.server.requests]
+        told = [[one.count(f"this, it holds from now on: {text}") for one in sent] for text in ("use tabs", "no tabs")]
+        assert told == [[0, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1]]

@@ -181,6 +181,9 @@ memory accept m3 [--json]
 memory forget m4 [--json]
 memory consolidate [--json]
 memory forget m3 --json
+pin add 'tea costs two' --session prices [--json]
+pin remove p3 --session prices
+pin remove p1 --session prices --json
 undo --session prices --turn 1
 redo --session prices
 undo --session prices --turn 1 --json

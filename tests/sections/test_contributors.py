@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.prompts import fill_blanks, load_prompt
 from nexus_cli.context.sysinfo import Host
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
@@ -29,7 +30,6 @@ from nexus_cli.sections.contributors.capabilities import STATES, capability_form
 from nexus_cli.sections.contributors.rules import guide
 from nexus_cli.sections.identity_files import IdentityFile
 from nexus_cli.sections.project_outline import outline_files
-from nexus_cli.sections.prompts import fill_blanks, load_prompt
 from nexus_cli.sections.reader import SectionReader
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.section import DROP, Layer, Phase, Section

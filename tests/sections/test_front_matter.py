@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nexus_cli.sections.front_matter import read_front_matter, split_guide
+from nexus_cli.text.front_matter import read_front_matter, split_guide
 
 
 def test_values_that_are_no_yaml_by_themselves_are_text() -> None:

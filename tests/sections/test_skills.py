@@ -14,7 +14,6 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.trust import trust
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.skills import list_skills, skill_guide
-from nexus_cli.sections.front_matter import read_front_matter
 from nexus_cli.sections.skills import (
     LONGEST_LINE,
     LONGEST_NAME,
@@ -22,6 +21,7 @@ from nexus_cli.sections.skills import (
     find_skills,
     read_guide,
 )
+from nexus_cli.text.front_matter import read_front_matter
 
 
 def skill(folder: Path, name: str, text: str | bytes) -> Path:

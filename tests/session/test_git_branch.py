@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.session.git_branch import read_branch
+from nexus_cli.reports.git_branch import read_branch
 
 
 def _head(folder: Path, text: str) -> None:

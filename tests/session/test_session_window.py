@@ -16,13 +16,18 @@ from laws.world import World, outcome, say, the_ledger, world
 from server.blocks import content
 
 from nexus_cli.config.settings import TruncationSettings
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.conversation.compaction.compactor import Compactor
+from nexus_cli.conversation.compaction.work_log import WorkLog
 from nexus_cli.conversation.conversation import item_of
+from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.render import prefix_sha256
 from nexus_cli.core.entry import ItemForm, Manifest
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.message import Message
 from nexus_cli.ledger import LaneLog
+from nexus_cli.session.acts.compaction import uncompaction
 from nexus_cli.session.session import Session
 
 SUMMARY = "Goal: as said. Next: go on. SUMMARY: the person wants lists. " + "what was done. " * 20
@@ -143,6 +148,48 @@ def test_the_context_of_a_session_is_what_it_sends_through_truncation_compaction
             log = ledger.log(session)
             replayed = {row.manifest.sha256: replayed_tokens(log, row.manifest) for row in log.requests()}
     assert model.tokens == replayed and model.compared == len(replayed) == 24
+
+
+def test_truncation_compaction_and_undo_of_a_session_are_run_by_its_context(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session of the REPL. Each epoch after the first one is begun by the context that the session holds."""
+    model, real = Comparing(), ContextManager.begin_epoch
+    begun: list[tuple[ContextManager, int, str]] = []
+    drafted: list[ContextManager] = []
+
+    def begin_epoch(self: ContextManager, rewrite: Rewrite) -> None:
+        real(self, rewrite)
+        begun.append((self, rewrite.epoch.id, rewrite.epoch.cause))
+
+    def make(self: ContextManager, work: WorkLog, *, recalls: bool, real: Any = ContextManager.compactor) -> Compactor:
+        drafted.append(self)
+        compactor: Compactor = real(self, work, recalls=recalls)
+        return compactor
+
+    async def live(around: World) -> None:
+        session = model.session = around.open(**CHAT)
+        await take_turns(around, model, range(9))
+        assert drafted and {*map(id, drafted)} == {id(session.context)}
+        model.sums_up = True
+        drafted.clear()
+        await session.compact()
+        assert drafted
+        [event async for event in session.act(uncompaction())]
+        conversation, made = session.context.conversation, list[tuple[int, str]]()
+        epoch = conversation.epoch
+        while epoch.parent is not None:
+            made.append((epoch.id, epoch.cause))
+            epoch = conversation.log.epoch(epoch.parent)
+        assert [(number, cause) for context, number, cause in begun if context is session.context] == made[::-1]
+        assert {cause for _, cause in made} == {"truncation", "compaction", "undo"}
+        await session.aclose()
+
+    monkeypatch.setattr(ContextManager, "begin_epoch", begin_epoch)
+    monkeypatch.setattr(ContextManager, "compactor", make)
+    with world(tmp_path, model, window=12_000, factor=1.6) as around:
+        asyncio.run(live(around))
+    assert not model.differences, "\n".join(model.differences)
 
 
 def test_the_room_of_the_context_is_that_of_the_session_after_a_refusal_too(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from nexus_cli.conversation.compaction.work_record import FittedRecord, WorkReco
 from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
-from nexus_cli.conversation.groups import Measure, flatten
+from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.user_messages import find_others, hidden_words, read_refusals
 from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
 from nexus_cli.core.entry import Cause, Drop, WindowItem
@@ -70,7 +70,8 @@ class Compactor:
     work: WorkLog
     """Gets what the log has new; nothing else is changed."""
     count: Callable[[str], int]
-    measure: Measure
+    truncator: WindowTruncator
+    """Cuts by the strategy of the settings, and has the measure of messages."""
     budget: int
     """Most tokens of a request."""
     window: int
@@ -152,7 +153,7 @@ class Compactor:
             rules.shown,
             cut_drop,
         )
-        items = head(plan, text, drop_id, clock=conversation.clock, measure=self.measure, more=more)
+        items = head(plan, text, drop_id, clock=conversation.clock, measure=self.truncator.measure, more=more)
         drops = [_drop(plan, drop_id, now, unseen)]
         if fitted.left:
             drops.append(fitted.drop(record_drop, Cause.COMPACTION, now, count))
@@ -171,9 +172,7 @@ class Compactor:
         }
         return DraftedWindow(items, drops, rules.to_json(), kept)
 
-    def cut(
-        self, truncator: WindowTruncator, record: WorkRecord, reserved: int
-    ) -> tuple[Sequence[WindowItem], Sequence[Drop]]:
+    def cut(self, record: WorkRecord, reserved: int) -> tuple[Sequence[WindowItem], Sequence[Drop]]:
         """Return the window truncated to the low-water mark, with `reserved` tokens left free, and its drops. Changes
         nothing but takes the ids of these.
 
@@ -181,7 +180,7 @@ class Compactor:
         """
         conversation, room = self.conversation, planning.shares_of(self.budget, self.budget)
         pinning = PinningTruncator(
-            **{**vars(truncator), "recalls": self.recalls},
+            **{**vars(self.truncator), "recalls": self.recalls},
             pins=list_pins(conversation),
             pins_room=room.pins,
             words_room=room.words,
@@ -189,7 +188,7 @@ class Compactor:
             record=fit_record(record, room.record, self.count),
         )
         available = self.budget - pinning.count_reserved(conversation) - reserved
-        pinning.strategy = near(truncator.strategy, available - conversation.epoch.header_tokens - MARKER_ROOM)
+        pinning.strategy = near(self.truncator.strategy, available - conversation.epoch.header_tokens - MARKER_ROOM)
         return pinning.cut(conversation, available)
 
 

@@ -1,8 +1,8 @@
 """Store the pins of a session: texts that every compaction keeps verbatim in the window.
 
 Pins are memos of the conversation, so forks inherit them and nothing is overwritten: `{id, entry, text}` pins, `{id,
-off}` unpins. A pin is a `Quote` with its id: `conversation/compaction/pin.py` shows them, `summary_head.py` places
-them.
+off}` unpins. Another process than the session's may add one: the next step reads it. A pin is a `Quote` with its id:
+`conversation/compaction/pin.py` shows them, `summary_head.py` places them.
 """
 
 from __future__ import annotations
@@ -23,24 +23,36 @@ NUMBERED = re.compile(
     r"#?\s*[-+]?\d[\d\s.,:#-]*|#\s*[-+]?\w*\d\S*|(?:message|entry|no\.?|nr\.?)\s*#?\s*\d+", re.IGNORECASE
 )
 """Matches the ways in which people type a message number."""
-FIND = "/pin alone lists your newest messages with their numbers; any other text is pinned as it is"
-SHORTER = "Pin only the important part as text: /pin TEXT"
+FIND = "nexus pin list has the numbers of your newest messages; any other text is pinned as it is"
+SHORTER = "Pin only the important part as text: nexus pin add TEXT"
 SHORT = 40
 """Most characters of the input that an error message repeats."""
+TOLD = 500
+"""Most characters of pinned text that is sent at once; longer text waits for the summary."""
 RESULT_CAP = 1000
 """Most tokens of a pinned tool result; its message keeps the whole."""
 
 
 def list_pins(source: MemoSource) -> tuple[Quote, ...]:
     """Return the pins in force, oldest first."""
+    return tuple(_read_pins(source)[0].values())
+
+
+def _read_pins(source: MemoSource) -> tuple[dict[str, Quote], int]:
+    """Return the pins in force by id, and the highest number ever used, removed pins included.
+
+    Where two processes gave one id at the same time, the second pin has the next number.
+    """
     found: dict[str, Quote] = {}
-    for memo in source.memos(PIN):
-        name = str(memo.value["id"])
-        if memo.value.get("off"):
-            found.pop(name, None)
-        else:
-            found[name] = Quote(int(memo.value.get("entry", 0)), str(memo.value.get("text", "")), pin=name)
-    return tuple(found.values())
+    newest = 0
+    for value in (memo.value for memo in source.memos(PIN)):
+        if value.get("off"):
+            found.pop(value["id"], None)
+            continue
+        number = newest + 1 if value["id"] in found else int(value["id"][1:])
+        newest = max(newest, number)
+        found[f"p{number}"] = Quote(int(value.get("entry", 0)), str(value.get("text", "")), pin=f"p{number}")
+    return found, newest
 
 
 def add_pin(conversation: Conversation, what: str, count: Callable[[str], int], room: int | None = None) -> Quote:
@@ -54,19 +66,22 @@ def add_pin(conversation: Conversation, what: str, count: Callable[[str], int], 
     number, entry = what.removeprefix("#"), _number(what)
     if not what or (number.isdigit() and not entry):
         why = "expected text or the number of a message"
-        raise NexusError("usage", f"/pin {what}".strip(), why, FIND)
+        raise NexusError("usage", f"nexus pin add {what}".strip(), why, FIND)
     if not entry and NUMBERED.fullmatch(what):
-        raise NexusError("usage", f"/pin {what[:40]}", "this is not the number of a message", FIND)
+        raise NexusError("usage", f"nexus pin add {what[:40]}", "this is not the number of a message", FIND)
     text = _text(_entry(conversation, entry), count) if entry else what
-    now = list_pins(conversation)
-    same = next((one for one in now if (one.entry == entry if entry else one.text == text)), None)
+    now, newest = _read_pins(conversation)
+    same = next((one for one in now.values() if (one.entry == entry if entry else one.text == text)), None)
     if same:
         return same
-    made = Quote(entry, text, pin=f"p{1 + _newest(conversation)}")
+    made = Quote(entry, text, pin=f"p{1 + newest}")
     if room is not None and (tokens := made.labelled_tokens(count)) > room:
         why = f"it has {tokens:,} tokens, but all pins together may have {room:,}"
-        raise NexusError("usage", f"/pin {_short(what)}", why, SHORTER)
-    conversation.memo(PIN, {"id": made.pin, "entry": made.entry, "text": made.text})
+        raise NexusError("usage", f"nexus pin add {_short(what)}", why, SHORTER)
+    is_told = not entry and len(text) <= TOLD
+    told = {"told": f"the person pinned this, it holds from now on: {text}"} if is_told else {}
+    shown = describe_pinning(made)
+    conversation.memo(PIN, {"id": made.pin, "entry": made.entry, "text": made.text, "shown": shown, **told})
     return made
 
 
@@ -81,14 +96,14 @@ def remove_pin(conversation: Conversation, what: str) -> Quote:
         ids = ", ".join(one.pin for one in found or now)
         there = f"there are {ids}" if now else "nothing is pinned"
         why = f"{ids} match" if found else f"there is no such pin: {there}"
-        raise NexusError("usage", f"/pin remove {_short(what)}".rstrip(), why, "/pin lists them")
-    conversation.memo(PIN, {"id": found[0].pin, "off": True})
+        raise NexusError("usage", f"nexus pin remove {_short(what)}".rstrip(), why, "nexus pin list shows them")
+    conversation.memo(PIN, {"id": found[0].pin, "off": True, "shown": f"unpinned {found[0].pin}"})
     return found[0]
 
 
-def has_pin(conversation: Conversation, what: str) -> bool:
-    """True if `what` matches exactly one pin, as for `remove_pin`."""
-    return len(_find_pins(list_pins(conversation), what.strip())) == 1
+def describe_pinning(pin: Quote) -> str:
+    """Describe that a text or a message was pinned."""
+    return f"pinned {f'message {pin.entry}' if pin.entry else 'this text'} as {pin.pin}"
 
 
 def _find_pins(now: Sequence[Quote], what: str) -> list[Quote]:
@@ -115,17 +130,12 @@ def _short(what: str) -> str:
     return clip_text(" ".join(what.split()), SHORT, "...")
 
 
-def _newest(conversation: Conversation) -> int:
-    """Return the highest pin number ever used, removed pins included."""
-    return max((int(str(memo.value["id"])[1:]) for memo in conversation.memos(PIN)), default=0)
-
-
 def _entry(conversation: Conversation, number: int) -> Entry:
     entry = next(iter(conversation.read(number, number)), None) if number <= conversation.last else None
     if entry is None:
         has = f"it has 1 to {conversation.last}" if conversation.last else "it has none yet"
         why = f"this session has no message {number}: {has}"
-        raise NexusError("usage", f"/pin {number}", why, FIND)
+        raise NexusError("usage", f"nexus pin add {number}", why, FIND)
     return entry
 
 

@@ -38,16 +38,7 @@ from nexus_cli.text.untrusted_text import neutralize
 
 def compactor(engine: Engine) -> Compactor:
     """Return what plans and drafts smaller windows of the engine's conversation."""
-    context = engine.context
-    return Compactor(
-        engine.conversation,
-        engine.work,
-        context.count,
-        context.measure,
-        context.countable(context.budget.available),
-        context.budget.window,
-        can_recall(engine.conversation, engine.spending),
-    )
+    return engine.context.compactor(engine.work, recalls=can_recall(engine.conversation, engine.spending))
 
 
 async def compact(engine: Engine, cause: str, share: float, instructions: str = "") -> bool:

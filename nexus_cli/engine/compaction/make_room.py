@@ -12,7 +12,7 @@ from nexus_cli.engine.compaction.compact import compact, compactor
 from nexus_cli.engine.compaction.file_states import look_at_files
 from nexus_cli.engine.compaction.prune import draft_pruning, find_cheaper_batch
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.sections.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
+from nexus_cli.sections.collect import preamble_room
 
 TRUNCATION = "truncation"
 """Cause of the epoch."""
@@ -56,7 +56,7 @@ async def draft_truncation(engine: Engine) -> Rewrite:
     drops. Reads the files of the work; leaves room for the event sections that must be sent again."""
     await engine.read_work()
     context = engine.context
-    reserved = min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * context.budget.window))
+    reserved = preamble_room(context.budget.window)
     within = replace(compactor(engine), budget=context.countable(context.room))
-    head, drops = within.cut(context.truncator, await look_at_files(within.make_record()), reserved)
+    head, drops = within.cut(await look_at_files(within.make_record()), reserved)
     return engine.draft_rewrite(engine.conversation.make_epoch(head, TRUNCATION), drops=drops)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from nexus_cli.config.prompts import load_prompt
 from nexus_cli.context.compaction import transcript_lines
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
@@ -26,7 +27,6 @@ from nexus_cli.engine.compaction.summary_source import SummarySource, fork_fits,
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import CUT_OFF, call_model
 from nexus_cli.engine.requests.side_conversations import forked, separate
-from nexus_cli.sections.prompts import load_prompt
 from nexus_cli.text.untrusted_text import neutralize
 
 PAID = 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
+from nexus_cli.config.prompts import load_prompt
 from nexus_cli.context.compaction import build_summarize_prompt
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.groups import is_request
@@ -12,7 +13,6 @@ from nexus_cli.core.elide import elide_text, plain_marker
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.sections.prompts import load_prompt
 
 REQUEST_MOST = 1_000
 """Most tokens of the person's current request that accompany a transcript."""

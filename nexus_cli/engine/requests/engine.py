@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from nexus_cli.config.settings import Settings
@@ -24,7 +24,7 @@ from nexus_cli.core.budget import left_over
 from nexus_cli.core.entry import Drop, Epoch, Kind, Memo
 from nexus_cli.core.event import Notice
 from nexus_cli.core.json_value import to_json_value
-from nexus_cli.core.memo_kinds import REWRITE, SERVER_CUT, UNDONE_FILES
+from nexus_cli.core.memo_kinds import PIN, REWRITE, SERVER_CUT, UNDONE_FILES
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.readings import NextEpoch, Preamble, Readings
@@ -82,6 +82,8 @@ class Engine:
     """True if the window had little room left after the last step."""
     partial_reply: str = ""
     """The text received so far for the newest request, without the marks added in the window."""
+    told: Sequence[Memo] | None = None
+    """The notes for the model that earlier requests have told it, or wait for the next one; None before the first."""
     response_format: str = ""
     """The schema that the provider holds the answers of the running turn to, see `Request`."""
     work: WorkLog = field(default_factory=lambda: WorkLog(find_tool))
@@ -217,12 +219,10 @@ class Engine:
             self.control.emit(Notice(notice))
 
     def begin_epoch(self, rewrite: Rewrite) -> None:
-        """Begin the epoch of a rewrite, recorded together with its drops and notes, and report it. Of the
-        reports of the provider only the anchor of the rewrite holds for the new window."""
+        """Begin the epoch of a rewrite, recorded with its price, and report it."""
         before, info = self.conversation.epoch.tools, self.model.info
         priced = [] if rewrite.price is None else [rewrite_note(rewrite.epoch, rewrite.price)]
-        self.conversation.begin_epoch(rewrite.epoch, rewrite.drops, [*rewrite.notes, *priced])
-        self.context.anchor_on(rewrite.anchor)
+        self.context.begin_epoch(replace(rewrite, notes=[*rewrite.notes, *priced]))
         self.readings.drafted = None
         self.emit_drops(rewrite.drops)
         line = describe_left_out(info.window, self.conversation.epoch.tools)
@@ -236,11 +236,14 @@ class Engine:
         self.readings.notices.extend(filter(None, lines))
 
     def tell_untold(self) -> None:
-        """Send the notes for the model that were recorded since its last request; another process may have made an
-        undo. Called when the message is saved: what others noted before is known by then."""
-        if cursor := self.conversation.cursor:
-            notes = (memo for kind in (SERVER_CUT, UNDONE_FILES) for memo in self.conversation.memos(kind))
-            self.tell_model(*_drop_reversed(memo for memo in notes if memo.entry >= cursor))
+        """Send the notes for the model that it was not told yet: another process may have made an undo, or pinned a
+        text. When a conversation is opened, notes before its last request count as told."""
+        kinds, conversation = (SERVER_CUT, UNDONE_FILES, PIN), self.conversation
+        notes = [memo for kind in kinds for memo in conversation.memos(kind) if "told" in memo.value]
+        if self.told is None:
+            self.told = [memo for memo in notes if memo.entry < conversation.cursor]
+        self.tell_model(*_drop_reversed(memo for memo in notes if memo not in self.told))
+        self.told = notes
 
     def emit_drops(self, drops: Iterable[Drop]) -> None:
         """Send drops to the front end, without their texts."""

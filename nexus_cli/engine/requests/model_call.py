@@ -168,9 +168,7 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
     usage, cached, is_reported = _spend(engine, plan, reply.message, reply.usage)
     if reply.usage and reply.usage.input:
         told = report_cut(engine.context, engine.control, engine.step, plan, reply.usage.input)
-        if told and reply.message.tool_calls:
-            engine.tell_model(told)
-        elif told:  # in the ledger, because another process may send the next request
+        if told:  # in the ledger, because another process may send the next request
             conversation.memo(SERVER_CUT, {"told": told})
         engine.context.learn(plan.counted.total, reply.usage.input)
     message = reply.message

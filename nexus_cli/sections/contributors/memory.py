@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nexus_cli.config.paths import places
-from nexus_cli.context.text_file import odd_file, read_text
+from nexus_cli.config.text_file import odd_file, read_text
 from nexus_cli.core.elide import drop_marker, elide_text, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates

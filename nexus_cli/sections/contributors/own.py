@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import places
+from nexus_cli.config.text_file import read_text
 from nexus_cli.context.prompt_loader import trim_text
-from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View, notices
-from nexus_cli.sections.front_matter import read_front_matter
 from nexus_cli.sections.identity_files import section_forms
 from nexus_cli.sections.section import Layer, Phase, Section, unread_note
+from nexus_cli.text.front_matter import read_front_matter
 
 FOLDER = "contributors"
 MOST = 50

@@ -7,8 +7,8 @@ and is sent only where all of them are at hand. What a tool does and takes is it
 
 from __future__ import annotations
 
+from nexus_cli.config.prompts import load_prompt
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.sections.prompts import load_prompt
 from nexus_cli.sections.section import Layer, Phase, Section
 
 WITH, WITHOUT = "system", "system_without_tools"

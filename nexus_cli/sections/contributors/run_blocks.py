@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any
 
+from nexus_cli.config.prompts import load_prompt
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, MemorySlot
@@ -22,7 +23,6 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.contributors.rules import guide
 from nexus_cli.sections.identity_files import shrink_forms
-from nexus_cli.sections.prompts import load_prompt
 from nexus_cli.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.text.untrusted_text import neutralize_message
 

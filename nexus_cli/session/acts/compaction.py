@@ -1,13 +1,12 @@
-"""Acts on the window: compact it, preview that, undo the newest compaction, pin and unpin text."""
+"""Acts on the window: compact it, preview that, undo the newest compaction; pin text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from nexus_cli.conversation.compaction import pins
-from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.groups import Dispatch
@@ -23,8 +22,6 @@ from nexus_cli.engine.turn import begin_pending_epoch
 from nexus_cli.session.drafting import drafting
 from nexus_cli.session.session_state import Act, SessionState
 
-TOLD = 500
-"""Most characters of pinned text that is sent at once; longer text waits for the summary."""
 NAMED = 5
 """Most pins without room that a notice names."""
 
@@ -110,46 +107,22 @@ def _refuse_if_too_large(request: RequestPlan) -> None:
         raise NexusError("overflow", "the compaction cannot be undone", why, hint)
 
 
-def pin(what: str) -> Act:
-    """Pin a message by its number, or a text. Raises as `nexus_cli.conversation.compaction.pins.add_pin`.
+def pin(state: SessionState, what: str) -> tuple[str, str]:
+    """Pin a message by its number, or a text; return the pin's id and a sentence about it. The model is told a short
+    text with its next request. Raises as `nexus_cli.conversation.compaction.pins.add_pin`.
 
-    A pin that alone exceeds the room for pins is refused. If all pins together exceed it, a notice names those without
-    room.
+    A pin that alone exceeds the room for pins is refused. If all pins together exceed it, the sentence names those
+    without room.
     """
-
-    async def act(state: SessionState) -> None:
-        engine = state.engine
-        conversation, count = engine.conversation, engine.context.count
-        before, room = pins.list_pins(conversation), compactor(engine).pins_room
-        made = pins.add_pin(conversation, what, count, room)
-        every = pins.list_pins(conversation)
-        taken = sum(one.labelled_tokens(count) for one in every)
-        place = f"message {made.entry}" if made.entry else "this text"
-        said = f"pinned {place} as {made.pin}: {made.labelled_tokens(count):,} tokens, all pins {taken:,} of {room:,}"
-        crowded = compactor(engine).crowded_pins
-        if crowded:
-            said += f"; beside the others a summary has no room for {_names(crowded)}, which can be recalled then"
-        new = made not in before and not made.entry
-        if new and len(made.text) > TOLD:
-            said += "; too long to be sent at once: the model gets it word for word with the next summary"
-        engine.control.emit(Notice(said, warning=bool(crowded)))
-        if new and len(made.text) <= TOLD:
-            engine.tell_model(f"the person pinned this, it holds from now on: {made.text}")
-
-    return act
-
-
-def unpin(what: str) -> Act:
-    """Remove a pin by its id, its message or its text. Raises as `compaction.pins.remove_pin`."""
-
-    async def act(state: SessionState) -> None:
-        engine = state.engine
-        gone = pins.remove_pin(engine.conversation, what)
-        line = f"{gone.pin} is no longer pinned; it stays in the window until the next compaction"
-        engine.control.emit(Notice(line, warning=False))
-
-    return act
-
-
-def _names(crowded: Sequence[Quote]) -> str:
-    return name_first([one.pin for one in crowded], NAMED)
+    conversation, count, within = state.engine.conversation, state.engine.context.count, compactor(state.engine)
+    room = within.pins_room
+    made = pins.add_pin(conversation, what, count, room)
+    taken = sum(one.labelled_tokens(count) for one in pins.list_pins(conversation))
+    tokens = made.labelled_tokens(count)
+    said = f"{pins.describe_pinning(made)}: {tokens:,} tokens, all pins {taken:,} of {room:,}"
+    if crowded := within.crowded_pins:
+        named = name_first([one.pin for one in crowded], NAMED)
+        said += f"; beside the others a summary has no room for {named}, which can be recalled then"
+    if not made.entry and len(made.text) > pins.TOLD:
+        said += "; too long to be sent at once: the model gets it word for word with the next summary"
+    return made.pin, said

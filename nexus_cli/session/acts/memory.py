@@ -77,7 +77,7 @@ def check_facts(facts: Sequence[Fact]) -> None:
 
 def _merging(dispatcher: Dispatcher) -> Dispatcher:
     """Return the dispatcher with the tool that merges facts."""
-    services = dispatcher.services.plus(FactMerger, dispatcher.services[SessionFacts])
+    services = dispatcher.services.plus(FactMerger, FactMerger(dispatcher.services[SessionFacts].merge))
     return replace(dispatcher, registry=ToolRegistry(None, services), services=services)
 
 

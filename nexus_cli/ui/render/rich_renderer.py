@@ -451,7 +451,7 @@ class RichRenderer:
         """Name a command that still runs, for a terminal without live lines; only its outcome follows if it runs alone.
         Not one that a question has shown."""
         call = self._calls.get(call_id)
-        if call is None or call.done or call_id in self._asked or tool_of(call.call).subject != COMMAND:
+        if call is None or call.done or call_id in self._asked or find_called_tool(call.call).subject != COMMAND:
             return
         self._show_group()
         self._scrollback.add_note(call.what, "dim")

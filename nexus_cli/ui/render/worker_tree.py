@@ -11,9 +11,9 @@ from typing import Any
 
 from nexus_cli.core import event as e
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.running_workers import AT_WORK
 from nexus_cli.reports.event_texts import LONGEST, describe_event, describe_worker, for_person, worker_figures
 from nexus_cli.reports.text.lines import worker_title
-from nexus_cli.session.running_workers import AT_WORK
 from nexus_cli.text.cells import cells, cut, one_line
 from nexus_cli.ui.render.call_group import HeldNote
 from nexus_cli.ui.render.theme import Theme

@@ -12,9 +12,9 @@ from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.context import estimate_next_tokens
+from nexus_cli.reports.git_branch import read_branch
 from nexus_cli.session.cold_request import seconds_until_cold, warn_of_cold_request
 from nexus_cli.session.draft import prepare_next_request
-from nexus_cli.session.git_branch import read_branch
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 

@@ -223,7 +223,7 @@ def test_the_room_of_the_pins_is_one_figure(tmp_path: Path) -> None:
         session = opened(Remembering(listing), tmp_path, settings=WIDE)
         try:
             await lived(session, *TURNS)
-            said = noted(await done(session, pin("use tabs")))
+            said = pin(session.state, "use tabs")[1]
             assert f"of {pins_report(session.state)['room']:,}" in said
         finally:
             await session.aclose()

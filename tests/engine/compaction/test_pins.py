@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conversation.cut import truncate
 from session.played import Played, the_ledger
-from session.summed import SUMMARY, Summariser, done, ended, living, noted, summary_of, turn
+from session.summed import SUMMARY, Summariser, ended, living, summary_of, turn
 
 from nexus_cli.conversation.compaction import pins
 from nexus_cli.conversation.compaction.own_words import Quote
@@ -24,7 +24,7 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.session.acts.compaction import pin, unpin
+from nexus_cli.session.acts.compaction import pin
 from nexus_cli.session.replay import check
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(6))
@@ -35,7 +35,9 @@ def test_what_only_looks_like_a_number_is_refused_with_the_way_to_find_one(what:
     made = timeline("one", "two")
     with pytest.raises(NexusError) as caught:
         pins.add_pin(made, what, count)
-    assert caught.value.exit_status == 2 and "/pin alone lists your newest messages" in caught.value.hint
+    assert (
+        caught.value.exit_status == 2 and "nexus pin list has the numbers of your newest messages" in caught.value.hint
+    )
     assert pins.list_pins(made) == ()
 
 
@@ -86,14 +88,14 @@ def test_what_no_summary_has_room_for_is_not_pinned_and_nothing_of_it_is_kept(tm
         async with living(tmp_path, Summariser(), "long words " * 400, *TURNS) as session:
             for what in ("1", "other words " * 400):
                 with pytest.raises(NexusError, match=r"it has [\d,]+ tokens, but all pins together may have") as no:
-                    await done(session, pin(what))
+                    pin(session.state, what)
                 assert (
                     no.value.exit_status == 2
                     and len(no.value.line) < 250
                     and "Pin only the important part" in no.value.hint
                 )
             assert pins.list_pins(session.context.conversation) == () and not session.engine.readings.notices
-            assert "pinned this text as p1" in noted(await done(session, pin("short words")))
+            assert "pinned this text as p1" in pin(session.state, "short words")[1]
 
     asyncio.run(live())
 
@@ -122,10 +124,10 @@ def test_pins_stand_word_for_word_below_every_summary_and_are_not_doubled(tmp_pa
 
     async def live() -> str:
         async with living(tmp_path, script, "RULE: never touch\n  legacy.py", *TURNS) as session:
-            await done(session, pin("1"))
-            await done(session, pin("reply in French [CONTEXT SUMMARY"))
+            pin(session.state, "1")
+            pin(session.state, "reply in French [CONTEXT SUMMARY")
             newest = session.context.conversation.last - 3
-            await done(session, pin(str(newest)))
+            pin(session.state, str(newest))
             for _ in range(2):
                 assert ended(await session.compact()).ok
                 text = summary_of(session)
@@ -149,7 +151,7 @@ def test_a_pin_in_the_kept_part_stays_where_it_is(tmp_path: Path) -> None:
             number = next(
                 s.entry for s in session.context.conversation.items if s.message.content == "the newest words of all"
             )
-            await done(session, pin(str(number)))
+            pin(session.state, str(number))
             assert ended(await session.compact()).ok
             assert "[p1" not in summary_of(session)
             assert sum("newest words" in s.message.content for s in session.context.conversation.items) == 1
@@ -161,7 +163,7 @@ def test_a_pin_in_the_kept_part_stays_where_it_is(tmp_path: Path) -> None:
 def test_pins_survive_a_resumed_session_and_a_fork(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:
-            await done(session, pin("keep this for ever"))
+            pin(session.state, "keep this for ever")
             first = session.id
         with the_ledger() as ledger:
             forked = ledger.fork_session(first, at="2026-01-13T09:30:00Z").id
@@ -178,7 +180,7 @@ def test_what_has_no_room_among_the_pins_is_named_and_can_be_recalled(tmp_path: 
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:
             for word in ("old", "new"):
-                said = noted(await done(session, pin(f"{word} words " * 220)))
+                said = pin(session.state, f"{word} words " * 220)[1]
             assert "a summary has no room for p1, which can be recalled" in said
             assert "too long to be sent at once" in said
             assert ended(await session.compact()).ok
@@ -198,12 +200,12 @@ def test_words_that_are_pinned_reach_the_model_with_the_next_request(tmp_path: P
 
     async def live() -> None:
         async with living(tmp_path, None, "hello", provider=provider) as session:
-            await done(session, pin("use tabs"))
-            await done(session, pin("1"))
+            pin(session.state, "use tabs")
+            pin(session.state, "1")
             await turn(session, "go on")
             said = json.dumps(provider.seen[-1])
             assert "it holds from now on: use tabs" in said and said.count("from now on") == 1
-            await done(session, unpin("p1"))
+            pins.remove_pin(session.context.conversation, "p1")
             assert [one.pin for one in pins.list_pins(session.context.conversation)] == ["p2"]
 
     asyncio.run(live())
@@ -221,7 +223,7 @@ def test_a_truncation_says_the_pins_again_where_it_cuts(tmp_path: Path) -> None:
 
     async def pinned() -> str:
         async with living(tmp_path, script, "RULE: no tabs", window=12_000) as session:
-            await done(session, pin("1"))
+            pin(session.state, "1")
             for words in TURNS * 2:
                 await turn(session, words)
             markers = [s.message.content for s in session.context.conversation.items if s.form is ItemForm.MARKER]
@@ -261,7 +263,7 @@ def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_dro
     async def live() -> str:
         async with living(tmp_path, Summariser(summary=""), "hello", window=12_000) as session:
             for number in range(12):
-                await done(session, pin(f"PIN{number} " + "so many words " * 28))
+                pin(session.state, f"PIN{number} " + "so many words " * 28)
             for words in TURNS * 2:
                 await turn(session, words)
             marker = next(s.message.content for s in session.context.conversation.items if s.form is ItemForm.MARKER)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from session.played import MODEL, Answer, Played, the_ledger
-from session.summed import SUMMARY, Summariser, asks_for_summary, done, ended, living, summary_of, turn
+from session.summed import SUMMARY, Summariser, asks_for_summary, ended, living, summary_of, turn
 
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.manager import ContextManager
@@ -124,7 +124,7 @@ def test_compacting_a_small_window_by_hand_keeps_what_was_said_and_pinned(tmp_pa
     async def live() -> None:
         said = ("Never use eval here.", "Always serve on port 8081.", *(f"TURN{n} make a list" for n in range(4)))
         async with living(tmp_path, Summariser(), *said, window=128_000) as session:
-            await done(session, pin("use tabs"))
+            pin(session.state, "use tabs")
             done_ = ended(await session.compact())
             assert done_.ok, done_.why
             text = summary_of(session)
@@ -265,7 +265,7 @@ def test_a_pin_that_was_small_talk_a_moment_ago_stays_beside_a_large_request(num
     async def live() -> None:
         said = [f"TURN{n} make a list" for n in range(7)]
         async with living(tmp_path, Summariser(), *said, window=40_000) as session:
-            await done(session, pin("use tabs"))
+            pin(session.state, "use tabs")
             large = "build this " + "of many words " * 2800
             await turn(session, large)
             done_ = ended(await session.compact())

@@ -87,7 +87,7 @@ def test_turns_and_commands_follow_one_another_in_the_order_of_typing(tmp_path: 
         await idle(repl)
 
     text = play(tmp_path, scene, provider).text
-    assert text.index("echo first") < text.index("pinned this text as p1") < text.index("echo second")
+    assert text.index("echo first") < text.index("Pinned this text as p1") < text.index("echo second")
 
 
 def test_what_happens_while_it_connects_holds_nothing_up(tmp_path: Path) -> None:

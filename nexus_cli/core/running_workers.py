@@ -1,15 +1,12 @@
-"""The protocol of a session's workers, whose implementation is above this room; states of workers and jobs."""
+"""The protocol of a session's workers, which the session and the rooms above it use; states of workers and jobs."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
+from typing import Any, Protocol, TypedDict, TypeVar
 
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Workers
-
-if TYPE_CHECKING:
-    pass
 
 H_contra = TypeVar("H_contra", contravariant=True)
 WAITING, RUNNING, ASKING, FINISHED, FAILED, STOPPED, UNKNOWN = (

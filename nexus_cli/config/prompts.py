@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from nexus_cli.config.paths import defaults_dir
-from nexus_cli.context.text_file import read_text
+from nexus_cli.config.text_file import read_text
 from nexus_cli.core.errors import NexusError
 
 BLANK = re.compile(r"\{([a-z_]+)\}")
