@@ -151,7 +151,7 @@ class Client:
                     made = answer(event)
                     given = await made if isinstance(made, Awaitable) else made
                     if not isinstance(given, str):
-                        raise TypeError("answer has to be once, session, no or words")
+                        raise TypeError("answer must be once, session, no or words")
                     told = ("no", given) if given not in ("once", "session", "no") else (given, None)
                     await self.approve(agent_id, event["id"], *told)
                 elif event["type"] == "result":
@@ -377,8 +377,8 @@ def _describe_failure(error: Exception) -> str:
         why = os.strerror(code) if code > 0 else error.os_error.strerror  # a name that is not known has no such code
         return f"the server cannot be reached: {why}" if why else "the server cannot be reached"
     if isinstance(error, aiohttp.ClientResponseError):
-        return "what answers is no nexus server"
-    return "the connection broke off"
+        return "the answer is not from a nexus server"
+    return "the connection was lost"
 
 
 async def _answer(response: aiohttp.ClientResponse) -> Any:

@@ -18,7 +18,7 @@ SECONDS = 10.0
 """Time that the editor has for an answer; it is asked no more when it has not answered."""
 LONGEST = 200
 """Most characters of its error."""
-SILENT, NO_TEXT = "it does not answer", "it answered without a text"
+SILENT, NO_TEXT = "it does not answer", "its answer has no text"
 
 
 class EditorFiles:
@@ -45,7 +45,7 @@ class EditorFiles:
             return None
         answer, why = self._ask(self._client.read_text_file(session_id=self._session.id, path=str(path)))
         if why:
-            line = f"the editor does not give its text of {path.name}: {why}; files are read from the disk"
+            line = f"the editor does not return its text of {path.name}: {why}; files are read from the disk"
             self._tell_once("read", line)
         return None if why else str(answer.content)
 

@@ -71,7 +71,7 @@ def add(
     assert parsed is not None
     known = _read_catalogue(source, "").entries.get(name)
     if known is not None and known.source == "personal":
-        raise NexusError("usage", f"server {name}", "there is one of this name", f"nexus mcp remove {name}")
+        raise NexusError("usage", f"server {name}", "a server with this name exists", f"nexus mcp remove {name}")
     write_server(places(), name, entry)
     source.say(f"{name} was added to {with_tilde(places().settings)}.")
     try:

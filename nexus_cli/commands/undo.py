@@ -75,7 +75,7 @@ def open_undo(
 
     key, folder, data, log = source.named, source.folder(), places().data, None
     if source.live:
-        with disk_errors("nothing was undone: the last changes are not written down yet"):
+        with disk_errors("nothing was undone: the last changes are not recorded yet"):
             source.live.dispatcher.call_changes.journal.save_waiting()
     if _APPLIED.fullmatch(key) and (data / "undo" / f"{key}.jsonl").exists():
         project = os.path.realpath(project_root(folder))

@@ -115,18 +115,18 @@ def _find_hooks(table: Any, left_out: list[str]) -> Iterator[tuple[str, str, dic
         return
     for event, groups in table.items():
         if not isinstance(groups, list):
-            left_out.append(f"has hooks.{one_line(event)}, which is no list")
+            left_out.append(f"has hooks.{one_line(event)}, which is not a list")
             continue
         for number, group in enumerate(groups):
             where = f"hooks.{one_line(event)}[{number}]"
             matcher = (group.get("matcher") or "") if isinstance(group, dict) else None
             hooks = group.get("hooks") if isinstance(group, dict) else None
             if not isinstance(matcher, str) or not isinstance(hooks, list):
-                left_out.append(f"has {where}, which is no object with a text `matcher` and a list `hooks`")
+                left_out.append(f"has {where}, which is not an object with a text `matcher` and a list `hooks`")
                 continue
             yield from ((event, matcher, hook) for hook in hooks if isinstance(hook, dict))
             left_out += [
-                f"has {where}.hooks[{place}], which is no object"
+                f"has {where}.hooks[{place}], which is not an object"
                 for place, hook in enumerate(hooks)
                 if not isinstance(hook, dict)
             ]

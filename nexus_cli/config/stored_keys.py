@@ -100,7 +100,7 @@ def _remove_from_keyring(variable: str) -> None:
             raise LookupError("no keyring is usable here")
         keyring.delete_password(SERVICE, variable)
     except Exception as error:  # a backend may raise anything
-        why = f"nexus does not use the key any more, but it may still be in the keyring ({type(error).__name__})"
+        why = f"nexus no longer uses the key, but it may still be in the keyring ({type(error).__name__})"
         hint = f"Remove {SERVICE}/{variable} with the system's own tool"
         raise NexusError("internal", variable, why, hint) from error
 

@@ -259,11 +259,11 @@ def parse_servers(text: str) -> dict[str, Any]:
     """Return the servers of `{"mcpServers": {NAME: {...}}}`; raise `ValueError` with the reason if it is invalid."""
     value = json.loads(text)
     if not isinstance(value, dict):
-        raise ValueError('it has to be an object like {"mcpServers": {"name": {"command": "..."}}}')
+        raise ValueError('it must be an object like {"mcpServers": {"name": {"command": "..."}}}')
     servers = value.get("mcpServers", {})
     if not isinstance(servers, dict):
-        raise ValueError('"mcpServers" has to be an object')
+        raise ValueError('"mcpServers" must be an object')
     for name, server in servers.items():
         if not isinstance(server, dict):
-            raise ValueError(f'the server "{name}" has to be an object')
+            raise ValueError(f'the server "{name}" must be an object')
     return servers

@@ -131,7 +131,7 @@ class ContextManager:
     def add_tool_result(self, tool_call_id: str, name: str, result: ToolResult | str) -> None:
         """Add the result of a call."""
         if not isinstance(result, str | ToolResult):
-            raise TypeError(f"a tool result has to be a ToolResult or text, not {type(result).__name__}")
+            raise TypeError(f"a tool result must be a ToolResult or text, not {type(result).__name__}")
         text = result if isinstance(result, str) else result.text
         self._add(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=tool_call_id), f"tool:{name}")
 
@@ -221,7 +221,7 @@ class ContextManager:
         from nexus_cli.conversation.compaction.summary_message import is_blank_summary  # noqa: PLC0415  (a compaction)
 
         if summary_message.role is not Role.USER or is_blank_summary(summary_message):
-            raise ValueError("the summary has to be a user message with text")
+            raise ValueError("the summary must be a user message with text")
         seen, preserved = self._visible_items(), [m for m in preserved_messages if m.role is not Role.SYSTEM]
         matched = next(
             (size for size in range(min(len(seen), len(preserved)), 0, -1) if _same(seen[-size:], preserved[:size])),

@@ -25,13 +25,13 @@ YEAR = 366 * 86400.0
 CAUSES: Mapping[str, str] = {
     "truncation": "older messages were cut off to make room",
     "compaction": "compaction",
-    "overflow": "compaction, as the provider refused the request as too long",
-    "pruned": "stale results were taken out",
+    "overflow": "compaction after the provider refused the request as too long",
+    "pruned": "stale results were removed",
     "model": "a switch of model or effort",
     "reload": "a reload",
-    "resume": "a run that went on after a wait",
+    "resume": "a run that continued after a wait",
     "window": "sections were planned again for a smaller window",
-    "refused": "an image that the provider refused was taken out",
+    "refused": "an image that the provider refused was removed",
     "undo": "a compaction was undone",
 }
 """Descriptions of epoch causes; other causes are shown as they are."""
@@ -127,13 +127,13 @@ def _diagnose_miss(life: CacheLife, facts: CacheFacts, missed: int) -> Diagnosis
     if found is not None and not lost:
         return Diagnosis(found.kind, missed, True, describe_change(found, facts))
     if facts.age is None:
-        return Diagnosis("unknown", missed, None, f"the clock does not tell how long ago it was used{besides}")
+        return Diagnosis("unknown", missed, None, f"the time since its last use is unknown{besides}")
     if facts.age > held.min_seconds:
         return Diagnosis("expired", missed, False, _expired(held, facts.age) + besides)
     if found is not None:
         why = f"the provider did not keep even the {facts.shared:,} tokens that had not changed{besides}"
         return Diagnosis("provider", missed, False, why)
-    return Diagnosis("provider", missed, False, "the provider did not keep it, though nothing of it had changed")
+    return Diagnosis("provider", missed, False, "the provider did not keep it, although it had not changed")
 
 
 def _is_lost(life: CacheLife, facts: CacheFacts) -> bool | None:

@@ -64,7 +64,7 @@ def price_rewrite(info: ModelInfo, *, cold: int, saved: int, steps: int, warm: b
         why = f"{cost:,.0f} tokens of input for {cold:,} cold ones against {gain:,.0f} saved in {steps} steps ({ratio})"
     else:
         why = f"${spent:.4f} for {cold:,} cold tokens against ${earned:.4f} saved in {steps} steps"
-        why += "" if warm else "; no cache holds it any more"
+        why += "" if warm else "; it is no longer cached"
     return RewritePrice(cold, saved, steps, spent, earned, gain > cost, why, gain - cost)
 
 

@@ -101,7 +101,7 @@ class DecodedText:
     def remark(self) -> str:
         """Return a remark on an unusual encoding, to follow "NAME: "; "" for none."""
         if self.errors == "replace":
-            return f"is not sound {self.encoding}; read with replacements"
+            return f"is not valid {self.encoding}; read with replacements"
         if self.errors == "surrogateescape":
             are = (
                 "1 byte is not UTF-8 and is"

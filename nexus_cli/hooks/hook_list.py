@@ -243,7 +243,7 @@ def _removed_item(key: str, parts: Mapping[str, str | None]) -> TrustItem:
 def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, source: str = "") -> Hook:
     """Return the hook of an item by the canonical text of its definition."""
     source, place = source or shown_path(item.file), Path(os.path.realpath(folder))
-    table, problem, keys = None, "it is no valid [[hook]]", dict[str, Any]()
+    table, problem, keys = None, "it is not a valid [[hook]]", dict[str, Any]()
     try:
         value = json.loads(text)
         if isinstance(value, list):
@@ -264,7 +264,7 @@ def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, s
     )
     try:
         if hook.rules and table.event not in CALL_EVENTS:
-            raise ValueError(f"{table.event} is no event of a call")
+            raise ValueError(f"{table.event} is not an event of a call")
     except ValueError as error:
         why = f"its `if` {cut_at_word(one_line(hook.condition), LONGEST)} cannot hold: {error}"
         return replace(hook, state=UNSUPPORTED, why=why)
@@ -283,9 +283,9 @@ def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[Ho
     if hook.get("shell", "bash") != "bash":
         return None, f"its shell is {one_line(str(hook['shell']))}, not bash"
     if not isinstance(hook.get("if", ""), str):
-        return None, "its `if` is no text"
+        return None, "its `if` is not text"
     if not isinstance(args, list) or not all(isinstance(word, str) for word in args):
-        return None, "`args` is no list of texts"
+        return None, "`args` is not a list of texts"
     value: dict[str, Any] = {key: hook[key] for key in ("timeout", "on_timeout") if key in hook}
     command = " ".join([command, *map(shlex.quote, args)])
     table = parse_hook({"event": event, "matcher": matcher, "command": command, **value})
@@ -293,7 +293,7 @@ def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[Ho
 
 
 def _check_matcher(hook: Hook) -> Hook:
-    """Return the hook, as not supported if its matcher is no regular expression, or one that could take for ever."""
+    """Return the hook, as not supported if its matcher is not a regular expression, or one that could take for ever."""
     matcher = "" if hook.table.matcher == "*" else hook.table.matcher
     why = ""
     if len(matcher) > LONGEST_MATCHER:
@@ -304,5 +304,5 @@ def _check_matcher(hook: Hook) -> Hook:
         try:
             re.compile(matcher)
         except (re.error, RecursionError, OverflowError):
-            why = f"its matcher {one_line(matcher)} is no regular expression"
+            why = f"its matcher {one_line(matcher)} is not a regular expression"
     return replace(hook, state=UNSUPPORTED, why=why) if why else hook

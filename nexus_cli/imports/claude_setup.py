@@ -29,7 +29,7 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
     if isinstance(model, str) and model.startswith("claude-") and not is_key(model):
         setup.settings["model"] = f"anthropic/{model.removesuffix('[1m]')}"
     elif model:
-        setup.notes.append(f"model {str(model)[:60]} is a name of Claude Code alone: nexus config set model NAME")
+        setup.notes.append(f"model {str(model)[:60]} is known only to Claude Code: nexus config set model NAME")
     if effort in EFFORTS:
         setup.settings["effort"] = str(effort)
     for name, value in as_table(settings.get("env")).items():
@@ -68,7 +68,7 @@ def _read_permissions(setup: ForeignSetup, value: object, where: str) -> None:
         for written in listed if isinstance(listed, list) else ():
             setup.add_rules(decision, str(written), partial(map_claude_rule, decision, str(written)))
         if listed is not None and not isinstance(listed, list):
-            setup.lose(decision, f"rules in {where}: they are no list")
+            setup.lose(decision, f"rules in {where}: they are not a list")
     mode = table.get("defaultMode")
     if mode == "acceptEdits":
         setup.settings["allow"] = EDIT
@@ -89,6 +89,6 @@ def _read_servers(setup: ForeignSetup, path: Path) -> None:
     projects = as_table(settings.get("projects"))
     for folder, value in projects.items():
         for name in as_table(as_table(value).get("mcpServers")):
-            setup.notes.append(f"server {name} of {with_tilde(folder)} alone: nexus mcp add, or {folder}/.mcp.json")
+            setup.notes.append(f"server {name} of {with_tilde(folder)} only: nexus mcp add, or {folder}/.mcp.json")
         for rule in cast("list[Any]", as_table(value).get("allowedTools") or []):
-            setup.notes.append(f"allow {rule} in {with_tilde(folder)} alone: nexus rules add there")
+            setup.notes.append(f"allow {rule} in {with_tilde(folder)} only: nexus rules add there")

@@ -79,7 +79,7 @@ class ForeignSetup:
             self.skip_file(path, str(why), guards=guards)
             return ""
         if len(data) > MOST_BYTES or "\0" in text:
-            self.skip_file(path, "it is too large, or no text", guards=guards)
+            self.skip_file(path, "it is too large, or not text", guards=guards)
             return ""
         self.files.append(with_tilde(path))
         return text
@@ -169,7 +169,7 @@ class ForeignSetup:
     def _add_server(self, name: str, entry: dict[str, Any]) -> None:
         env, headers = entry.pop("env", None) or {}, entry.pop("headers", None) or {}
         if not isinstance(env, Mapping) or not isinstance(headers, Mapping):
-            raise ValueError("env and headers have to be objects")
+            raise ValueError("env and headers must be objects")
         line = " ".join(map(str, [*entry.get("command", ()), entry.get("url", "")]))
         if is_key(line) or any(is_key(word) for word in line.replace("=", " ").split()):
             raise ValueError("a key is in its command or address. Store it by nexus login, then nexus mcp add")

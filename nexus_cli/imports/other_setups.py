@@ -98,7 +98,7 @@ def _add_server(
     for tool in as_texts(table.get("disabled_tools") or table.get("excludeTools")):
         setup.add_rules("deny", f"tool {tool} of server {name}", partial(list, [f"mcp__{name}__{tool}"]))
     if only := as_texts(table.get("enabled_tools") or table.get("includeTools")):
-        setup.lose("deny", f"server {name}: offers only {', '.join(only)}; here all its tools are there")
+        setup.lose("deny", f"server {name}: offers only {', '.join(only)}there; here it offers all its tools")
     setup.note_unused(table, f"{used} enabled enabled_tools disabled_tools".split(), f"server {name} in {where}")
 
 
@@ -113,7 +113,7 @@ def _read_codex_rules(setup: ForeignSetup, path: Path) -> None:
         try:
             call = line.value if isinstance(line, ast.Expr) else None
             if not isinstance(call, ast.Call) or getattr(call.func, "id", "") != "prefix_rule" or call.args:
-                raise ValueError("it is no prefix_rule")
+                raise ValueError("it is not a prefix_rule")
             given = {one.arg: one.value for one in call.keywords}
             choices = [one if isinstance(one, list) else [one] for one in ast.literal_eval(given["pattern"])]
             decision = CODEX_DECISIONS[ast.literal_eval(given["decision"]) if "decision" in given else "allow"]
@@ -127,7 +127,7 @@ def _read_codex_rules(setup: ForeignSetup, path: Path) -> None:
 
 def _quote(word: object) -> str:
     if not isinstance(word, str) or not re.fullmatch(r"[\w./:=@%+,-]+", word):
-        raise ValueError(f"{word!r} is no plain word")
+        raise ValueError(f"{word!r} is not a plain word")
     return word
 
 

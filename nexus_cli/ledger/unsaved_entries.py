@@ -133,7 +133,7 @@ def _save_file(db: Database, session: str, path: Path) -> list[str]:
         raise
     except Exception as error:  # whatever a bad line leads to
         aside = path.rename(path.with_suffix(".refused"))
-        why = f"it does not fit what the ledger has: {error}"
+        why = f"it conflicts with the ledger: {error}"
         return [f"work of another process in session {session} was not saved, as {why}. It is kept in {aside}"]
     path.unlink()
     return [f"session {session}: its work while the ledger was unreachable is now saved"] if lines else []
@@ -148,7 +148,7 @@ def _record_missing(db: Database, session: str, lines: Iterable[Mapping[str, Any
             lane, name = line["lane"], line["call"]
             values = [read_value(*pair) for pair in zip(_CALLS[name], line["values"], strict=True)]
             if lane not in lanes:
-                raise ValueError("it has a line that is no record of the session")
+                raise ValueError("it has a line that is not a record of the session")
             log = TransactionLog(db, session, lane)
             if not was_recorded(log, name, values):
                 getattr(log, name)(*values)

@@ -174,7 +174,7 @@ class ServerConnection:
                     words = self._server.last_words()
                     self.failure = self.failure or self._error("silent", f"did not start within {seconds:g} s{words}")
                 await self.close()
-                raise self.failure or self._error("died", "the connection ended while it began")
+                raise self.failure or self._error("died", "the connection ended while the server started")
         except asyncio.CancelledError:
             await self.close()
             raise
@@ -324,7 +324,7 @@ class ServerConnection:
         if isinstance(one, ServerError):
             return one
         if isinstance(one, LoginNeeded) or (self._unauthorized and not self.show_url):
-            return self._error("login", f"wants a login: nexus mcp login {self.target.name}")
+            return self._error("login", f"requires a login: nexus mcp login {self.target.name}")
         if isinstance(one, OAuthFlowError):
             return self._error("login", f"the login failed: {one}")
         if isinstance(one, MCPError):
@@ -344,7 +344,7 @@ class ServerConnection:
                 "start", ". ".join(describe_certificate_error(refused, urlsplit(self.target.url).netloc))
             )
         if isinstance(one, httpx2.TransportError) and not isinstance(one, httpx2.ConnectError | httpx2.ConnectTimeout):
-            return self._error("died", f"the connection broke off ({one or type(one).__name__})")
+            return self._error("died", f"the connection was lost ({one or type(one).__name__})")
         if isinstance(one, OSError | httpx2.TransportError):
             where = self.target.url or self.target.command[0]
             return self._error("start", f"{where}: {getattr(one, 'strerror', None) or one or type(one).__name__}")

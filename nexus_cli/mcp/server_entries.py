@@ -104,17 +104,17 @@ def parse_entry(
         plugin, folder = {PLUGIN_ROOT: str(folder), "PYTHONDONTWRITEBYTECODE": "1"}, None
         environ = {**environ, **plugin}
     if not isinstance(value, Mapping):
-        raise ValueError("it is no table")
+        raise ValueError("it is not a table")
     if value.get("disabled") is True or value.get("enabled") is False:
         return None
     if not _NAME.fullmatch(name):
-        raise ValueError("a name has letters, digits, `-`, `_` and `.` only, at most 50")
+        raise ValueError("a name has at most 50 characters: letters, digits, `-`, `_` and `.`")
     if "__" in fit_name(name) or name.endswith(("_", ".")):  # where a tool's name begins must be certain
-        raise ValueError("a name has no two of `_` and `.` side by side, and none at its end")
+        raise ValueError("a name must not end with `_` or `.`, or have two of them in a row")
 
     def expand(text: object, what: str) -> str:
         if not isinstance(text, str):
-            raise ValueError(f"{what} has to be a text")
+            raise ValueError(f"{what} must be a text")
         if source != "personal":
             _refuse_keys(_VARIABLE.findall(text), what)
         if _HIDDEN.search(expanded := _VARIABLE.sub(lambda found: _find_value(found[1], environ, folder), text)):
@@ -126,9 +126,9 @@ def parse_entry(
         raise ValueError("it needs either `command` or `url`")
     url = expand(url, "url") if url else ""
     if url and not url.startswith(("https://", "http://")):
-        raise ValueError("url has to begin with https:// or http://")
+        raise ValueError("url must begin with https:// or http://")
     if value.get("type") == "sse":
-        raise ValueError("the transport sse is out of use: take the server's HTTP address, with type http")
+        raise ValueError("the transport sse is obsolete: use the server's HTTP address, with type http")
     names, values = _read_environment(value.get("env"), expand)
     headers = _read_headers(value.get("headers"), environ)
     if source != "personal":
@@ -172,7 +172,7 @@ def _find_value(name: str, environ: Mapping[str, str], folder: Path | None) -> s
         return str(folder or ".")
     name = name.removeprefix("env:")
     if not _ENV_NAME.fullmatch(name):
-        raise ValueError(f"`${{{one_line(name)[:40]}}}` names no variable of the environment")
+        raise ValueError(f"`${{{one_line(name)[:40]}}}` is not the name of an environment variable")
     if environ.get(name):
         return environ[name]
     if not has_default:
@@ -187,7 +187,7 @@ def _read_command(value: Mapping[str, Any], expand: Callable[[object, str], str]
     else:
         words = list(command) if isinstance(command, list | tuple) else [None]
     if not isinstance(arguments, list | tuple):
-        raise ValueError("args has to be a list of texts")
+        raise ValueError("args must be a list of texts")
     found = tuple(expand(word, "command") for word in (*words, *arguments))
     if found and not found[0].strip():
         raise ValueError("command is empty")
@@ -209,10 +209,10 @@ def _read_environment(value: Any, expand: Callable[[object, str], str]) -> tuple
     elif value is None:
         pairs = []
     else:
-        raise ValueError("env has to be a list of names of variables")
+        raise ValueError("env must be a list of names of variables")
     for name, text in pairs:
         if not _ENV_NAME.fullmatch(name):
-            raise ValueError(f"env: {one_line(str(name))[:40]!r} is no name of a variable")
+            raise ValueError(f"env: {one_line(str(name))[:40]!r} is not the name of a variable")
         if text == f"${{{name}}}":
             names.add(name)
         else:
@@ -227,7 +227,7 @@ def _read_headers(value: Any, environ: Mapping[str, str]) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(text, str) for text in value.values()):
-        raise ValueError('headers has to be a table, or a list such as ["Authorization: Bearer ${TOKEN}"]')
+        raise ValueError('headers must be a table, or a list such as ["Authorization: Bearer ${TOKEN}"]')
 
     def keep(found: re.Match[str]) -> str:
         name, has_default, default = found[1].removeprefix("env:").partition(":-")
@@ -239,7 +239,7 @@ def _read_headers(value: Any, environ: Mapping[str, str]) -> dict[str, str]:
 def _read_seconds(value: Mapping[str, Any], key: str, default: float) -> float:
     seconds = value.get(key, default)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= 86400:
-        raise ValueError(f"{key} has to be a number of seconds above 0")
+        raise ValueError(f"{key} must be a number of seconds above 0")
     return float(seconds)
 
 
@@ -306,6 +306,6 @@ def _read_personal(name: str, problems: list[str]) -> Mapping[str, Any] | None:
     else:
         if isinstance(found, dict):
             return found
-        why = ": the servers have to be an object"
+        why = ": the servers must be an object"
     problems.append(with_tilde(path) + why)
     return None

@@ -553,7 +553,7 @@ class CallPermission:
         if made.denied and not denied.is_whole:
             notes.append(f"deny rules name more files than the {len(denied.paths)} that commands cannot read")
         if made.denied and made.writable and held.backend == "landlock":
-            notes.append("what a command makes directly beside a file of a deny rule is readable from the next one on")
+            notes.append("a file that a command creates beside a denied file becomes readable with the next command")
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
 

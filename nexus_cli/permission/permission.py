@@ -63,11 +63,11 @@ def decide(
     if allow == ASK and tool.works_later(arguments):
         return CallDecision("ask", "it starts work that costs money later", "later")
     if allow == ASK and tool.sends and not answers:
-        return CallDecision("ask", "other people get this message", "send")
+        return CallDecision("ask", "other people receive this message", "send")
     if allow == ALL:
         return CallDecision("allow")
     if tool.stands:
-        return CallDecision("ask", "every later run of this agent is told it", "later")
+        return CallDecision("ask", "every later run of this agent gets it", "later")
     if tool.server:
         return CallDecision("ask", f"it runs on the MCP server {tool.server}", "server")
     if tool.effect is Effect.RUN:
@@ -120,7 +120,7 @@ def _check_place(
         if name:
             return CallDecision("ask", f"it writes {_describe_protected(name)}: {named}", "protected")
         if obeyed_name(names):
-            return CallDecision("ask", f"it writes what other programs run or obey by themselves: {named}", "protected")
+            return CallDecision("ask", f"it writes files that other programs run or obey: {named}", "protected")
     if _is_in_repository(target, root):
         return CallDecision("ask", f"it writes into a folder that git may take for a repository: {named}", "protected")
     return None

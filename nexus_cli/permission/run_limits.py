@@ -191,7 +191,7 @@ class RunLimits:
                 f"{tool.name} is not for this run. It may use: {', '.join(sorted(tools))}." if tools else OFF, "tools"
             )
         if tool.delegates and self.limits.sub_agents is False:
-            return refuse_by_limit("handing over work is not for this run", "sub_agents")
+            return refuse_by_limit("this run may not hand over work", "sub_agents")
         if categories is not None and tool.effect not in categories:
             return self._bound("categories", f"calls that {_does(tool.effect)} are not for this run", "")
         return None

@@ -67,7 +67,7 @@ def _read_place(name: str, source: object, market: Mapping[str, Any]) -> PluginS
             return PluginSource("", inner="" if inner == "." else inner)
     if isinstance(source, dict) and (place := read_repository(source)):
         return place
-    why = f"the marketplace names no place for it that nexus can use ({one_line(str(source))[:200]})"
+    why = f"the marketplace gives no usable source for it ({one_line(str(source))[:200]})"
     raise NexusError("config", f"plugin {one_line(name)[:80]}", why, "Add its folder or repository by itself")
 
 

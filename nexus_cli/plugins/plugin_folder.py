@@ -80,7 +80,7 @@ def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED, listed: Mapping[s
         raise _refusal(root, f"{path} is not a JSON object", "Correct it")
     name = manifest.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise _refusal(root, f"`name` in {path} has to be letters, digits, `-` and `_`, at most 64", "Correct it")
+        raise _refusal(root, f"`name` in {path} must be letters, digits, `-` and `_`, at most 64", "Correct it")
     return _Reader(root, files, manifest).read(name, programs)
 
 
@@ -139,7 +139,9 @@ class _Reader:
             yield key
         for named, path in self._list_named(key):
             if path is None:
-                self._left_out.append(f"`{key}` of the manifest: {one_line(str(named))[:80]} is no path in the plugin")
+                self._left_out.append(
+                    f"`{key}` of the manifest: {one_line(str(named))[:80]} is not a path in the plugin"
+                )
             elif path != key:
                 yield path
 
@@ -203,7 +205,7 @@ class _Reader:
         value = read_json(data)
         servers = value.get("mcpServers", value) if isinstance(value, dict) else None
         if not isinstance(servers, dict):
-            self._left_out.append(f"{where}: the servers have to be an object")
+            self._left_out.append(f"{where}: the servers must be an object")
             return
         for name, entry in servers.items():
             self._add_program("server", one_line(str(name)), entry)

@@ -198,7 +198,7 @@ PACKAGE_OF = {"google": "google-auth"}
 """Packages of modules that litellm may miss, if their names differ from the module's."""
 BROKEN_ANSWERS = (
     (json.JSONDecodeError, "the provider sent an event that is not JSON"),
-    (UnicodeDecodeError, "the provider sent bytes that are no UTF-8"),
+    (UnicodeDecodeError, "the provider sent bytes that are not UTF-8"),
 )
 
 
@@ -329,7 +329,9 @@ def _describe_network(f: ErrorFacts, hint: str) -> tuple[str, str, bool]:
     hint = f"Check {proxy.variable}, http://USER:PASSWORD@HOST:PORT; for no proxy: NO_PROXY={host}"
     if f.status == PROXY_LOGIN or f.has({"ProxyError"}):
         why = next((str(link) for link in f.links if type(link).__name__ == "ProxyError"), f"{f.status} {f.line}")
-        wants = "it does not accept its name and password" if proxy.headers else "it wants a name and a password"
+        wants = (
+            "it rejected the user name and the password" if proxy.headers else "it requires a user name and a password"
+        )
         why = f"{wants} ({PROXY_LOGIN})" if str(PROXY_LOGIN) in why else why
         return f"{way} refused the connection to {place}: {why}", hint, False
     if f.has({"ConnectionRefusedError"}):

@@ -162,8 +162,8 @@ KEEPS_CALL_IDS = frozenset({"gemini", "vertex_ai"})
 PROBLEMS = {
     "length": "the answer was cut off at the output cap",
     "refused": "the provider stopped the answer: content filter",
-    "none": "the stream ended without saying why",
-    "empty": "the answer held neither text nor a tool call",
+    "none": "the stream ended without a reason",
+    "empty": "the answer had neither text nor a tool call",
 }
 
 

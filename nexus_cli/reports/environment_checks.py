@@ -190,7 +190,7 @@ def _server(url: str) -> Check:
     if everything and shared and shared[0]:
         hints.append("Projects are shared there: work as a role of your own, from which something is hidden")
     if latency > SLOW_MS:
-        hints.append("Every commit waits for several answers: a server nearer by is faster")
+        hints.append("Each commit needs several round trips; a server nearby is faster")
     if not ledger.writes:
         hints.append("Use the primary server")
     return Check("ledger", "note" if hints else "ok", detail, "; ".join(hints))
@@ -289,7 +289,7 @@ def _rules(settings: Settings) -> Check:
     except NexusError as error:
         return Check("rules", "broken", error.message, error.hint)
     if found.problems:
-        hint = "Until a deny or ask rule can be read every command needs approval" if found.broken else ""
+        hint = "While a deny or ask rule cannot be read, every command needs approval" if found.broken else ""
         return Check("rules", "broken" if found.broken else "note", "; ".join(found.problems), hint)
     counts = {decision: sum(rule.decision == decision for rule in found.rules) for decision in DECISIONS}
     named = ", ".join(f"{count} {decision}" for decision, count in counts.items() if count)

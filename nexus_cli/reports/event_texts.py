@@ -28,7 +28,7 @@ def describe_event(event: Event) -> str:
         case e.Notice():
             return event.text
         case e.Retry(cut=True):
-            return f"cut off: {event.why.rstrip('.')}; asking again"
+            return f"cut off: {event.why.rstrip('.')}; retrying"
         case e.Retry():
             return f"retry {event.attempt} in {event.wait:.0f} s: {event.why}"
         case e.ContextDrop():

@@ -56,7 +56,7 @@ def _settings(project: Path) -> Iterator[str]:
     for name in RULES:
         table = read_settings(project, name)
         if table is None:
-            yield f"{name}: it is no JSON"
+            yield f"{name}: it is not JSON"
             continue
         for key in table:
             if key not in APPLIED:
@@ -74,14 +74,14 @@ def _permissions(table: object) -> Iterator[str]:
     if not isinstance(table, dict):
         return
     if allowed := list_texts(table.get("allow")):
-        yield f"permissions.allow ({len(allowed)}) permits nothing: your own rules do (`nexus rules add allow RULE`)"
+        yield f"permissions.allow ({len(allowed)}) has no effect: your own rules allow calls (`nexus rules add`)"
     tools = rule_tools()
     for kind, text in list_rules(table):
         try:
             for ours in map_claude_rule(kind, text):
                 parse_rule(kind, ours, tools)
         except ValueError as error:
-            yield one_line(f"permissions.{kind} {cut_at_word(text, 100)} is not in force: {error}")
+            yield one_line(f"permissions.{kind} {cut_at_word(text, 100)} is not in effect: {error}")
     for key in table:
         if key not in ("allow", "deny", "ask"):
             yield one_line(f"permissions.{key} is not applied")

@@ -316,7 +316,7 @@ def instructions_text(value: Value, width: int) -> str:
         when = f", for {', '.join(one['paths'][:3])}" if one["paths"] else ""
         price = f"{plural(one['tokens'], 'token')}{_dollars(one)}"
         lines += filled(f"{one['path']} ({one['kind']}{when}): {price}", width, "    ", "  ")
-    total = f"{number(value['tokens'])} of at most {number(value['cap'])} tokens go with every request"
+    total = f"{number(value['tokens'])} of at most {number(value['cap'])} tokens are sent with every request"
     if value["cost_usd"] is not None:
         total += f"; {value['requests']} requests of {value['model']} pay ${value['cost_usd']:.4f}, read from the cache"
     lines += ["", *filled(total, width), ""]

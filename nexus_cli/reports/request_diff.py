@@ -208,7 +208,7 @@ def between_text(value: Value, width: int) -> str:
         f"request {step} {against}: {number(tokens['after'])} tokens, {change:+,}",
         f"The window was rewritten: {epoch['cause']}."
         if epoch.get("cause")
-        else "The window continues the one before.",
+        else "The window continues the previous one.",
     ]
     if before and model["before"] != model["after"]:
         head.append(f"model {model['after']}, before {model['before']}")

@@ -228,7 +228,7 @@ def prune_notice(state: SessionState) -> list[str]:
     if rewrite is None or rewrite.price is None:
         return []
     saved = f"about {rewrite.price.saved:,} tokens"
-    return [f"nexus will take old or stale results of tools out before the next request ({saved})"]
+    return [f"nexus will remove old or stale tool results before the next request ({saved})"]
 
 
 def new_view(options: Options, settings: Settings, services: ServiceMakers) -> RequestView:

@@ -311,9 +311,7 @@ def runs_text(value: Value, width: int) -> str:
             [f"{plural(len(found), 'run')} {value['done']}.", *(f"{one['id']}  {name_origin(one)}" for one in found)]
         )
     if not found:
-        return "\n".join(
-            filled("No runs: they begin with scheduled work, services, spaces, or a waiting session.", width)
-        )
+        return "\n".join(filled("No runs. Scheduled work, services, spaces and waiting sessions start runs.", width))
     lines = list[str]()
     for _, rows in groupby(found, _fold_key):
         one, *earlier = rows

@@ -118,7 +118,7 @@ def _check_fields(fields: Mapping[str, str], path: Path) -> Iterator[tuple[str, 
     if is_skill and name and name != path.parent.name:
         yield "name", f"name differs from its folder {one_line(path.parent.name)}"
     if is_skill and not said:
-        yield "", "there is no description: the first paragraph stands for it, and without one the skill is left out"
+        yield "", "there is no description: the first paragraph is used, and without one the skill is left out"
     if len(said) > LONGEST_DESCRIPTION:
         yield "description", f"description has more than {LONGEST_DESCRIPTION:,} characters"
 

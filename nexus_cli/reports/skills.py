@@ -101,7 +101,7 @@ def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
     else:
         hint = "A skill is a folder with a SKILL.md in the skills folder beside config.toml (`nexus config path`)"
     if hidden:
-        hint += f"; this project has {hidden} more, which count after `nexus trust`"
+        hint += f"; this project has {hidden} more, available after `nexus trust`"
     return NexusError("usage", f"skill '{one_line(name)}'", "there is no skill of this name", hint)
 
 

@@ -236,9 +236,9 @@ def _recipes(found: Configuration) -> list[str]:
             except NexusError as error:
                 problems.append(one_line(error.message))
             if not NAME.fullmatch(name.removeprefix(INSIDE).removesuffix(".toml")):
-                problems.append(f"{where}: no recipe can be named so")
+                problems.append(f"{where}: this is not a valid name of a recipe")
             if name.removeprefix(INSIDE).removesuffix(".toml") in taken:
-                problems.append(f"{where}: another recipe has this name, and comes first")
+                problems.append(f"{where}: another recipe has this name, and is used instead")
     return problems
 
 

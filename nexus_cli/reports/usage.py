@@ -179,7 +179,7 @@ def usage_text(value: Value, width: int) -> str:
     projects = value["projects"][:PROJECTS]
     lines += block("by project", usage_rows("project", projects), width)
     if hidden := len(value["projects"]) - len(projects):
-        lines += filled(f"{plural(hidden, 'project')} with less not listed: --json has all", width, "  ")
+        lines += filled(f"{plural(hidden, 'project')} with less usage not listed: --json lists all", width, "  ")
     lines += price_hint(value["models"], width)
     return "\n".join([*lines, *others])
 
@@ -245,7 +245,9 @@ def price_hint(rows: Sequence[Value], width: int) -> list[str]:
     covered = [name for name in models if is_covered(name)]
     models = [name for name in models if name not in covered]
     lines = (
-        ["", *filled(f"Covered by the subscription, not by dollars: {', '.join(covered)}.", width)] if covered else []
+        ["", *filled(f"Covered by a subscription, at no cost per token: {', '.join(covered)}.", width)]
+        if covered
+        else []
     )
     if not models:
         return lines

@@ -180,7 +180,7 @@ class RpcServer:
         if not self._may_enter(request):
             return problem_response(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            return problem_response(415, "a compressed body is not taken")
+            return problem_response(415, "a compressed body is not accepted")
         return None
 
     def _is_from_outside(self, request: web.Request) -> bool:
@@ -264,7 +264,7 @@ class RpcServer:
     async def _events(self, request: web.Request) -> web.StreamResponse:
         seen = request.headers.get("Last-Event-ID", "")
         if seen and not (seen.isascii() and seen.isdigit() and len(seen) < 16):
-            return problem_response(400, "Last-Event-ID is the number of an event")
+            return problem_response(400, "Last-Event-ID must be the number of an event")
         agent = self._methods.pool.get(request.match_info["agent_id"])
         if agent is None:
             return problem_response(404, "no such agent")

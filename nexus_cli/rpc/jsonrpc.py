@@ -96,15 +96,15 @@ def _parse_call(value: Any) -> RpcCall:
         return RpcCall(error=RpcError(INVALID_REQUEST, "it is not an object"))
     key = value.get("id")
     if isinstance(key, bool) or not (key is None or isinstance(key, str | int)) or len(str(key)) > LONGEST_ID:
-        return RpcCall(error=RpcError(INVALID_REQUEST, "id has to be a short string, a whole number or null"))
+        return RpcCall(error=RpcError(INVALID_REQUEST, "id must be a short string, a whole number or null"))
     method, params = value.get("method"), value.get("params", {})
     why = ""
     if value.get("jsonrpc") != "2.0":
-        why = 'jsonrpc has to be "2.0"'
+        why = 'jsonrpc must be "2.0"'
     elif not isinstance(method, str):
-        why = "method has to be a string"
+        why = "method must be a string"
     elif not isinstance(params, dict | list):
-        why = "params has to be an object"
+        why = "params must be an object"
     if why:
         return RpcCall(id=key, error=RpcError(INVALID_REQUEST, why))
     error = RpcError(INVALID_PARAMS, "parameters are given by name") if isinstance(params, list) and params else None

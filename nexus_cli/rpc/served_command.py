@@ -91,7 +91,7 @@ class ServedContext:
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         if not self.can_choose:
-            raise refuse_elsewhere("choosing from a list", "Name one behind the command")
+            raise refuse_elsewhere("choosing from a list", "Name one after the command")
         self.choice_id, self._choice = secrets.token_hex(4), asyncio.get_running_loop().create_future()
         self._call("choose", id=self.choice_id, title=title, choices=to_json_value(choices))
         self.paused.set()

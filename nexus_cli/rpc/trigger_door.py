@@ -76,7 +76,7 @@ class TriggerDoor:
             return problem_response(404, "no such service")
         given = request.content_type if "Content-Type" in request.headers else ""
         if given.partition("/")[0] in NO_TEXT:
-            return problem_response(415, "the body is JSON or text")
+            return problem_response(415, "the body must be JSON or text")
         try:
             refuse_bad_key(request.headers.get("Idempotency-Key", "").strip())
             body = await _read_body(request)

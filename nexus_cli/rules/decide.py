@@ -159,7 +159,7 @@ def _find_reason(command: SimpleCommand, line: CommandLine, search: _Search, fol
     strict = () if reason else (*search.strict, *search.reads)
     passed = next((one for one in strict if reaches_unnamed(command, one.effect)), None)
     if passed is not None:
-        reason = f"it may be what {passed.decision} {passed.text} names, as its words are not known before it runs"
+        reason = f"it may match {passed.decision} {passed.text}: its words are not known before it runs"
     return reason
 
 
@@ -174,7 +174,7 @@ def _find_restriction(
     is_all = search.level == ALL
     written = find_written(command, (), search.writes, folders)
     if written is not None and not (is_all and written.decision == "ask"):
-        why = f"it writes what {written.decision} {written.text} names ({written.origin})"
+        why = f"it writes a file of {written.decision} {written.text} ({written.origin})"
         return CommandPart(shown, written.decision, written.text, written.origin, why)
     closed = _find_closed_file(command.words[1:], search.reads, folders, [folders.assumed])
     if closed is not None and not (is_all and (closed.decision == "ask" or not _reads_plainly(command))):
@@ -263,7 +263,7 @@ def _closed_redirects(line: CommandLine, search: _Search, folders: Folders) -> l
         operator, target = one.operator, one.target
         written = find_written(SimpleCommand(()), [one], search.writes, folders)
         if written is not None and (level != ALL or written.decision == "deny"):
-            why = f"it writes what {written.decision} {written.text} names ({written.origin})"
+            why = f"it writes a file of {written.decision} {written.text} ({written.origin})"
             parts.append(CommandPart((operator, target.text), written.decision, written.text, written.origin, why))
         closed = None
         if operator in ("<", "<>"):
@@ -323,7 +323,7 @@ class _Collected:
 class _Search:
     """The search for what a deny or ask rule names, in a command and in all that it runs.
 
-    What may be that asks. At level `all`, at which nothing asks, what may be what a deny rule names is refused.
+    What may match a rule asks. At level `all`, at which nothing asks, what may match a deny rule is refused.
     """
 
     def __init__(self, rules: RuleSet, level: str, line: str) -> None:
@@ -350,19 +350,21 @@ class _Search:
                 or any(rule.match(words) != "no" for words in found.unsure)
                 or any(rule.is_shown(code) for code in found.codes)
             ):
-                asked = self._doubt(rule, f"it may be what {rule.decision} {rule.text} names ({rule.origin})")
+                asked = self._doubt(rule, f"it may match {rule.decision} {rule.text} ({rule.origin})")
             if asked is None and any(rule.match(words) != "no" for words in found.passed):
                 program = shorten(program_name(command.words[0]))
-                asked = self._doubt(rule, f"{program} may run what {rule.decision} {rule.text} names ({rule.origin})")
+                asked = self._doubt(rule, f"{program} may run a command of {rule.decision} {rule.text} ({rule.origin})")
         if asked is None and found.is_hidden:
-            why = f"it runs code that is not in the line, and there is {self.strict[0].decision} {self.strict[0].text}"
+            why = (
+                f"it runs code that is not in the line, which {self.strict[0].decision} {self.strict[0].text} may match"
+            )
             shown = self.find_shown(self.line) if self.level == ALL else [self._doubt(self.strict[0], why)]
             asked = next(iter(shown), None)
         return asked
 
     def find_shown(self, text: str, *, partly: bool = False) -> list[Found]:
         """Return a refusal for the first rule whose command is written, or `partly` so, in a text that is not read."""
-        why = "it may be what {0.decision} {0.text} names ({0.origin})"
+        why = "it may match {0.decision} {0.text} ({0.origin})"
         return [self._doubt(rule, why.format(rule)) for rule in self.strict if rule.is_shown(text, partly=partly)][:1]
 
     def _doubt(self, rule: PermissionRule, why: str) -> Found:
@@ -434,7 +436,7 @@ def _find_reasons(
 ) -> list[str]:
     """Return the reasons that the line asks under `level`."""
     hidden = find_hidden_sign(command)
-    reasons = [f"it holds a hidden character ({hidden})"] if hidden else []
+    reasons = [f"it contains a hidden character ({hidden})"] if hidden else []
     reasons += [f"the rule in {where} cannot be read" for where in rules.broken[:1]]
     if line.is_unclear and rules.restricts():
         shown = ", ".join([*line.doubts, *line.forms])

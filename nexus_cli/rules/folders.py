@@ -130,7 +130,7 @@ def check_glob(path: str, folders: Folders) -> None:
                 for entry in entries:
                     folders.listed += 1
                     if folders.listed > MOST_LISTED:
-                        raise NotReadOnly(f"{shorten(part)} finds too many files")
+                        raise NotReadOnly(f"{shorten(part)} matches too many files")
                     if pattern.match(entry.name):
                         deeper.append(entry.path)
         for one in deeper:

@@ -140,7 +140,7 @@ def _check(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) ->
     elif name not in READERS:
         raise NotReadOnly(f"{shorten(words[0].text)} is not on the list of commands that only read")
     if wants_to_write(name, words):
-        raise NotReadOnly(f"{name} writes with such an option")
+        raise NotReadOnly(f"{name} writes with this option")
     if name == "date":
         _check_date(words[1:])
     _check_words(words, name, command, folders)
@@ -213,7 +213,7 @@ def _check_repository(folders: Folders) -> None:
         is_elsewhere = os.path.islink(git) or not os.path.isdir(git)
         known = find_worktree(Path(place)) is not None or find_worktree_folder(Path(place)) is not None
         if not folders.holds(place) or (is_elsewhere and not known):
-            raise NotReadOnly("git finds another repository than the project's")
+            raise NotReadOnly("git finds a repository other than the project's")
 
 
 def _check_words(words: Sequence[Word], name: str, command: SimpleCommand, folders: Folders) -> None:

@@ -266,7 +266,7 @@ def parse_rule(
     """Return the rule that `text` is; raise `ValueError` with one line that says what is wrong."""
     found = _FORM.fullmatch(text.strip())
     if found is None or find_hidden_sign(text):
-        raise ValueError(f"{_quote(text)} is no rule: TOOL or TOOL(PATTERN), such as bash(npm test *)")
+        raise ValueError(f"{_quote(text)} is not a rule: TOOL or TOOL(PATTERN), such as bash(npm test *)")
     name = found[1]
     pattern = found[2]
     tool = tools.get(found[1])
@@ -315,7 +315,7 @@ def _parse_command_pattern(tool: str, text: str, pattern: str) -> tuple[tuple[st
     """Return the words of a command pattern and whether it ends in `*`."""
     line = read_command_line(pattern)
     if len(line.commands) != 1 or line.doubts or line.forms or line.redirects or line.commands[0].assignments:
-        raise ValueError(f"{_quote(text)} is no single command of plain words")
+        raise ValueError(f"{_quote(text)} is not a single command of plain words")
     words = line.commands[0].words
     is_open = words[-1].text == "*" and words[-1].has_glob
     words = words[:-1] if is_open else words

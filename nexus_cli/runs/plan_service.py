@@ -422,7 +422,9 @@ class PlanService(Plans):
     def _remove(self, ledger: Ledger, name: str) -> ToolResult:
         plan = ledger.plans.find(name)
         if plan.options.get("by") != AGENT or plan.id not in {one["id"] for one in self._own_plans(ledger)}:
-            raise NexusError("usage", plan.id, "the person made it, or it is of another project", "They can remove it")
+            raise NexusError(
+                "usage", plan.id, "the person created it, or it belongs to another project", "They can remove it"
+            )
         ledger.plans.remove(plan.key)
         return ToolResult(f"{plan.id} was removed")
 

@@ -51,7 +51,7 @@ class UnattendedRules:
             least = max(min(own, cap * LEAST_SHARE), min(own, cap, float(run.options.get(NEEDS) or 0.0)))
             if unspent < least:
                 spent = f"{max(0.0, cap - unspent):.4g} of the {cap:g} USD of today for {whose} are spent"
-                return f"{spent}, too few are left for {run.id}: queued runs continue tomorrow"
+                return f"{spent}, too little is left for {run.id}: queued runs continue tomorrow"
             if unspent - kept < least:
                 return KEPT
         return ""

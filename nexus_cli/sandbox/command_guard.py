@@ -135,7 +135,9 @@ def _writes(folder: Path) -> Iterator[None]:
     except UncheckedError:
         raise
     except MemoryError as error:
-        raise UncheckedError("nexus is out of memory: while it is, commands that may write are not started") from error
+        raise UncheckedError(
+            "nexus is out of memory: commands that may write are not started until memory is free"
+        ) from error
     except OSError as error:
         otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of that folder"
         why = f"nexus cannot write {folder}: {error.strerror or error}. {write_failure_hint(error, otherwise)}"
@@ -222,5 +224,5 @@ def _describe_failure(project: str, error: Exception) -> str:
     why = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
     return (
         f"NOT CHECKED: changes of the last command to hooks, instructions and similar files in {project} could not be "
-        f"compared ({why}). No command starts there before it is; do not run git there"
+        f"compared ({why}). No command starts there until they are; do not run git there"
     )

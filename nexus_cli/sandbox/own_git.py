@@ -53,7 +53,7 @@ _REASONS = (
     (b"No space left on device", "no space left on the device"),
     (b"Disk quota exceeded", "the disk quota is exceeded"),
     (b"dubious ownership", "it belongs to another user: see safe.directory in `git help config`"),
-    (b"Ignoring path", "git takes no such name as .Git: rename or delete it"),
+    (b"Ignoring path", "git does not accept a name such as .Git: rename or delete it"),
     (b"could not open directory", "a folder cannot be listed"),
     (b"ut of memory", "it needs more memory than it may have"),
     (b"not a git repository", "not a git repository"),
@@ -234,7 +234,7 @@ def merge_texts(program: str, texts: Sequence[bytes], *options: str, folder: Pat
         return git.try_run("merge-file", "-p", "-q", *options, *_SIDES)[:2]
 
 
-def failure(what: str, error: GitError | OSError, hint: str = "Your files are as they were") -> NexusError:
+def failure(what: str, error: GitError | OSError, hint: str = "Your files were not changed") -> NexusError:
     """Return the error to show to a person when git or the disk failed, with `hint` unless the disk is full."""
     why = getattr(error, "strerror", "") or str(error)
     named = f"{why}: {error.filename}" if isinstance(error, OSError) and error.filename else why

@@ -51,7 +51,7 @@ def _read_agent_toml(text: str) -> FrontMatter:
         table = tomllib.loads(text)
         fields = {key.lower(): value if isinstance(value, str) else repr(value) for key, value in table.items()}
     except (ValueError, RecursionError):  # a key with thousands of dots is valid, and too deep to show
-        return FrontMatter({}, "", "is no valid TOML")
+        return FrontMatter({}, "", "is not valid TOML")
     role = fields.pop(CODEX_ROLE, "")
     return FrontMatter(fields, role, "" if role.strip() else f"has no {CODEX_ROLE}")
 
@@ -99,7 +99,7 @@ def _read_yaml(inner: str, rest: str) -> FrontMatter:
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             mark = getattr(error, "problem_mark", None)
             where = f" (line {mark.line + 2})" if mark else ""
-            problem = problem or f"has front matter that is no YAML{where}"
+            problem = problem or f"has front matter that is not YAML{where}"
             continue
         if table is None:
             return FrontMatter({}, rest)

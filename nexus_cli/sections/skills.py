@@ -202,7 +202,7 @@ def read_guide(skill: Skill) -> str:
     """Return the guide as written, without front matter; raise `NexusError("config", ...)` if that fails."""
     found = _read(skill.source, skill.path, LIMIT)
     if found is None:
-        raise NexusError("config", skill.path, "is not there any more", "`nexus skill list` lists the skills")
+        raise NexusError("config", skill.path, "no longer exists", "`nexus skill list` lists the skills")
     return split_guide(found.text, skill.path).text.strip("\n")
 
 
@@ -343,7 +343,7 @@ def _problem(text: str, front: FrontMatter, source: Path | bytes, where: str) ->
     if not front.text.strip().strip("-"):
         whole = _read(source, where, LIMIT)
         if not read_front_matter(whole.text if whole else "").text.strip().strip("-"):
-            return "has no guide behind its front matter"
+            return "has no text after its front matter"
     return ""
 
 

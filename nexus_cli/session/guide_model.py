@@ -56,7 +56,7 @@ def read_guide_model(guide: Skill, present: str, settings: Settings, environ: Ma
             own = f'; alias.{named} = "MODEL" in config.toml names yours' if error.kind == "usage" else ""
             problems.append(one_line(f"model {named}: {error.why[:200] or error.message}{own}"))
     if effort and effort not in (DEFAULT_EFFORT, *EFFORTS):
-        problems.append(one_line(f"effort {effort[:20]}: it is one of {', '.join(EFFORTS)}"))
+        problems.append(one_line(f"effort {effort[:20]}: it must be one of {', '.join(EFFORTS)}"))
         effort = ""
     elif notice := effort_notice(model or present, effort):
         problems.append(notice)

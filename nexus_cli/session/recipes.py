@@ -21,7 +21,7 @@ INSIDE = "recipes/"
 FRONTS = ("chat", "ask")
 """Default recipes of the front ends: a session started in one front end can resume in the other."""
 NOT_TRUSTED: Mapping[State, str] = {
-    "changed": "it belongs to this project, and is new or has changed since that was trusted",
+    "changed": "it belongs to this project, and is new or has changed since the project was trusted",
     "untrusted": "it belongs to this project, which is not trusted",
 }
 """Reasons for ignoring a recipe of the project, by its trust state."""

@@ -33,7 +33,7 @@ def own_name(ledger: Ledger, settings: Settings) -> str:
     for found in (_git_name, _login_name):
         if name := _as_name(found()):
             return name
-    raise NexusError("config", "your name in spaces", "git and the login have no name", _HINT)
+    raise NexusError("config", "your name in spaces", "neither git nor the login has a name", _HINT)
 
 
 def _git_name() -> str:

@@ -29,7 +29,7 @@ from nexus_cli.undo.repository_copy import (
     keep_repository,
 )
 
-NO_REPOSITORY = "the command removed the repository, of which there is no whole copy"
+NO_REPOSITORY = "the command removed the repository, and there is no complete copy"
 WRITTEN = "written in place; undo cannot bring it back"
 EMPTIED_LOG = "the reflog of HEAD was emptied, which undo does not bring back; its commits stay in"
 _REFTABLE = "its references are in the reftable format"

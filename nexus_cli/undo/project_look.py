@@ -52,7 +52,7 @@ _KEPT = frozenset(form.rstrip(":") for form in (SHA256, GIT))
 _FEW = 30
 """Number of files to read up to which git's index is not asked: that would cost more."""
 
-LINKED = "covered against removal, not against writing in place"
+LINKED = "covered if removed, not if written in place"
 UNREAD = "cannot be read"
 SPECIAL_FILE = "a socket or a device"
 

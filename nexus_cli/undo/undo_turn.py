@@ -291,7 +291,7 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
     for change in merge_changes(steps):
         if change.before.kind != REPOSITORY:
             continue
-        root, why = os.path.dirname(change.place), "there is another one now"
+        root, why = os.path.dirname(change.place), "another one exists now"
         copy = find_copy(request.data, root)
         try:
             if is_back := put_back(request.data, root, dry_run=request.dry_run):

@@ -117,7 +117,7 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
         ("copied, and not part of the changes: {}", told),
         ("not copied: {}; the limit is worktree.include_mb", refused),
         ("links to the originals, which a write changes: {}", outside),
-        ("not copied, for want of permission to read: {}", [one.removeprefix(f"{source}{os.sep}") for one in unread]),
+        ("not copied, because they cannot be read: {}", [one.removeprefix(f"{source}{os.sep}") for one in unread]),
     )
     return CarriedFiles(stamps, tuple(text.format(list_names(names)) for text, names in lines if names))
 

@@ -257,7 +257,9 @@ def _describe_left_out(source: SourceProject, files: ProjectFiles) -> list[str]:
         nested = list_names([*map(os.fsdecode, files.nested)])
         lines.append(f"repositories inside the project are not carried over: {nested}")
     if work := find_open_work(source.git_dir):
-        lines.append(f"a {work} is under way in the project: its files are carried over as they are, the {work} is not")
+        lines.append(
+            f"a {work} is in progress in the project: its files are carried over as they are, the {work} is not"
+        )
     return lines
 
 

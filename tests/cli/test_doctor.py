@@ -244,7 +244,7 @@ def test_the_network_is_listed_and_tried_up_to_the_certificate(nexus: Run, tmp_p
         wrong = checks(nexus("doctor", "--json", env={**behind, "HTTPS_PROXY": proxy.url}))["network"]
         assert wrong["status"] == "broken" and "HTTP status 407" in wrong["detail"]
         lost = checks(nexus("doctor", "--json", env={**behind, "SSL_CERT_FILE": str(tmp_path / "gone.pem")}))["network"]
-        assert lost["status"] == "broken" and "gone.pem is no file" in lost["hint"], "it was a note: all works"
+        assert lost["status"] == "broken" and "gone.pem is not a file" in lost["hint"], "it was a note: all works"
         odd = nexus("doctor", "--json", env={**behind, "HTTPS_PROXY": "http://me:sec/ret@127.0.0.1:9"})
         assert "not of the form http://HOST:PORT" in checks(odd)["network"]["detail"] and b"sec/ret" not in odd.stdout
     away = checks(nexus("doctor", "--json", env=behind))["network"]

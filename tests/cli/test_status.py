@@ -238,7 +238,7 @@ def test_a_projects_skills_are_told_before_they_count(nexus: Any, tmp_path: Path
     skill(tmp_path / ".nexus", "build", "Build.")
     assert b"none; 1 more in this project after `nexus trust`" in b" ".join(nexus("status").stdout.split())
     assert b"1 guide not in effect: `nexus trust` shows" in b" ".join(nexus("skill", "list").stdout.split())
-    assert b"count after `nexus trust`" in nexus("skill", "use", "build").stderr
+    assert b"available after `nexus trust`" in nexus("skill", "use", "build").stderr
     trust(tmp_path)
     assert nexus("skill", "use", "build").stdout == b"Build.\n"
 

@@ -126,10 +126,10 @@ def test_a_recipe_whose_name_is_taken_is_told_to_have_no_effect(nexus: Run, proj
     for name in ("ask", "ours"):
         (project / ".nexus" / "recipes" / f"{name}.toml").write_text("[limits]\nmax_steps = 4\n")
     text = " ".join(nexus("trust").stdout.decode().split())
-    assert "recipes/ask.toml: another recipe has this name, and comes first" in text and "ours.toml: a" not in text
+    assert "recipes/ask.toml: another recipe has this name, and is used instead" in text and "ours.toml: a" not in text
     assert text.endswith("Active: settings, recipes, except for the files named above.")
     (project / ".nexus" / "recipes" / "Bad Name.toml").write_text("[limits]\nmax_steps = 4\n")
-    assert "Bad Name.toml: no recipe can be named so" in " ".join(nexus("trust").stdout.decode().split())
+    assert "Bad Name.toml: this is not a valid name of a recipe" in " ".join(nexus("trust").stdout.decode().split())
 
 
 @pytest.mark.matrix

@@ -140,7 +140,7 @@ def test_what_a_full_disk_kept_from_being_written_down_is_written_before_it_is_t
         patch.setattr(follow_changes, "append_step", refuse)
         work.write("a", "new\n")
         journal.end(begun)
-        with pytest.raises(NexusError, match="the last changes are not written down yet: no space left"):
+        with pytest.raises(NexusError, match="the last changes are not recorded yet: no space left"):
             context.run("undo")
     assert shown(context, "undo") == "Undid turn 1: 1 file restored.\n  restored  a"
     assert work.path("a").read_text() == "old\n"

@@ -161,7 +161,7 @@ def test_models_are_offered_with_window_price_and_cache(context: FakeContext, mo
 
 
 def test_the_effort_is_set_and_holds(context: FakeContext) -> None:
-    with pytest.raises(NexusError, match="not known to take an effort"):
+    with pytest.raises(NexusError, match="has no known effort levels"):
         context.run("effort high")
     assert context.session.status().effort == ""
     context.run("model openai/gpt-5")

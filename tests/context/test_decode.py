@@ -104,7 +104,7 @@ def test_bytes_full_of_control_characters_are_binary_without_a_nul() -> None:
 def test_a_torn_utf16_file_is_read_with_replacements_and_a_notice() -> None:
     found = decode(codecs.BOM_UTF16_LE + "abc".encode("utf-16-le") + b"x", "f")
     assert found.text == "abc\ufffd"
-    assert "not sound utf-16-le" in found.notice
+    assert "not valid utf-16-le" in found.notice
 
 
 def test_a_missing_file_a_folder_a_fifo_a_socket_and_a_device_count_as_absent(tmp_path: Path) -> None:

@@ -176,9 +176,9 @@ def test_what_a_project_sets_is_never_looser_than_what_the_person_set(mine: dict
     ("name", "text", "why"),
     [
         ("mcp.json", "{not json", "line 1 column 2"),
-        ("mcp.json", "[]", "has to be an object"),
-        ("mcp.json", '{"mcpServers": []}', '"mcpServers" has to be an object'),
-        ("mcp.json", '{"mcpServers": {"a": "b"}}', 'the server "a" has to be an object'),
+        ("mcp.json", "[]", "must be an object"),
+        ("mcp.json", '{"mcpServers": []}', '"mcpServers" must be an object'),
+        ("mcp.json", '{"mcpServers": {"a": "b"}}', 'the server "a" must be an object'),
         ("mcp.json", '{"a":' * 100_000, "nested too deeply"),
         ("config.toml", "a = \nb = 1", "line 1"),
         ("config.toml", "a = " + "[" * 100_000, "nested too deeply"),

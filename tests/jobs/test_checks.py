@@ -176,7 +176,7 @@ def test_a_slow_check_holds_no_edit_and_tells_what_it_found_a_step_later(place: 
     place.script(model)
     done = place.ask("--allow", "auto", "change a", bug=spy)
     assert done.status == 0 and "BAD a = 1" in (place.folder / "a.ts").read_text(), done
-    assert "is slow: what it finds comes with a later result" in before[0] and "a.ts:1" not in before[0], before
+    assert "is slow: its findings follow with a later result" in before[0] and "a.ts:1" not in before[0], before
     later = "\n".join(told(place)[1:])
     assert "Findings, some perhaps older than the edit: 1 of" in later and "a.ts:1:BAD a = 1" in later, later
     assert "old.ts" not in later and later.count("perhaps older") == 1, later

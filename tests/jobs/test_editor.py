@@ -465,4 +465,4 @@ def test_without_the_package_one_line_says_what_to_install(place: Stage) -> None
 def test_a_file_in_place_of_the_editor_is_one_line(place: Stage) -> None:
     child = place.begin("acp", stdin=subprocess.DEVNULL)
     _, stderr = child.communicate()
-    assert child.returncode == 2 and stderr.count(b"\n") == 1 and b"have to be pipes" in stderr, stderr
+    assert child.returncode == 2 and stderr.count(b"\n") == 1 and b"must be pipes" in stderr, stderr

@@ -231,7 +231,7 @@ def test_lines_of_stdin_are_items(place: Stage) -> None:
     nul = place.run("map", "About", stdin=b"o\0ne\n")
     assert nul.status == 0 and any("NUL" in line for line in nul.told), nul
     none = place.run("map", "About", stdin=b"\n")
-    assert none.status == 0 and none.text == "" and none.told == ["nexus: stdin has no items, nothing was asked"]
+    assert none.status == 0 and none.text == "" and none.told == ["nexus: stdin has no items; nothing was sent"]
 
 
 @pytest.mark.matrix

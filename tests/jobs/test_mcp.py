@@ -221,7 +221,7 @@ def test_pictures_reach_a_model_that_takes_images_and_else_are_named_with_their_
         servers = place.run("context", "--session", asked.result["session"], "--json").result["servers"]
         assert [one["name"] for one in servers] == ["notes"] and servers[0]["schemas"] > servers[0]["results"] > 0
         asked = place.ask("DRAW a BROKEN one")
-        assert "not shown, it is no whole PNG" in asked.text and isinstance(last_message(place), str)
+        assert "not shown, it is not a complete PNG" in asked.text and isinstance(last_message(place), str)
         place.settings((place.nexus_home / "config" / "config.toml").read_text().replace("images = true", ""))
         asked = place.ask("DRAW them")
         assert "bytes: not shown, this model takes no images" in asked.text, asked

@@ -205,6 +205,6 @@ def test_each_file_is_asked_about_at_a_terminal(place: Stage) -> None:
     status, shown = answer(place, b"theirs\n", b"n\n", b"yes\n")
     made = personal_files(place)
     assert status == 0 and made == {**before, "NEXUS.md": INSTRUCTIONS}, shown
-    assert "config.toml stays as it was." in " ".join(shown.split())
+    assert "config.toml was not changed." in " ".join(shown.split())
     status, shown = answer(place, b"t\n", b"y\n")
     assert status == 0 and "anthropic/claude-sonnet-4-5" in personal_files(place)["config.toml"]

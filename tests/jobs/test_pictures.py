@@ -78,7 +78,7 @@ def test_what_cannot_be_looked_at_is_said_and_not_sent(place: Stage) -> None:
     assert place.ask("look").status == 0
     body = place.server.requests[-1].body
     told = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
-    assert "not shown, it is no whole PNG image" in told[0] and "<p>blue</p>" in told[1], told
+    assert "not shown, it is not a complete PNG image" in told[0] and "<p>blue</p>" in told[1], told
     assert len(pictures(body)) == 1
 
 

@@ -51,7 +51,7 @@ def test_personal_servers_come_from_both_files_and_broken_ones_are_one_line_each
     for words in (
         "needs either `command` or `url`",
         "transport sse",
-        "is no table",
+        "is not a table",
         "${input:key}",
         "NOT_SET_ANYWHERE",
     ):

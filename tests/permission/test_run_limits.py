@@ -133,7 +133,7 @@ def test_a_run_that_confirms_asks_although_everything_is_allowed(tmp_path: Path)
     person = Person(Allow())
     events, _ = say(limited(tmp_path, steps([READ, RUN]), Limits(confirm=True), person), "go")
     assert ran(events) == [True, True] and [one.call.name for one in person.asked] == ["bash"]
-    assert person.asked[0].why == "this run confirms what changes something"
+    assert person.asked[0].why == "this run asks before each change"
 
     no = Person(Deny())
     assert ran(say(limited(tmp_path, steps([WRITE]), Limits(confirm=True), no), "go")[0]) == [False]

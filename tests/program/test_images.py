@@ -61,7 +61,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 def test_an_image_that_every_provider_refuses_is_not_sent(seen: Seen) -> None:
     shown = seen["attached"]
     assert shown["requests"] == 0
-    for done, why in zip(shown["done"], ("no whole PNG", "60,000 x 60,000 pixels", "at most 3,900,000"), strict=True):
+    for done, why in zip(shown["done"], ("not a complete PNG", "60,000 x 60,000 pixels", "at most 3,900,000"), strict=True):
         assert done.status == 2 and clean(done) and why in done.stderr.decode()
 
 

@@ -93,12 +93,12 @@ async def test_limits_bind_every_turn_of_an_agent_and_wrong_ones_are_named(tmp_p
             assert failed.value.code == -32004 and data["kind"] == "limit"
             assert data["usage"]["input"] > 0 and data["session"] == made["session"]
         wrong: list[tuple[Any, str]] = [
-            ({"max_steps": 0}, "limits.max_steps has to be between"),
-            ({"max_steps": True}, "limits.max_steps has to be a whole number"),
-            ({"max_cost": -1}, "limits.max_cost has to be above 0"),
-            ({"timeout": "x"}, "limits.timeout has to be a number"),
+            ({"max_steps": 0}, "limits.max_steps must be between"),
+            ({"max_steps": True}, "limits.max_steps must be a whole number"),
+            ({"max_cost": -1}, "limits.max_cost must be above 0"),
+            ({"timeout": "x"}, "limits.timeout must be a number"),
             ({"tools": []}, "'tools' is none of limits"),
-            ([], "limits has to be an object"),
+            ([], "limits must be an object"),
         ]
         for limits, why in wrong:
             assert why in await refused(served.client.create_agent("w", limits=limits), -32602)
@@ -374,7 +374,7 @@ async def test_an_answer_that_is_no_text_is_named(tmp_path: Path) -> None:
     calls: Reply = [("bash", {"command": "touch made"})]
     async with serving(tmp_path, Answering(lambda request: calls)) as served:
         await served.client.create_agent("a")
-        with pytest.raises(TypeError, match="answer has to be once, session, no or words"):
+        with pytest.raises(TypeError, match="answer must be once, session, no or words"):
             await served.client.run("go", answer=lambda ask: True)  # type: ignore[arg-type, return-value]
     assert not (tmp_path / "made").exists()
 

@@ -28,10 +28,10 @@ def read(text: str, project: Path) -> RuleSet:
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
-        ("", "no rule"),
-        ("bash(", "no rule"),
-        ("bash)", "no rule"),
-        ("npm test", "no rule"),
+        ("", "is not a rule"),
+        ("bash(", "is not a rule"),
+        ("bash)", "is not a rule"),
+        ("npm test", "is not a rule"),
         ("bsh(x)", "nearest is bash"),
         ("bash()", "empty pattern"),
         ("bash(npm:*)", "write bash(npm *)"),
@@ -43,7 +43,7 @@ def read(text: str, project: Path) -> RuleSet:
         ("bash($x)", "single command"),
         ("bash(a > b)", "single command"),
         ("bash('a)", "single command"),
-        ("bash(ls\u202e)", "no rule"),
+        ("bash(ls\u202e)", "is not a rule"),
         ("read_flie(x)", "nearest is read_file"),
         ("bash(a; b)", "single command"),
         ("bash(`a`)", "single command"),

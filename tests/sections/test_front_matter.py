@@ -41,4 +41,4 @@ def test_a_hint_keeps_its_brackets_and_what_is_broken_stays_named() -> None:
 )
 def test_an_agent_of_codex_that_is_nested_too_deeply_is_named(text: str) -> None:
     front = split_guide(f'developer_instructions = "Review."\n{text}', "a.toml")
-    assert (front.problem, front.fields) == ("is no valid TOML", {})
+    assert (front.problem, front.fields) == ("is not valid TOML", {})

@@ -111,7 +111,7 @@ def test_an_agent_of_codex_is_toml_with_a_role(tmp_path: Path) -> None:
     (folder / "page.md").write_text("---\nname: page\ndescription: No agent of codex.\n---\nText.\n")
     found = {one.path.rpartition("/")[2]: one for one in find_all_agents(tmp_path)[0]}
     assert [*find_agents(tmp_path)] == ["explorer-2"] and "page.md" not in found
-    assert found["broken.toml"].problem == "is no valid TOML"
+    assert found["broken.toml"].problem == "is not valid TOML"
     agent = found["any.toml"]
     assert agent.description == "Looks. Around." and agent.fields["model"] == "openai/gpt-5-mini"
     recipe = recipe_for("explorer-2", tmp_path, with_agents=True)[0]

@@ -198,7 +198,7 @@ def test_a_worker_that_begins_has_a_request_to_work_and_one_to_report(
     crew = Crew({"TASK": doing(looks, "found"), "root": handing(*[f"TASK {number}" for number in range(workers)])})
     events, outcome = run(crewed(crew, tmp_path, limits=Limits(max_steps=most)), "root")
     done = [one for one in results(events) if one.endswith("found")]
-    refused = [one for one in results(events) if "nothing is left for a worker" in one]
+    refused = [one for one in results(events) if "no budget is left for a worker" in one]
     assert outcome.ok and len(done) == began and len(done) + len(refused) == workers, results(events)
 
 
@@ -413,7 +413,7 @@ def test_a_call_that_the_person_declines_ends_the_worker_and_each_reader_is_told
 def test_no_worker_where_the_limits_say_so(tmp_path: Path) -> None:
     crew = Crew({"ONE": doing("x"), "root": handing("ONE")})
     events, outcome = run(crewed(crew, tmp_path, limits=Limits(max_steps=9, sub_agents=False)), "root")
-    assert results(events) == ["handing over work is not for this run"]
+    assert results(events) == ["this run may not hand over work"]
     assert [row["limit"] for row in outcome.denied] == ["sub_agents"]
 
 
@@ -424,7 +424,7 @@ def test_workers_nest_two_deep_and_no_deeper(tmp_path: Path) -> None:
     crew = Crew({"DEEP": doing("too deep"), "MIDDLE": down("DEEP"), "HIGH": down("MIDDLE"), "root": handing("HIGH")})
     events, _ = run(crewed(crew, tmp_path), "root")
     assert MOST_DEPTH == 2 and "DEEP" not in {role for role, _ in crew.seen}
-    assert "handing over work is not for this run" in results(events)[0]
+    assert "this run may not hand over work" in results(events)[0]
     assert {one.agent for one in events if isinstance(one, AgentEvent)} == {"w1", "w1.1"}
 
 

@@ -275,5 +275,5 @@ def test_what_may_not_be_read_is_told_and_the_rest_is_copied(project: Path, monk
     put(project, {f"node_modules/{name}/index.js": "1\n" for name in "bcdefgh"} | {"node_modules/a/locked": "1"})
     monkeypatch.setattr("nexus_cli.worktrees.carry_ignored.open_regular", refuse)
     record, notices = make_worktree(project, "fix")
-    assert notices[-1] == "not copied, for want of permission to read: node_modules/a/locked"
+    assert notices[-1] == "not copied, because they cannot be read: node_modules/a/locked"
     assert all((record.folder / f"node_modules/{name}/index.js").is_file() for name in "abcdefgh")

@@ -95,7 +95,7 @@ def map_items(
 
         items, notice = (files, "") if files else read_items(0, nul=null)
         if not shared.quiet:
-            empty = "" if items else "stdin has no items, nothing was asked"
+            empty = "" if items else "stdin has no items; nothing was sent"
             for line in filter(None, (chosen.announce, *work.notices, notice, empty)):
                 write_stderr_line(f"nexus: {line}")
         if not items:

@@ -294,7 +294,7 @@ class _Map:
 
     def _resume_line(self) -> str:
         if self._journal.path is None:
-            return "Nothing was saved to resume from: --resume FILE keeps the answers"
+            return "No answers were saved; --resume FILE saves them"
         more = "" if self._run.options.resume else f" and --resume {quote_word(str(self._journal.path))}"
         return f"Resume with: the same command{more}"
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from nexus_cli.ui.print.json_renderer import JsonRenderer
     from nexus_cli.ui.print.turn_progress import TurnProgress
 
-NOT_KEPT = "Nothing was saved to continue from: ask again, or ask for less"
+NOT_KEPT = "Nothing was saved. Send the prompt again, or ask for less"
 
 
 class AskTurn:

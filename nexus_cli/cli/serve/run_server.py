@@ -265,7 +265,9 @@ class _Run:
     def _print(self, url: str, path: Path, services: list[Service], json: bool) -> None:
         """Print the address in one line on stdout, and a line for each service on stderr."""
         if self._host not in {"", *LOOPBACK}:
-            write_stderr_line(f"nexus: listening on {self._host}: whoever reads along has the token; prefer a tunnel")
+            write_stderr_line(
+                f"nexus: listening on {self._host}: anyone who can read the traffic gets the token; prefer a tunnel"
+            )
         listed = [service_value(one, url) for one in services]
         value: ServeLine = {"url": url, "token_file": str(path), "pid": os.getpid(), "services": listed}
         text = json_text(value, escaped=True) if json else f"nexus serves {url} (token: {path})"

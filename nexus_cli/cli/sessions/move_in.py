@@ -120,7 +120,7 @@ def _write(source: Source, change: PersonalChange, *, dry_run: bool, yes: bool) 
     if writes and not dry_run:
         change.write()
     if not dry_run:
-        source.say(f"{change.shown} was written." if writes else f"{change.shown} stays as it was.")
+        source.say(f"{change.shown} was written." if writes else f"{change.shown} was not changed.")
     return {"file": str(change.path), "diff": diff, "written": writes and not dry_run}
 
 
@@ -155,7 +155,7 @@ def _describe(done: SessionsImport, dry_run: bool) -> str:
     ]
     for model, usage in sorted(done.usage.items()):
         counted = f"{usage.input:,} tokens in ({usage.cache_read:,} from the cache), {usage.output:,} out"
-        lines.append(f"Used there, not in the sums of nexus usage: {model or 'unknown model'}: {counted}")
+        lines.append(f"Usage there, which nexus usage does not count: {model or 'unknown model'}: {counted}")
     if done.new and not dry_run:
         lines.append("nexus sessions list --all shows them, nexus -r ID continues one.")
     return "\n".join(lines)

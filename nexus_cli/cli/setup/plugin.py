@@ -50,7 +50,7 @@ def add(
         plugin = read_plugin(opened.folder, listed=opened.manifest)
         if any(one.name == plugin.name for one in installed_plugins()):
             hint = f"nexus plugin update {plugin.name}, or nexus plugin remove {plugin.name}"
-            raise NexusError("usage", f"plugin {plugin.name}", "there is one of this name", hint)
+            raise NexusError("usage", f"plugin {plugin.name}", "a plugin with this name is installed", hint)
         return _accept(source, plugin, opened.source, None, accept_all, yes or ())
 
 
@@ -90,7 +90,7 @@ def _accept(
     states = {key: _compare(item, before) for key, item in plugin.items.items()}
     kept = [key for key, state in states.items() if state == "active"]
     if before and not diff and not before.changed and place == before.source and len(kept) == len(states):
-        source.say(f"{plugin.name} is as you accepted it.")
+        source.say(f"{plugin.name} has not changed since you accepted it.")
     else:
         asking = [key for key in states if key not in kept]
         chosen = _choose(source, plugin, place, states, asking, diff, accept_all, yes)

@@ -92,7 +92,9 @@ class TourScreen:
                 raise NexusError("internal", "the tour has stopped", error["message"], error["hint"])
         if (model.has_stopped and not self.asks) or ("after" in scene and not is_compacted):
             hint = "This is a bug in nexus: `nexus doctor` shows what works here"
-            raise NexusError("internal", "the tour has stopped", "a scene did not end as it is told", hint)
+            raise NexusError(
+                "internal", "the tour has stopped", "a scene of the tour ended differently than expected", hint
+            )
         if is_compacted:
             self._stream.write("\n")
             self._renderer.show_note(scene["after"])

@@ -280,7 +280,7 @@ class CallDecider:
         rules = [scope[2] for scope in self.always if scope[1] == RULE]
         found = self.permission.decide(judged, self.level, rules, granted=self.granted)
         if found.is_granted and self.step.confirms and judged.tool.effect in CHANGES:
-            why = "this run confirms what changes something"
+            why = "this run asks before each change"
             found = replace(found, verdict="ask", why=why, kind=CONFIRM, rule="", origin=f"limit {CONFIRM}")
         if found.asks and approval_scope(found) in self.always:
             found = replace(found, verdict="allow", rule="", origin=ALLOWED)

@@ -308,7 +308,7 @@ class SessionHooks:
         if ruling.decision == "deny":
             return replace(ruled, verdict="deny", why=f"hook {hook.name} ({hook.source}){reason}")
         if ruling.decision == "ask" and found.is_granted:
-            return replace(ruled, verdict="ask", why=f"hook {hook.name} wants you to decide{reason}", kind=CONFIRM)
+            return replace(ruled, verdict="ask", why=f"hook {hook.name} asks for your decision{reason}", kind=CONFIRM)
         is_askable = found.asks and found.kind not in NEVER_LIFTED and not found.rule
         return replace(ruled, verdict="allow") if ruling.decision == "allow" and is_askable else found
 
@@ -348,7 +348,7 @@ class SessionHooks:
             if updated is not None:
                 problem, arguments = _update(tool, arguments, updated, hooked.own_arguments())
                 if problem:
-                    reason = f"the input that it gave is invalid: {problem}"
+                    reason = f"the input that it returned is invalid: {problem}"
                     return _CallRuling(arguments, "deny", reason, run.hook)
                 shown = cut_at_word(one_line(json.dumps(dict(arguments), ensure_ascii=False)), SHORT)
                 self._add_words(call, run, f"the input of this call was changed to {shown}")

@@ -196,7 +196,7 @@ def _too_large(model: Model, what: str, parts: Mapping[str, int], hint: str, why
     named = ", ".join(f"{name} {tokens:,}" for name, tokens in largest)
     info = model.info
     if info.window_refused and not info.window_key:
-        hint += f". A refusal named this window; if it is wrong: {window_command(info, info.listed_window)}"
+        hint += f". A refused request reported this window; if it is wrong: {window_command(info, info.listed_window)}"
     return NexusError("overflow", what, f"{why} (the largest: {named})", hint)
 
 

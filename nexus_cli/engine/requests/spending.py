@@ -146,7 +146,7 @@ class Spending:
         least_of = {**LEAST_BUDGET, **({} if wanted.max_steps else {"max_steps": self.kept + 2})}
         for name, least in least_of.items():
             if (value := getattr(left, name)) is not None and value < least:
-                raise self.reached(name, "nothing is left for a worker")
+                raise self.reached(name, "no budget is left for a worker")
         over = {name: value for name in BUDGET if (value := getattr(wanted, name)) is not None}
         if left.max_steps is not None:
             left = replace(left, max_steps=left.max_steps - 1)

@@ -105,7 +105,7 @@ def uncompaction() -> Act:
 def _refuse_if_too_large(request: RequestPlan) -> None:
     """Raise `NexusError("overflow", ...)` if the request with the former window does not fit."""
     if not request.fits:
-        why = f"it would take {request.upper_bound:,} of {request.room:,} tokens"
+        why = f"it needs {request.upper_bound:,} of {request.room:,} tokens"
         hint = "Return single parts with /drops recall, or choose a model with a larger window"
         raise NexusError("overflow", "the compaction cannot be undone", why, hint)
 

@@ -65,7 +65,7 @@ COMMANDS: Mapping[str, str] = {
     "approve": "Ask again for the approvals that agents wait for.",
     "help": "List these commands.",
     "leave": "Close the view (also Ctrl+D); you stay a member.",
-    "mute": "NAME: messages here start this agent no more; /unmute NAME takes it back.",
+    "mute": "NAME: messages here no longer start this agent; /unmute NAME undoes that.",
     "stop": "Cancel active, waiting and queued runs here; /stop NAME: only runs of one agent.",
     "who": "List the members of the space.",
 }
@@ -189,7 +189,7 @@ class SpaceChat(ReplController):
             self._on_agent(name, rest)
         elif name == "approve":
             if not self._approvals.ask_again():
-                self.show_note("no agent waits for an approval that is not asked already")
+                self.show_note("no agent waits for an approval that you were not asked for")
             self._changed.set()
         else:
             way = "/help lists them, a leading space posts it as text"

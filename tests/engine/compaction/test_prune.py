@@ -183,7 +183,7 @@ def test_what_will_be_taken_out_is_told_before(tmp_path: Path, monkeypatch: pyte
     asyncio.run(again.aclose())
     _, events = live(provider, tmp_path, "once more", settings=dear, again=session.id)
     [done] = batches(events)
-    assert line.startswith("nexus will take old or stale results of tools out before the next request (about ")
+    assert line.startswith("nexus will remove old or stale tool results before the next request (about ")
     said, saved = (int(re.findall(r"([\d,]+) tokens", one)[0].replace(",", "")) for one in (line, done.text))
     assert 0.7 < said / saved <= 1, (line, done)
 

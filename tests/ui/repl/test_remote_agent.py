@@ -150,7 +150,7 @@ def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
             yield event
             if len(calls) == 1 and event["type"] == "text.delta":
                 await asyncio.sleep(0.05)
-                raise ConnectionError("the connection broke off")
+                raise ConnectionError("the connection was lost")
 
     monkeypatch.setattr(Client, "events", breaks_once)
 
@@ -180,7 +180,7 @@ def test_an_agent_that_was_seen_at_work_after_its_last_event_is_idle(
         async for event in real(client, *given, **more):
             yield event
             if len(calls) == 1 and event["type"] == last:
-                raise ConnectionError("the connection broke off")
+                raise ConnectionError("the connection was lost")
 
     async def looks_early(client: Client, agent: str) -> Any:
         status = await look(client, agent)
@@ -218,7 +218,7 @@ def test_while_the_connection_is_lost_no_tool_is_shown_as_running(
             yield event
             if len(calls) == 1 and event["type"] == "tool.call":
                 await asyncio.sleep(0.05)
-                raise ConnectionError("the connection broke off")
+                raise ConnectionError("the connection was lost")
 
     monkeypatch.setattr(Client, "events", breaks_once)
 
