@@ -26,7 +26,7 @@ def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[
     request = open_undo(source, path, turn)[1]
     value = turn_diff(request)
     if not value["text"] and not value["unread"]:
-        none = f"turn {turn} changed no file" if turn else "no turn of this session changed a file"
+        none = f"turn {turn} changed no files" if turn else "no turn of this session changed a file"
         return Report("", value, note=f"{none}{' at this path' if path else ''}.")
     shown = value["turn"]
     undone = shown is not None and is_undone(request, shown)

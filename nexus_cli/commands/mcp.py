@@ -49,7 +49,7 @@ def add(
         list[str],
         Option("URL | COMMAND...", "Its URL, or its command with arguments.", is_argument=True, takes_rest=True),
     ],
-    env: Annotated[list[str] | None, Option("NAME[=VALUE]", "A variable for the server; repeatable.")] = None,
+    env: Annotated[list[str] | None, Option("NAME[=VALUE]", "An environment variable; repeatable.")] = None,
     header: Annotated[
         list[str] | None, Option("'NAME: VALUE'", "A header for each request; ${NAME} inserts an environment variable.")
     ] = None,
@@ -71,7 +71,7 @@ def add(
     assert parsed is not None
     known = _read_catalogue(source, "").entries.get(name)
     if known is not None and known.source == "personal":
-        raise NexusError("usage", f"server {name}", "a server with this name exists", f"nexus mcp remove {name}")
+        raise NexusError("usage", f"server {name}", "this name is already in use", f"nexus mcp remove {name}")
     write_server(places(), name, entry)
     source.say(f"{name} was added to {with_tilde(places().settings)}.")
     try:
@@ -156,7 +156,7 @@ def _find(source: Source, name: str, directory: str) -> ServerEntry:
         return entry
     broken = next((line for line in catalogue.files.problems if line.startswith(f"MCP server {name} ")), "")
     near = nearest_name(name, catalogue.entries)
-    hint = f"The nearest is {near}" if near else "nexus mcp list lists them"
+    hint = f"Did you mean {near}?" if near else "nexus mcp list shows all servers"
     raise NexusError("usage", f"server {one_line(name)[:64]}", broken or "no server has this name", hint)
 
 

@@ -32,7 +32,7 @@ def undo_files(
     path: Paths = None,
     turn: Turn = None,
     everything: Annotated[
-        bool, Option(None, "Also undo changes that may be yours, made while a command ran.", "--all")
+        bool, Option(None, "Also undo changes made while a command ran, which may be yours.", "--all")
     ] = False,
     dry_run: DryRun = False,
 ) -> Report[Any]:
@@ -56,7 +56,7 @@ def undo_files(
             )
     report = restore(log, replace(request, takes_unsure=everything))
     if report.value["turn"] is None and (numbers := [one for one in path or () if one.isdecimal()]):
-        source.say(f"{numbers[0]} was taken as the name of a file; turn {numbers[0]} is --turn {numbers[0]}.")
+        source.say(f"{numbers[0]} was taken as a file name; for the turn, use --turn {numbers[0]}.")
     return report
 
 

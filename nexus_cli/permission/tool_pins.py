@@ -24,7 +24,7 @@ WIDTH = 72
 """Characters of such a line."""
 MOST_COMPARED = 3000
 """Most lines that are compared: for more of them a server could make that take minutes. Only the new ones are shown."""
-SPACES = "only spaces and line ends differ"
+SPACES = "only spaces and line endings differ"
 UNSTEADY = 3
 """At this change a tool may be allowed whatever its server says of it."""
 ANY = "any"

@@ -72,7 +72,7 @@ class Method:
 AGENT_ID = Param(name="agent_id", description="The agent.", required=True, schema=json_schema(str))
 FOLDER = Param(
     name="cwd",
-    description="A folder of the project; the server's without one.",
+    description="A folder of the project; default: the server's folder.",
     required=False,
     schema=json_schema(str),
 )
@@ -112,7 +112,7 @@ def read_verb(verb: Verb) -> Method:
     """Return the method that a verb declares."""
     name, takes, read = verb.method
     about = " ".join(verb.help.partition("\n\n")[0].split())
-    about += "" if verb.authority is Authority.READS else " Needs the level edit."
+    about += "" if verb.authority is Authority.READS else " Requires level edit."
     params = {"cwd": FOLDER}
     for one in verb.parameters:
         is_required = one.default is Parameter.empty

@@ -87,12 +87,12 @@ class TriggerDoor:
                 return json_response({"challenge": event.challenge})
             async with self._lock:
                 if await asyncio.to_thread(self._is_replayed, service, event):
-                    return problem_response(401, "the signature is replayed: it came with another id or event")
+                    return problem_response(401, "replayed signature: already used with another id or event")
                 answer = await asyncio.to_thread(take_event, self._ledger, service, event)
         except ValueError as error:
             return problem_response(400, str(error))
         except TooManyRuns:
-            why = f"too many runs of {service.name} wait already"
+            why = f"too many runs of {service.name} are already waiting"
             return problem_response(429, why, {"Retry-After": str(RETRY_SECONDS)})
         except NexusError as error:
             return problem_response(400 if error.kind == "usage" else 503, error.message)

@@ -76,7 +76,7 @@ class CommandDecision:
     prefixes: tuple[str, ...] = ()
     """Allow rules that "always" would store, one for each part that asks; () where that must not be offered."""
     doubts: tuple[str, ...] = ()
-    """Reasons to ask that are not in a part of the line: "a loop that may not end"."""
+    """Reasons to ask that are not in a part of the line: "a possibly endless loop"."""
 
 
 def decide_command(
@@ -112,7 +112,7 @@ def decide_command(
     only_reads = not closed and not any(reason or restricted for reason, restricted in looks)
     hidden = _find_hidden(command, line, search) if search.strict else []
     if any(one.name in os.environ for one in line.bindings):
-        line.doubts["an assignment to a variable of the environment"] = None
+        line.doubts["an assignment to an environment variable"] = None
     named = [*line.doubts, *_check_redirects(line, folders)]
     doubts = [*named, *([] if only_reads else line.forms)]
     if not doubts and not looks and not hidden:
@@ -148,7 +148,7 @@ def _are_lifted(parts: Sequence[CommandPart], rules: RuleSet) -> bool:
 def _find_reason(command: SimpleCommand, line: CommandLine, search: _Search, folders: Folders, *, writes: bool) -> str:
     """Return the reason that a command does not run as a reader, "" if it does. Follows a `cd` in `folders`."""
     if search.level == ALL or line.is_long:
-        reason = "a line of this length is never read-only"
+        reason = "the line is too long to be checked as read-only"
         if command.words and program_name(command.words[0]) == "cd":
             with suppress(NotReadOnly):
                 folders.enter(command)
@@ -159,7 +159,7 @@ def _find_reason(command: SimpleCommand, line: CommandLine, search: _Search, fol
     strict = () if reason else (*search.strict, *search.reads)
     passed = next((one for one in strict if reaches_unnamed(command, one.effect)), None)
     if passed is not None:
-        reason = f"it may match {passed.decision} {passed.text}: its words are not known before it runs"
+        reason = f"it may match {passed.decision} {passed.text}: its arguments are not known before it runs"
     return reason
 
 
@@ -174,11 +174,11 @@ def _find_restriction(
     is_all = search.level == ALL
     written = find_written(command, (), search.writes, folders)
     if written is not None and not (is_all and written.decision == "ask"):
-        why = f"it writes a file of {written.decision} {written.text} ({written.origin})"
+        why = f"it writes a file covered by {written.decision} {written.text} ({written.origin})"
         return CommandPart(shown, written.decision, written.text, written.origin, why)
     closed = _find_closed_file(command.words[1:], search.reads, folders, [folders.assumed])
     if closed is not None and not (is_all and (closed.decision == "ask" or not _reads_plainly(command))):
-        why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
+        why = f"it names a file covered by {closed.decision} {closed.text} ({closed.origin})"
         return CommandPart(shown, "deny" if is_all else "ask", closed.text, closed.origin, why)
     return None
 
@@ -201,8 +201,8 @@ def _judge(command: SimpleCommand, reason: str, profile: Profile, search: _Searc
         return CommandPart(shown, "allow", None, f"level {level}")
     narrow = next((rule for rule in search.rules.of("allow") if rule.match(command.words) == "yes"), None)
     if reason and narrow is not None and not command.assignments:
-        reason = f"allow {narrow.text} covers what only reads, and {reason}"
-    why = reason or "it could write, as the line does not run read-only"
+        reason = f"allow {narrow.text} covers only read-only use, and {reason}"
+    why = reason or "it could write, because the line does not run read-only"
     return CommandPart(shown, "ask", None, f"level {level}", why)
 
 
@@ -263,13 +263,13 @@ def _closed_redirects(line: CommandLine, search: _Search, folders: Folders) -> l
         operator, target = one.operator, one.target
         written = find_written(SimpleCommand(()), [one], search.writes, folders)
         if written is not None and (level != ALL or written.decision == "deny"):
-            why = f"it writes a file of {written.decision} {written.text} ({written.origin})"
+            why = f"it writes a file covered by {written.decision} {written.text} ({written.origin})"
             parts.append(CommandPart((operator, target.text), written.decision, written.text, written.origin, why))
         closed = None
         if operator in ("<", "<>"):
             closed = _find_closed_file([target], search.reads, folders, folders.entered)
         if closed is not None and (level != ALL or (closed.decision == "deny" and target.is_plain)):
-            why = f"it reads a file of {closed.decision} {closed.text} ({closed.origin})"
+            why = f"it reads a file covered by {closed.decision} {closed.text} ({closed.origin})"
             decision: Decision = "deny" if level == ALL else "ask"
             parts.append(CommandPart(("<", target.text), decision, closed.text, closed.origin, why))
     return parts
@@ -355,9 +355,7 @@ class _Search:
                 program = shorten(program_name(command.words[0]))
                 asked = self._doubt(rule, f"{program} may run a command of {rule.decision} {rule.text} ({rule.origin})")
         if asked is None and found.is_hidden:
-            why = (
-                f"it runs code that is not in the line, which {self.strict[0].decision} {self.strict[0].text} may match"
-            )
+            why = f"it runs code from outside the line, which {self.strict[0].decision} {self.strict[0].text} may match"
             shown = self.find_shown(self.line) if self.level == ALL else [self._doubt(self.strict[0], why)]
             asked = next(iter(shown), None)
         return asked
@@ -370,7 +368,7 @@ class _Search:
     def _doubt(self, rule: PermissionRule, why: str) -> Found:
         if self.level != ALL:
             return "ask", rule.text, rule.origin, why
-        advice = "write the command out, without variables, and not as code or arguments that another program runs"
+        advice = "write the command directly, without variables, and not as an argument for another program"
         return "deny", rule.text, rule.origin, f"{why}: {advice}"
 
     def _collect(self, command: SimpleCommand, inputs: list[str]) -> _Collected:
@@ -440,7 +438,7 @@ def _find_reasons(
     reasons += [f"the rule in {where} cannot be read" for where in rules.broken[:1]]
     if line.is_unclear and rules.restricts():
         shown = ", ".join([*line.doubts, *line.forms])
-        reasons.append(f"it cannot be read whole, and there is a rule that refuses or asks: {shown}")
+        reasons.append(f"it cannot be fully parsed, and deny or ask rules exist: {shown}")
     elif level != AUTO:
         reasons += [f"it has {doubt}" for doubt in doubts]
     return reasons + [part.why for part in parts if part.decision == "ask"]
@@ -449,10 +447,10 @@ def _find_reasons(
 def _find_wishes(confined: bool, network: bool, outside: str) -> list[str]:
     """Return the reasons that the call asks for any command."""
     if outside:
-        return ["it wants to run outside the sandbox"]
+        return ["it asks to run outside the sandbox"]
     if not confined:
         return ["this system has no sandbox"]
-    return ["it wants the network"] if network else []
+    return ["it asks for network access"] if network else []
 
 
 def _prefixes(commands: list[SimpleCommand], parts: list[CommandPart]) -> tuple[str, ...]:

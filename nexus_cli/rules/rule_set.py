@@ -266,7 +266,7 @@ def parse_rule(
     """Return the rule that `text` is; raise `ValueError` with one line that says what is wrong."""
     found = _FORM.fullmatch(text.strip())
     if found is None or find_hidden_sign(text):
-        raise ValueError(f"{_quote(text)} is not a rule: TOOL or TOOL(PATTERN), such as bash(npm test *)")
+        raise ValueError(f"{_quote(text)} is not a rule; expected TOOL or TOOL(PATTERN), such as bash(npm test *)")
     name = found[1]
     pattern = found[2]
     tool = tools.get(found[1])
@@ -274,8 +274,8 @@ def parse_rule(
         if pattern is not None:
             raise ValueError(f"{_quote(text)}: a tool of an MCP server takes no pattern")
         if len(name) > LONGEST_SERVER_TOOL:
-            most = f"more than {LONGEST_SERVER_TOOL} characters, which no tool of a server has here"
-            raise ValueError(f"{_quote(text)} has {most}: name all of its server, or the name that the model calls")
+            most = f"more than {LONGEST_SERVER_TOOL} characters, the maximum for an MCP tool"
+            raise ValueError(f"{_quote(text)} has {most}: name the whole server, or the name that the model uses")
         return PermissionRule(decision, text.strip(), name, file=file, line=line)
     if tool is None:
         near = difflib.get_close_matches(name, tools, 1, 0.4)
@@ -292,14 +292,14 @@ def parse_rule(
     if pattern is None:
         return rule
     if not pattern.strip():
-        raise ValueError(f"{_quote(text)} has an empty pattern; {name} alone is every call")
+        raise ValueError(f"{_quote(text)} has an empty pattern; {name} without one matches every call")
     if tool.runs_commands:
         argv, is_open = _parse_command_pattern(name, text, pattern)
         return replace(rule, pattern=pattern, argv=argv, is_open=is_open)
     if not tool.paths and not tool.reaches:
         raise ValueError(f"{_quote(text)}: {name} takes no pattern")
     if pattern.count("**") > MOST_DEEP or len(pattern) > LONGEST_PATTERN:
-        raise ValueError(f"{_quote(text)} is too long, or has more than {MOST_DEEP} times `**`")
+        raise ValueError(f"{_quote(text)} is too long, or contains `**` more than {MOST_DEEP} times")
     pattern = pattern.strip()
     if tool.reaches and ("://" in pattern or not tool.paths):
         address = pattern if "://" in pattern else f"https://{pattern}"
@@ -322,7 +322,7 @@ def _parse_command_pattern(tool: str, text: str, pattern: str) -> tuple[tuple[st
     starred = next((word for word in words if word.has_glob), None)
     if starred is not None:
         claude = starred.text.removesuffix(":*") if starred.text.endswith(":*") else ""
-        advice = f"write {tool}({claude} *)" if claude else "`*` stands alone, as the last word"
+        advice = f"write {tool}({claude} *)" if claude else "`*` must be a separate, final word"
         raise ValueError(f"{_quote(text)} has {_quote(starred.text)} in it: {advice}")
     return tuple(word.text for word in words), is_open
 
@@ -419,7 +419,7 @@ class _Collector:
             if stricter is not None:
                 self.problems.append(
                     f"{file} line {rule.line}: {rule.decision} {_quote(rule.text)} never takes effect: "
-                    f"{stricter.decision} {_quote(stricter.text)} in line {stricter.line} contradicts it"
+                    f"{stricter.decision} {_quote(stricter.text)} in line {stricter.line} overrides it"
                 )
 
     def check_examples(self, written: str, examples: tuple[str, ...], where: str, project: Path) -> None:

@@ -102,7 +102,7 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
             counts,
             0,
             True,
-            (*kept, "its repository is broken, leads elsewhere, or was created by nexus 0.2"),
+            (*kept, "its repository is broken, points elsewhere, or was created by nexus 0.2"),
             False,
         )
     kept += [f"{os.fsdecode(path)}/ (a repository)" for path in files.nested]

@@ -270,7 +270,7 @@ def test_a_key_that_the_provider_refuses_is_not_stored(monkeypatch: pytest.Monke
     )
     person = Person(["openai", refused, "sk-proj-1111111111111111", "openai/gpt-5.4-mini", ""])
     person.start({})
-    assert "OpenAI refuses this key: unknown key" in person.text
+    assert "OpenAI rejected this key: unknown key" in person.text
     assert written()["model"] == "openai/gpt-5.4-mini", "the model is chosen there too"
     assert stored_key("OPENAI_API_KEY") == "sk-proj-1111111111111111"
 
@@ -297,9 +297,9 @@ def test_the_provider_whose_address_the_environment_names_is_asked_for_first(mon
     assert "1  OpenAI" in person.text and "Provider [openai]" in person.text
     first, second = [line for line in person.text.splitlines() if line.startswith(("  1  OpenAI", "  2  Anthropic"))]
     assert first.endswith("127.0.0.1:9") and "console.anthropic.com" in second
-    assert "The key is sent to 127.0.0.1:9" in person.text and "platform.openai.com" not in person.text
+    assert "The key will be sent to 127.0.0.1:9" in person.text and "platform.openai.com" not in person.text
     assert tried == ["openai"] and stored_key("OPENAI_API_KEY") == "team-key-000000000000"
-    assert "The key was not tried: the server's name was not found." in " ".join(person.text.split())
+    assert "The key was not verified: the server's name was not found." in " ".join(person.text.split())
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_in_a_pipe_every_chapter_shows_what_it_promises(two: tuple[Seen, Seen]) 
     for evidence in (
         "model is scripted",
         r"bash python3 -m unittest .{0,40}exit 1",
-        r"Allow edit_file shop/shipping\.py\? allowed, nobody is asked here",
+        r"Allow edit_file shop/shipping\.py\? Allowed automatically in the tour.",
         r"- if cents > FREE_FROM: .{0,9}\+ if cents >= FREE_FROM:",
         r"✓ bash python3 -m unittest .*OK .*both tests pass\.",
         r"2\. What the model sees .*▌ /context .*next request 9\d% cached",

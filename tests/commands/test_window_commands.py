@@ -305,8 +305,8 @@ def test_drops_are_listed_and_printed_by_range(context: FakeContext) -> None:
         ("d9", "no drop d9"),
         ("nope", "no drop nope"),
         ("d1 x:y", "A:B"),
-        ("d1 -5:3", "the range has no characters: d1 has"),
-        ("d1 9:4", "the range has no characters: d1 has"),
+        ("d1 -5:3", "the range is empty: d1 has"),
+        ("d1 9:4", "the range is empty: d1 has"),
         ("d1 999999999:", "the range has no characters"),
     ):
         with pytest.raises(NexusError, match=why):
@@ -492,7 +492,7 @@ def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(context: FakeConte
         {"name": "read_file", "subject": "x.py", "started": False},
     ]
     assert describe_open_calls(value) == [
-        "bash pytest -q: outcome unknown, the process ended while it ran",
+        "bash pytest -q: outcome unknown: the process ended while it was running",
         "read_file x.py: not run yet",
     ]
     assert not value["finished"]

@@ -120,7 +120,7 @@ def test_trust_and_doctor_say_line_by_line_what_does_not_work(place: Stage) -> N
         ".claude/output-styles: are not applied",
         "statusLine is not run",
         "permissions.allow (2) permits nothing",
-        "permissions.deny Task(x) is not in effect: nexus has no such pattern",
+        "permissions.deny Task(x) is not in effect: nexus does not support this pattern",
         "4 hooks cannot run: no-such-uv is not installed",
         "plan_w_team.md: hooks of a skill do not run",
     ):
@@ -169,7 +169,7 @@ def test_a_path_that_is_denied_is_written_by_no_tool_and_no_program(place: Stage
     assert sorted(os.listdir(place.folder / "locked")) == ["b"] and not (place.folder / "new.lock").exists()
     assert (place.folder / "locked/b").read_text() == (place.folder / "copy").read_text() == "first\n"
     told = results(place)
-    assert "deny write_file(locked/**)" in told and "it writes a file of deny edit_file(locked/**)" in told
+    assert "deny write_file(locked/**)" in told and "it writes a file covered by deny edit_file(locked/**)" in told
     assert "[sandbox: a deny rule keeps" in told and "[sandbox: new.lock: removed]" in told
 
 

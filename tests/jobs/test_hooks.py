@@ -444,7 +444,7 @@ def test_only_a_personal_hook_allows_and_changes_and_none_lifts_a_rule(place: St
     allow = output("PreToolUse", updatedInput={"path": 5, "content": "x", "mode": "x"})
     personal(place, {"event": "PreToolUse", "command": answer(**allow)})
     assert place.ask("--allow", "edit", "--json", "write").status == 0
-    assert "the input that it returned is invalid" in told(place)[-1], told(place)
+    assert "it returned an invalid tool input" in told(place)[-1], told(place)
 
 
 def test_a_hook_that_asks_is_refused_where_nobody_can_be_asked(place: Stage) -> None:

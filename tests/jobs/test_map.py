@@ -78,7 +78,7 @@ def test_a_stopped_run_goes_on_and_pays_no_item_twice(place: Stage, reader: Read
     if ending == signal.SIGINT:
         assert child.returncode == 130 and stderr.decode().splitlines() == [
             "nexus: stopped after 4 of 8 items.",
-            "Resume with: the same command",
+            "Resume with the same command",
         ]
     assert [line["item"] for line in lines(Done(0, stdout, b""))] == FILES[:4]
 
@@ -94,7 +94,7 @@ def test_a_stopped_run_goes_on_and_pays_no_item_twice(place: Stage, reader: Read
     unpriced = {"4.py", "5.py"} if ending == signal.SIGKILL else set()
     assert {line["item"] for line in made if line["ok"] and line["cost_usd"] is None} == unpriced
     assert counted(place) == {**dict.fromkeys(FILES[:4], 1), "4.py": 2, "5.py": 2, "7.py": 1}, "two were cut off"
-    assert done.told[0] == "nexus: 1 of 8 items failed; the first: 6.py: no such file or directory" and clean(done)
+    assert done.told[0] == "nexus: 1 of 8 items failed; first error: 6.py: no such file or directory" and clean(done)
 
     before = len(place.server.requests)
     (place.folder / "3.py").write_text("changed\n")
@@ -150,7 +150,7 @@ def test_without_a_resume_file_the_run_names_one_that_has_the_answers(place: Sta
     stdout, stderr = child.communicate(timeout=120)
     assert child.returncode == 130, stderr.decode()
     assert [line["item"] for line in lines(Done(0, stdout, b""))] == ["0.py", "1.py", "2.py"], "all that was paid for"
-    named = re.search(r"Resume with: the same command and --resume (\S+)", stderr.decode())
+    named = re.search(r"Resume with the same command and --resume (\S+)", stderr.decode())
     assert named is not None
     reader.slow = set()
     done = place.run("map", PROMPT, *FILES[:4], "--resume", named[1])
@@ -313,7 +313,7 @@ def test_a_torn_last_line_is_no_result_and_two_runs_do_not_write_one_file(place:
     child = place.begin("map", PROMPT, "2.py", "--resume", "r.jsonl")
     assert place.server.wait_for(lambda server: asked(server.requests[-1].body) == "2.py")
     second = place.run("map", PROMPT, "3.py", "--resume", "r.jsonl")
-    assert second.status == 2 and "another process is writing it" in second.told[0] and len(second.told) == 1
+    assert second.status == 2 and "another process is writing to it" in second.told[0] and len(second.told) == 1
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=120)
 
@@ -328,7 +328,7 @@ def test_a_file_that_is_no_resume_file_is_refused_before_an_item_is_paid_twice(p
         done = place.run("map", "About", "--resume", name, stdin=b"a\nb\n")
         assert done.status == 2 and len(done.told) == 1 and name in done.told[0], done
     both = place.shell("seq 3 | nexus map About --resume both.jsonl > both.jsonl")
-    assert both.status == 2 and "stdout is written to it too" in both.told[0], both
+    assert both.status == 2 and "stdout is also redirected to it" in both.told[0], both
     assert len(place.server.requests) == 2 and (place.folder / "printed.jsonl").read_bytes() == printed.stdout
 
 

@@ -224,7 +224,7 @@ def test_pictures_reach_a_model_that_takes_images_and_else_are_named_with_their_
         assert "not shown, it is not a complete PNG" in asked.text and isinstance(last_message(place), str)
         place.settings((place.nexus_home / "config" / "config.toml").read_text().replace("images = true", ""))
         asked = place.ask("DRAW them")
-        assert "bytes: not shown, this model takes no images" in asked.text, asked
+        assert "bytes: not shown, this model does not accept images" in asked.text, asked
         assert isinstance(last_message(place), str)
 
 
@@ -241,7 +241,7 @@ def test_a_server_that_is_added_while_a_session_is_open_is_told_and_works(tmp_pa
             assert "the MCP server notes now has the tools mcp__notes__add_note" in told, told
             assert ADD not in offered(bodies(place)[-1]), "the schemas of an epoch stay"
             repl.say("DRAW them")
-            repl.wait_for(shows("this model takes no images"))
+            repl.wait_for(shows("this model does not accept images"))
             repl.idle()
             repl.send("/context" + ENTER)
             repl.wait_for(shows("notes: schemas 0, results "))

@@ -42,7 +42,7 @@ def test_settings_are_moved_in_once_and_nothing_gets_broader(place: Stage) -> No
 
     done = place.run("import", "claude", "--yes")
     assert done.status == 0 and clean(done), done
-    lost, other = done.text.index("Not taken over, and it kept"), done.text.index("Not taken over:")
+    lost, other = done.text.index("Not imported, although it"), done.text.index("Not imported:")
     assert lost < done.text.index("deny Read([a-z].pem)") < done.text.index("ask NotebookEdit") < other
     assert other < done.text.index("allow Bash(git * main)") and "read there" in done.text
     assert other < done.text.index("would allow more than there, without the rule NotebookEdit"), "ours edits notebooks"

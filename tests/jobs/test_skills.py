@@ -143,7 +143,7 @@ def test_a_project_s_skills_and_commands_do_their_work_after_trust_and_nothing_b
     assert "Last commit: Add the rules" in asked and "Names are whole words." in asked and "All: shop.py" in asked
     assert ".claude/commands/inspect.md" in asked
     told = "\n".join(done.told)
-    assert "inspect permits for its turn: bash(git diff *)" in told and "asks for model haiku" in told
+    assert "inspect allows for its turn: bash(git diff *)" in told and "asks for model haiku" in told
 
     (place.folder / ".claude/commands/make.md").write_text("Made: !`touch made`\n")
     assert place.run("trust").status == 0
@@ -304,7 +304,7 @@ def test_a_command_permits_what_its_file_names_for_the_turn_that_calls_it(place:
     done = place.ask("--allow", "ask", "/touch")
     made = [(place.folder / name).exists() for name in ("made", "other", "written", "locked/a", "kept")]
     assert made == [True, False, True, False, False], done
-    assert any("touch permits for its turn: bash(touch *), write_file" in line for line in done.told), done.told
+    assert any("touch allows for its turn: bash(touch *), write_file" in line for line in done.told), done.told
     (place.folder / "made").unlink()
     place.ask("-c", "--allow", "ask", "again")
     assert not (place.folder / "made").exists(), "the next turn has none of it"

@@ -163,7 +163,7 @@ def test_its_settings_and_instructions_do_not_count(place: Stage) -> None:
     sample(
         [
             ("/", "holds"),
-            ("..", "it is or holds your home folder"),
+            ("..", "it is or contains your home folder"),
             (".", "it is in the project already"),
             ("sub", "it is in the project already"),
             ("link", "it is in the project already"),

@@ -195,7 +195,7 @@ def test_the_limits_of_a_run_hold_for_the_command(place: Stage) -> None:
         done = place.ask("-c", "--no-tools", "--allow", "auto", *given, *words, stdin=b"")
         assert done.status == 2, done
         (line,) = [line for line in done.told if "--until" in line]
-        assert "tools are switched off for this run" in line, done.told
+        assert "tools are disabled for this run" in line, done.told
     assert not (place.folder / "ran").exists() and len(bodies(place)) == before
 
 

@@ -306,14 +306,14 @@ def test_what_a_guide_permits_is_what_claude_would_permit_and_no_more() -> None:
     assert granted == ["bash(git add *)", "bash(git status)", "read_file", "write_file", "mcp__notes__add"]
     assert problems == [
         "Odd permits nothing here: nexus has no such tool",
-        "WebFetch(x) permits nothing here: nexus has no such pattern",
+        "WebFetch(x) permits nothing here: nexus does not support this pattern",
     ]
 
 
 @pytest.mark.parametrize("written", ["Bash(git add:*", "Bash (git add:*)", "Bash(", "Read, Bash(git add"])
 def test_a_pattern_that_cannot_be_read_does_not_permit_the_whole_tool(written: str) -> None:
     granted, problems = read_granted(written)
-    assert "bash" not in granted and "it is not TOOL or TOOL(PATTERN)" in problems[0]
+    assert "bash" not in granted and "expected TOOL or TOOL(PATTERN)" in problems[0]
 
 
 @pytest.mark.parametrize(

@@ -324,8 +324,8 @@ def test_of_a_line_of_very_many_parts_those_that_ask_are_recorded_and_the_others
     ("line", "named"),
     sample(
         [
-            ("until [ -e go ]; do sleep 0.05; done; echo 2 failed", "a loop that may not end"),
-            ("while read -r f; do touch made; done", "a loop that may not end; read -r f; touch made"),
+            ("until [ -e go ]; do sleep 0.05; done; echo 2 failed", "a possibly endless loop"),
+            ("while read -r f; do touch made; done", "a possibly endless loop; read -r f; touch made"),
             ("case x in x) pwd;; esac", "a case statement"),
             ("pwd > made; touch other", "a redirect to 'made'; touch other"),
             ("pwd; touch made", "touch made"),

@@ -77,7 +77,7 @@ def test_a_tool_that_the_run_does_not_have_is_refused_with_those_that_it_has(tmp
     provider = steps([READ, FIND])
     events, end = say(limited(tmp_path, provider, Limits(tools=frozenset({"glob", "grep"}))), "go")
     assert end.ok and ran(events) == [False, True]
-    assert texts(events)[0] == "read_file is not for this run. It may use: glob, grep."
+    assert texts(events)[0] == "read_file is off in this run. Available: glob, grep."
     assert [one["tool"] for one in end.denied] == ["read_file"]
 
 
@@ -85,7 +85,7 @@ def test_categories_refuse_by_what_a_tool_does(tmp_path: Path) -> None:
     provider = steps([READ, WRITE, RUN])
     events, _ = say(limited(tmp_path, provider, Limits(categories=frozenset({"read", "none"}))), "go")
     assert ran(events) == [True, False, False]
-    assert "calls that edit are not for this run" in texts(events)[1]
+    assert "calls that edit " in texts(events)[1]
     assert not (tmp_path / "b.txt").exists() and not (tmp_path / "made").exists()
 
 
@@ -94,7 +94,7 @@ def test_a_single_action_is_one_step_of_calls_and_then_wants_the_answer(tmp_path
     provider = steps([READ, FIND], [READ])
     events, end = say(limited(tmp_path, provider, limits), "go")
     assert end.ok and end.text == "done" and ran(events) == [True, True, False]
-    assert texts(events)[2] == "not run: this run may call tools in one step. Answer now with what you have."
+    assert texts(events)[2] == "not run: the tool-call limit is only one step. Answer now with what you have."
 
 
 def test_a_call_that_could_not_run_is_not_the_one_action(tmp_path: Path) -> None:
@@ -259,7 +259,11 @@ def test_a_limit_of_a_recipe_names_its_file_and_no_option_that_cannot_raise_it(t
         return str(error["hint"])
 
     hint = outcome(recipe="small", limits=Limits(max_steps=9))
-    assert f"recipe small sets it: change limits.{option} in " in hint and "small.toml" in hint and "--max" not in hint
+    assert (
+        f"recipe small sets this limit: change limits.{option} in " in hint
+        and "small.toml" in hint
+        and "--max" not in hint
+    )
     if option not in ("max_iterations", "timeout"):
         mine: Any = {option: int(value)}
         mine = outcome(limits=Limits(**mine))

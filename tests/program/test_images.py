@@ -61,7 +61,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 def test_an_image_that_every_provider_refuses_is_not_sent(seen: Seen) -> None:
     shown = seen["attached"]
     assert shown["requests"] == 0
-    for done, why in zip(shown["done"], ("not a complete PNG", "60,000 x 60,000 pixels", "at most 3,900,000"), strict=True):
+    for done, why in zip(
+        shown["done"], ("not a complete PNG", "60,000 x 60,000 pixels", "at most 3,900,000"), strict=True
+    ):
         assert done.status == 2 and clean(done) and why in done.stderr.decode()
 
 
@@ -106,4 +108,4 @@ def test_a_model_whose_server_says_that_it_sees_nothing_is_sent_no_image(tmp_pat
     assert "image red.png" in first.stderr.decode() and "not taken by the model" in first.stderr.decode()
     messages = [message for request in place.server.requests for message in request.body["messages"]]
     assert not any(message.get("images") for message in messages)
-    assert any("this model takes no images" in str(message) for message in messages), "the model is told of it"
+    assert any("this model does not accept images" in str(message) for message in messages), "the model is told of it"

@@ -334,7 +334,7 @@ def test_work_whose_run_waits_is_not_run_by_hand_either(place: Stage) -> None:
     assert place.run("plan", "run", "plan-1").status == 0
     again = place.run("plan", "run", "plan-1")
     assert again.status == 2 and again.told == [
-        "nexus: plan-1: run-1 is still waiting. nexus runs resume run-1, or nexus runs cancel run-1."
+        "nexus: plan-1: run-1 is still waiting. To resume it: nexus runs resume run-1, or nexus runs cancel run-1."
     ]
 
 
@@ -359,7 +359,7 @@ def test_a_plan_whose_run_waits_is_not_started_again_and_says_so(place: Stage) -
     make_due(place)
     done = place.run("serve", "--once")
     assert done.status == 0 and not done.stdout and len(place.server.requests) == 1
-    assert done.told == ["nexus: plan-1 was not started: run-1 is still waiting. nexus runs resume run-1"]
+    assert done.told == ["nexus: plan-1 was not started: run-1 is still waiting. To resume it: nexus runs resume run-1"]
     assert place.run("runs", "resume", "run-1", "--answer", "yes").status == 0
     assert (place.folder / "ran.txt").read_text() == "once\n"
 

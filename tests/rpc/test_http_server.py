@@ -617,7 +617,7 @@ async def test_a_server_that_cannot_be_reached_is_told_in_our_words() -> None:
         with pytest.raises(ConnectionError, match="the connection was lost"):
             await client.list_agents()
         says_hello = True
-        with pytest.raises(ConnectionError, match="the answer is not from a nexus server"):
+        with pytest.raises(ConnectionError, match="the response is not from a nexus server"):
             await client.list_agents()
         listening.close()
         await listening.wait_closed()

@@ -120,7 +120,7 @@ async def test_an_agent_with_limits_is_told_its_budget_and_reports_with_the_last
     result, messages = events[-1], provider.seen[-1]
     assert (result["ok"], result["exit"], result["finish"]) == (False, 3, "limit")
     assert (result["steps"], result["text"]) == (7, "half of it")
-    assert "max_steps reached: its budget was used up, the work may be unfinished" in result["error"]["message"]
+    assert "max_steps reached: its budget was used up; the work may be unfinished" in result["error"]["message"]
     assert failed.value.data["kind"] == "limit" and failed.value.data["text"] == "half of it"
     said = [str(one["content"]) for one in messages if one["role"] == "user"]
     assert ["Your budget: 7 requests. No call runs in the last request" in one for one in said] == [True, True], said
@@ -374,7 +374,7 @@ async def test_an_answer_that_is_no_text_is_named(tmp_path: Path) -> None:
     calls: Reply = [("bash", {"command": "touch made"})]
     async with serving(tmp_path, Answering(lambda request: calls)) as served:
         await served.client.create_agent("a")
-        with pytest.raises(TypeError, match="answer must be once, session, no or words"):
+        with pytest.raises(TypeError, match="answer must be once, session, no or a reason to refuse"):
             await served.client.run("go", answer=lambda ask: True)  # type: ignore[arg-type, return-value]
     assert not (tmp_path / "made").exists()
 

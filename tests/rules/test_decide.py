@@ -28,8 +28,8 @@ NONE = RuleSet()
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        ("until [ -e go ]; do ls; done", "it has a loop that may not end"),
-        ("for ((i = 0; i < 3; i++)); do ls; done", "it has a loop that may not end"),
+        ("until [ -e go ]; do ls; done", "it has a possibly endless loop"),
+        ("for ((i = 0; i < 3; i++)); do ls; done", "it has a possibly endless loop"),
         ("case x in a) ls;; esac", "it has a case statement"),
         ("f() { ls; }", "it has a function"),
         ("echo $((1 + 2))", "it has an arithmetic expansion; the value of $((1 + 2)) is not known before it runs"),

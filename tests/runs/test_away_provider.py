@@ -121,7 +121,9 @@ def test_a_provider_that_stays_away_ends_the_run_after_the_time_of_the_settings(
         put_clock(monkeypatch, seconds)
     run_due(provider, settings=settings)
     assert stored(run.key).state == "failed" and "busy" in stored(run.key).error and len(provider.errors) == 6
-    assert stored(run.key).error.startswith("the provider was away for 1 min (runs.wait_provider): request failed")
+    assert stored(run.key).error.startswith(
+        "the provider was unavailable for 1 min (runs.wait_provider): request failed"
+    )
 
 
 @pytest.mark.matrix
@@ -155,7 +157,7 @@ def test_what_may_pass_is_waited_for(folder: Path, kind: str) -> None:
 
 @pytest.mark.matrix
 def test_an_address_that_never_answered_a_run_is_doubted_in_the_list(folder: Path) -> None:
-    doubt = "the provider has never answered this run: is its address right?"
+    doubt = "the provider has never answered this run: is its address correct?"
     queue("look", folder)
     run_due(fails(ProviderError("network", "no such name", transient=True)))
     assert list_text().count(doubt) == 1

@@ -127,7 +127,7 @@ def test_a_pipe_that_git_waits_for_is_named(backend: Backend, project: Path, mon
     monkeypatch.setattr(own_git, "_PATIENCE", 1.0)
     (project / "sub").mkdir()
     os.mkfifo(project / "sub/.gitignore")
-    with pytest.raises(GitError, match=r"sub/\.gitignore is a pipe, for which git waits: remove it"):
+    with pytest.raises(GitError, match=r"sub/\.gitignore is a named pipe, which would block git: remove it"):
         replace(own(project), seconds=60.0).run("ls-files", "-o", "--exclude-standard")
     (project / "sub/.gitignore").unlink()
     slow = fake(project.parent, "import time; time.sleep(2); print('done')")
@@ -142,7 +142,7 @@ def test_what_git_prints_as_an_error_is_told_to_nobody(backend: Backend, project
     """
     with pytest.raises(GitError) as raised:
         Git(fake(tmp_path, body), project).run("status")
-    assert str(raised.value) == "git status ended with status 128"
+    assert str(raised.value) == "git status exited with status 128"
 
 
 def link_packed_refs(project: Path) -> None:

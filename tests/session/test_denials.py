@@ -97,10 +97,10 @@ def test_a_recipe_that_refused_is_named_whatever_else_is_allowed(tmp_path: Path)
         f"touch made. The recipe locked leaves bash out: {way}"
     )
     assert told(tmp_path, WRITE, recipe="reading", allow="all").endswith(
-        f"b.txt. The recipe reading allows too little for that: {way}"
+        f"b.txt. The recipe reading does not allow that: {way}"
     )
     assert told(tmp_path, LOOK, steps=2, recipe="short").endswith(
-        f"a.txt. The recipe short lets only one step of a turn call tools: ask again, or {way}"
+        f"a.txt. The recipe short lets only one step of a turn: ask again, or {way}"
     )
     assert told(tmp_path, LOOK, steps=2, recipe="signalled").endswith(". The state of the run forbade it; ask again.")
 
@@ -110,14 +110,13 @@ def test_settings_and_a_project_that_refused_are_named(tmp_path: Path) -> None:
     once = Limits(mode="single_action")
     mine = told(tmp_path, LOOK, steps=2, limits=once)
     assert mine.endswith(
-        "The limits.mode of your settings lets only one step of a turn call tools: ask again, or change it with nexus "
-        "config edit."
+        "The limits.mode of your settings lets only one step of a turn: ask again, or change it with nexus config edit."
     )
     theirs = told(tmp_path, LOOK, steps=2, project=once)
     assert "The limits.mode in this project's .nexus/config.toml lets only one step" in theirs
     assert theirs.endswith("change it there, or nexus trust --revoke.")
     both = told(tmp_path, LOOK, steps=2, limits=once, project=once)
-    assert "of your settings" in both and "in this project's" in both
+    assert "in your settings" in both and "in this project's" in both
 
 
 @pytest.mark.matrix

@@ -77,7 +77,7 @@ def test_a_projects_recipe_of_a_name_that_is_taken_is_not_used_and_that_is_said(
     trust.trust(project)
     recipe, told = recipe_for("chat", project)
     assert recipe == own_recipe("chat") and told == (
-        "recipe chat of this project is not used: another recipe of this name comes first",
+        "recipe chat of this project is not used: another recipe with this name takes precedence",
     )
     session = made(project, recipe="chat")
     assert told[0] in session.notices and session.dispatcher.limits.max_iterations is None
@@ -94,14 +94,16 @@ def test_a_tool_that_there_is_not_is_told_when_a_session_begins_in_a_recipe_that
     (places().config / "recipes").mkdir(parents=True)
     (places().config / "recipes" / "mine.toml").write_text('[limits]\ntools = ["read_fil", "glob", "\\u001bx"]\n')
     session = made(tmp_path, recipe="mine")
-    assert [line for line in session.notices if "names the tool" in line] == [
-        "recipe mine names the tool ' x', which does not exist",
-        "recipe mine names the tool 'read_fil', which does not exist; the nearest is read_file",
+    assert [line for line in session.notices if "names an unknown tool" in line] == [
+        "recipe mine names an unknown tool ' x'",
+        "recipe mine names an unknown tool 'read_fil'; the nearest is read_file",
     ]
     asyncio.run(session.aclose())
     for name in ("sleep_consolidate", "reflection", "chat"):
         session = made(tmp_path, recipe=name)
-        assert not [line for line in session.notices if "names the tool" in line], "what a lane alone has is known too"
+        assert not [line for line in session.notices if "names an unknown tool" in line], (
+            "what a lane alone has is known too"
+        )
         asyncio.run(session.aclose())
 
 

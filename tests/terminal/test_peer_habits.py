@@ -57,7 +57,7 @@ def test_from_claude_code(repl: Opens) -> None:
     made.send(ctrl("c"))
     made.say("/init")
     assert "NEXUS.md" in sent(made) and made.times("NEXUS.md is written.")
-    habit(made, "/rewind" + ENTER, "Go back to before which message?")
+    habit(made, "/rewind" + ENTER, "Rewind to before which message?")
 
 
 @pytest.mark.matrix

@@ -98,7 +98,9 @@ def test_who_is_away_is_called_unless_the_setting_is_off(repl: Opens, on: bool) 
     made.say("go", ends=False)
     made.asked_about("bash")
     if on:
-        made.wait_for(lambda one: b"\x07\x1b[22;2t\x1b]2;nexus: bash waits for your answer in project\x07" in one.raw)
+        made.wait_for(
+            lambda one: b"\x07\x1b[22;2t\x1b]2;nexus: bash is waiting for your answer in project\x07" in one.raw
+        )
     made.send("y\r")
     made.wait_for("All done.")
     made.idle()

@@ -123,7 +123,7 @@ def test_escape_stops_the_turn_then_enter_sends_and_twice_edits_the_last_message
     made.say("")
     made.wait_for("second")
     made.send(ESCAPE)
-    made.wait_for("Esc again goes back to a message of yours")
+    made.wait_for("press Esc again to edit an earlier message")
     time.sleep(0.2)
     made.send(ESCAPE)
     made.wait_for("Go back to which message?")

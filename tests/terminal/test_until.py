@@ -74,7 +74,7 @@ def test_esc_stops_a_round_and_clear_ends_the_work(repl: Opens) -> None:
     made.wait_for("sleep 50")
     assert f"until {CHECK}" in status_line(made)
     made.send("/goal clear\r")
-    made.wait_for(f"Stopped working until `{CHECK}` exits 0.")
+    made.wait_for(f"Cleared the --until command `{CHECK}` exits 0.")
     made.send(f"/goal build --until {CHECK}\r")  # waits for the end of the turn
     made.send("\x1b")
     made.wait_for("Interrupted")

@@ -164,7 +164,7 @@ def test_a_repository_that_a_command_made_stays_and_is_named(world: World) -> No
     command(world, "git clone -q . api; git init -q web")
     report = world.undo()
     assert report["removed"] == ["api/a", "api/b"] and (world.path("api/.git")).is_dir()
-    assert report["unfollowed"] == ["bash: api/.git, web/.git are new; undo leaves repositories"]
+    assert report["unfollowed"] == ["bash: api/.git, web/.git are new; undo does not remove repositories"]
 
 
 def test_what_the_person_committed_during_a_long_command_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

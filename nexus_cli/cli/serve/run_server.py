@@ -168,7 +168,7 @@ class _Work:
             try:
                 await self._runner.serve(self._stop)
             except NexusError as error:  # the disk is full, or another process holds a lock
-                self._warn(f"{error.message}; schedules, services and waiting runs continue when the ledger is back")
+                self._warn(f"{error.message}; schedules, services and waiting runs resume when the ledger is available")
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stop.wait(), AGAIN_SECONDS)
 
@@ -282,8 +282,8 @@ class _Run:
         """Print the agents that the shutdown waits for."""
         if names := [agent.agent_id for agent in self._pool.list() if agent.dispatcher.state != "idle"]:
             write_stderr_line(
-                f"nexus: waiting until {name_first(names, 1)} finished a step, at most {STEP_SECONDS:g} s; "
-                "a second signal ends it at once"
+                f"nexus: waiting for {name_first(names, 1)} to finish a step, at most {STEP_SECONDS:g} s; "
+                "a second signal stops it immediately"
             )
 
     def _print_open(self) -> None:

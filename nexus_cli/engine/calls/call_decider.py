@@ -337,7 +337,7 @@ class CallDecider:
             if check and (error := await check(checked.arguments, self.make_context(found))):
                 return replace(found, result=error)
             limit = CONFIRM if found.kind == CONFIRM else "allow"
-            why += f", and nobody can be asked here (--allow {self.level})"
+            why += f", and nobody here can approve it (--allow {self.level})"
         if limit in (BY_RULE, CONFIRM):
             return self._refuse(found, why, limit)
         judged = as_command(checked, self.services)
@@ -412,7 +412,7 @@ class CallDecider:
         if isinstance(answer, Deny) and asked.decision.checked.tool.effect is Effect.EDIT:
             for behind in step.questions[step.questions.index(asked) :]:
                 if behind.decision.checked.tool.needs_edits:
-                    behind.withdraw(Deny("the edit before it was declined", said=False))
+                    behind.withdraw(Deny("the previous edit was declined", said=False))
         failed = told = None
         if isinstance(answer, Allow):
             failed = await accept_definition(asked.decision, answer)

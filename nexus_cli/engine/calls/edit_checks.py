@@ -281,7 +281,7 @@ class EditChecks:
         """Return the lines of a check that fails, [] for one that passes, None for one that is broken. Blocks."""
         check, permission = state.check, self._permission
         if not permission.has_sandbox():
-            state.off = "there is no sandbox here"
+            state.off = "no sandbox is available"
             return None
         files = [f"./{name}" if name.startswith("-") else name for name in names]
         shell = next(tool for tool in discover_tools().values() if tool.runs_commands)

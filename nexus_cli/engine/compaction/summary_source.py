@@ -79,14 +79,14 @@ def choose_source(engine: Engine, plan: CompactionPlan, cause: str) -> SummarySo
             return replace(here, why=why)
     first, last = plan.entries
     if len(messages) + len({item.entry for item in plan.kept if first <= item.entry <= last}) <= last - first:
-        return replace(here, why=f"{here.why}; the original messages are lost")
+        return replace(here, why=f"{here.why}; the original messages are no longer available")
     cached = here.cached if engine.is_warm else 0
     beside = (here.model, here.fresh + here.cached - cached, cached)
     fresh = _transcript_tokens(engine.context, plan, model, tokens + words)
     times = _price_ratio((model, fresh, 0), beside, plan.summary_cap)
     if times > COSTLIER and tokens > LITTLE:
-        return replace(here, why=f"{here.why}; the original messages would cost {times:.1f} times")
-    why = f"the original messages are available ({times:.1f} times the price of the window)"
+        return replace(here, why=f"{here.why}; the original messages would cost {times:.1f} times as much")
+    why = f"the original messages are available (at {times:.1f} times the cost)"
     return SummarySource("originals", why, model, tuple(messages), fresh, forks=forks)
 
 

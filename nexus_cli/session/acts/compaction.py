@@ -35,7 +35,7 @@ def compaction(instructions: str) -> Act:
     async def act(state: SessionState) -> None:
         engine = state.engine
         if isinstance(engine.conversation.next_step(), Dispatch):
-            raise NexusError("usage", "not compacted", "a call waits for its result", "/continue first")
+            raise NexusError("usage", "not compacted", "a tool call has no result yet", "/continue first")
         await begin_pending_epoch(engine)
         await compact(engine, "command", engine.settings.compact.to, instructions)
 
@@ -72,7 +72,7 @@ def uncompaction() -> Act:
         engine = state.engine
         conversation, log = engine.conversation, engine.conversation.log
         if isinstance(conversation.next_step(), Dispatch):
-            raise NexusError("usage", "nothing was undone", "a call waits for its result", "/continue first")
+            raise NexusError("usage", "nothing was undone", "a tool call has no result yet", "/continue first")
         made = compaction_in_force(conversation.epoch, log.epoch)
         if made is None or made.parent is None:
             why = "this session has no active compaction"
@@ -105,8 +105,8 @@ def uncompaction() -> Act:
 def _refuse_if_too_large(request: RequestPlan) -> None:
     """Raise `NexusError("overflow", ...)` if the request with the former window does not fit."""
     if not request.fits:
-        why = f"it needs {request.upper_bound:,} of {request.room:,} tokens"
-        hint = "Return single parts with /drops recall, or choose a model with a larger window"
+        why = f"it needs {request.upper_bound:,} tokens, but only {request.room:,} fit"
+        hint = "Restore single parts with /drops recall, or choose a model with a larger window"
         raise NexusError("overflow", "the compaction cannot be undone", why, hint)
 
 
@@ -125,13 +125,13 @@ def pin(what: str) -> Act:
         every = pins.list_pins(conversation)
         taken = sum(one.labelled_tokens(count) for one in every)
         place = f"message {made.entry}" if made.entry else "this text"
-        said = f"pinned {place} as {made.pin}: {made.labelled_tokens(count):,} tokens, all pins {taken:,} of {room:,}"
+        said = f"pinned {place} as {made.pin} ({made.labelled_tokens(count):,} tokens; all pins: {taken:,} of {room:,})"
         crowded = compactor(engine).crowded_pins
         if crowded:
-            said += f"; beside the others a summary has no room for {_names(crowded)}, which can be recalled then"
+            said += f"; a summary will have no room for {_names(crowded)}, which can be recalled later"
         new = made not in before and not made.entry
         if new and len(made.text) > TOLD:
-            said += "; too long to be sent at once: the model gets it word for word with the next summary"
+            said += "; too long to send now: the model gets the full text with the next summary"
         engine.control.emit(Notice(said, warning=bool(crowded)))
         if new and len(made.text) <= TOLD:
             engine.tell_model(f"the person pinned this, it holds from now on: {made.text}")

@@ -201,7 +201,7 @@ def test_where_only_a_long_summary_would_be_refused_it_does_not_deny_that_a_shor
         async with living(tmp_path, Summariser(), *TURNS[:4]) as session:
             (tmp_path / "NEXUS.md").write_text("Rule: be brief.\n" * 600)
             value = await looked(session)
-            assert not value["possible"] and re.search(r"not be smaller \(.+\) at its cap of 1,\d{3}$", value["why"])
+            assert not value["possible"] and re.search(r"not be smaller \(.+\) with a cap of 1,\d{3}$", value["why"])
             assert "A compaction may be refused: " in find_form("compaction")(value, 80)
             assert ended(await session.compact()).ok
 

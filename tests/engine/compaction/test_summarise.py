@@ -165,7 +165,7 @@ def test_a_compaction_while_a_call_waits_is_refused_in_one_sentence(
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:
             monkeypatch.setattr(session.context.conversation, "next_step", lambda: Dispatch(()))
-            assert ended(await session.compact()).why == "a call waits for its result"
+            assert ended(await session.compact()).why == "a tool call has no result yet"
 
     asyncio.run(live())
 
