@@ -189,7 +189,7 @@ def _apply_file(loaded: LoadedSettings, path: Path, data: bytes | None) -> Loade
     notices = (
         [f"{path} cannot set {names}: a project can only tighten"] if names else [f"{path} is only partly in effect"]
     )
-    rest = "the rest is in effect" if said.values else "nothing of this file is in effect"
+    rest = "the rest is in effect" if said.values else "nothing in this file is in effect"
     return _add_notice(made, "; ".join((*notices, *said.problems, rest)))
 
 

@@ -197,7 +197,7 @@ def load_folder(folder: Path, gate: UnaskedFiles, name: Name = "local", *, for_s
         layer = _layer(name, folder, first_prompt(foreign))
         if layer.path:
             file = f"{one_line(os.path.relpath(layer.path, folder))} in {one_line(str(folder))}"
-            notice = f"{file} is read as instructions; a NEXUS.md or AGENTS.md there takes its place"
+            notice = f"{file} is used as instructions; a NEXUS.md or AGENTS.md there would replace it"
             return replace(layer, notice="; ".join(filter(None, (notice, layer.notice))))
     return layer
 
@@ -229,7 +229,7 @@ def _add_configuration(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
     table = _parse_file(servers, parse_servers)
     notices = [layer.notice]
     if table == {} and "servers" in (_parse_file(servers, json.loads) or {}):
-        notices.append(f'{one_line(str(servers))} has the key "servers" of VS Code; nexus reads only "mcpServers"')
+        notices.append(f'{one_line(str(servers))} uses the VS Code key "servers"; nexus reads only "mcpServers"')
     return replace(
         layer,
         notice="; ".join(filter(None, notices)),

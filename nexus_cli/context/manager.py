@@ -255,7 +255,7 @@ class ContextManager:
         total = header.header_tokens + after
         if after > before and total > self.available:
             raise ValueError(
-                f"the summary makes the window larger: {after} tokens instead of {before}, and with system prompt and "
+                f"the summary would enlarge the window: {after} tokens instead of {before}; with system prompt and "
                 f"tools {total} of {self.available}"
             )
 
@@ -381,12 +381,12 @@ class ContextManager:
         told = f"{self.model.info.served_name} reports a context window of {limit:,} tokens"
         if self.model.info.window_key:
             self._keep_window(limit)
-            line = f"{told}, the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
+            line = f"{told}, but the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
             return Notice(f"{line}: {window_command(self.model.info, limit)}")
         if not for_all:
             self._keep_window(limit)
-            return Notice(f"{told}: using that in this session only", warning=False)
-        return Notice(f"{told}: using that from now on", warning=False)
+            return Notice(f"{told}; used for this session only", warning=False)
+        return Notice(f"{told}; used from now on", warning=False)
 
     def _keep_window(self, window: int) -> None:
         """Record a window with the session, valid until the listed window changes; 0 removes it."""

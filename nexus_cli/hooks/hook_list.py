@@ -264,9 +264,9 @@ def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, s
     )
     try:
         if hook.rules and table.event not in CALL_EVENTS:
-            raise ValueError(f"{table.event} is not an event of a call")
+            raise ValueError(f"{table.event} is not a tool call event")
     except ValueError as error:
-        why = f"its `if` {cut_at_word(one_line(hook.condition), LONGEST)} cannot hold: {error}"
+        why = f"its `if` {cut_at_word(one_line(hook.condition), LONGEST)} can never match: {error}"
         return replace(hook, state=UNSUPPORTED, why=why)
     return _check_matcher(hook)
 
@@ -283,9 +283,9 @@ def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[Ho
     if hook.get("shell", "bash") != "bash":
         return None, f"its shell is {one_line(str(hook['shell']))}, not bash"
     if not isinstance(hook.get("if", ""), str):
-        return None, "its `if` is not text"
+        return None, "its `if` is not a string"
     if not isinstance(args, list) or not all(isinstance(word, str) for word in args):
-        return None, "`args` is not a list of texts"
+        return None, "`args` is not a list of strings"
     value: dict[str, Any] = {key: hook[key] for key in ("timeout", "on_timeout") if key in hook}
     command = " ".join([command, *map(shlex.quote, args)])
     table = parse_hook({"event": event, "matcher": matcher, "command": command, **value})
@@ -299,7 +299,7 @@ def _check_matcher(hook: Hook) -> Hook:
     if len(matcher) > LONGEST_MATCHER:
         why = f"its matcher has more than {LONGEST_MATCHER} characters"
     elif len(re.findall(r"[*+{]", matcher)) > MOST_REPEATS or re.search(r"\)[*+{]", matcher):
-        why = f"its matcher {one_line(matcher)} repeats a group, or more than {MOST_REPEATS} times"
+        why = f"its matcher {one_line(matcher)} repeats a group, or has more than {MOST_REPEATS} repetitions"
     else:
         try:
             re.compile(matcher)

@@ -62,7 +62,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
         async for data in self._inner:
             self._left -= len(data)
             if self._left < 0:
-                raise ServerError("too_large", f"it sent an answer of more than {self._most // 1_000_000} MB")
+                raise ServerError("too_large", f"it sent a response larger than {self._most // 1_000_000} MB")
             yield data
 
     async def aclose(self) -> None:
@@ -174,7 +174,7 @@ class ServerConnection:
                     words = self._server.last_words()
                     self.failure = self.failure or self._error("silent", f"did not start within {seconds:g} s{words}")
                 await self.close()
-                raise self.failure or self._error("died", "the connection ended while the server started")
+                raise self.failure or self._error("died", "the connection ended while the server was starting")
         except asyncio.CancelledError:
             await self.close()
             raise
@@ -337,7 +337,7 @@ class ServerConnection:
             return self._error("refused", one.message or f"error {one.code}")
         if isinstance(one, FileNotFoundError) and self.target.command:
             return self._error(
-                "start", f"there is no program {self.target.command[0]}: install it, or correct the command"
+                "start", f"program {self.target.command[0]} not found: install it, or correct the command"
             )
         if refused := find_certificate_error(iterate_causes(one)):
             return self._error(

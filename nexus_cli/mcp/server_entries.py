@@ -36,7 +36,7 @@ _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
 """Characters that no name of a tool may have."""
-UNCHECKED = "is left out: a file that its command names is too large, or cannot be read, to see that it is unchanged"
+UNCHECKED = "is skipped: a file named in its command is too large or unreadable, so changes to it go unnoticed"
 _HIDDEN = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -66,7 +66,7 @@ def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ, added: Iter
             owner = file if source == "plugin" else source
             if (known := taken.setdefault(fit_name(str(name)), owner)) != owner or str(name) in entries:
                 if known != owner:
-                    problems.append(f"{where} is left out: you have a server of this name")
+                    problems.append(f"{where} is skipped: you have a server with this name")
                 continue
             try:
                 entry = parse_entry(str(name), value, environ, source, file, folder)
@@ -78,7 +78,7 @@ def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ, added: Iter
     for one in added:  # a rule for one of yours must not allow calls of the editor's
         if (holder := taken.get(fit_name(one.name))) is not None:
             whose = "the project has" if holder == "project" else "you have"
-            problems.append(f"MCP server {one.name} ({one.file}) is left out: {whose} a server of this name")
+            problems.append(f"MCP server {one.name} ({one.file}) is skipped: {whose} a server with this name")
         else:
             entries[one.name] = one
     return ServerFiles(dict(sorted(entries.items())), tuple(problems))
@@ -108,7 +108,7 @@ def parse_entry(
     if value.get("disabled") is True or value.get("enabled") is False:
         return None
     if not _NAME.fullmatch(name):
-        raise ValueError("a name has at most 50 characters: letters, digits, `-`, `_` and `.`")
+        raise ValueError("a name can have at most 50 characters: letters, digits, `-`, `_` and `.`")
     if "__" in fit_name(name) or name.endswith(("_", ".")):  # where a tool's name begins must be certain
         raise ValueError("a name must not end with `_` or `.`, or have two of them in a row")
 
@@ -162,7 +162,7 @@ def _refuse_keys(names: Iterable[str], what: str) -> None:
     for name in names:
         plain = name.partition(":-")[0].removeprefix("env:")
         if is_provider_key(plain.upper()):
-            raise ValueError(f"{what} names {plain}: a project's server gets no key of a provider")
+            raise ValueError(f"{what} names {plain}: a project's server cannot get a provider key")
 
 
 def _find_value(name: str, environ: Mapping[str, str], folder: Path | None) -> str:
@@ -187,7 +187,7 @@ def _read_command(value: Mapping[str, Any], expand: Callable[[object, str], str]
     else:
         words = list(command) if isinstance(command, list | tuple) else [None]
     if not isinstance(arguments, list | tuple):
-        raise ValueError("args must be a list of texts")
+        raise ValueError("args must be a list of strings")
     found = tuple(expand(word, "command") for word in (*words, *arguments))
     if found and not found[0].strip():
         raise ValueError("command is empty")
@@ -209,10 +209,10 @@ def _read_environment(value: Any, expand: Callable[[object, str], str]) -> tuple
     elif value is None:
         pairs = []
     else:
-        raise ValueError("env must be a list of names of variables")
+        raise ValueError("env must be a list of variable names")
     for name, text in pairs:
         if not _ENV_NAME.fullmatch(name):
-            raise ValueError(f"env: {one_line(str(name))[:40]!r} is not the name of a variable")
+            raise ValueError(f"env: {one_line(str(name))[:40]!r} is not a variable name")
         if text == f"${{{name}}}":
             names.add(name)
         else:

@@ -15,6 +15,6 @@ def reflection_text(value: Value, width: int) -> str:
     if new := value.get("waiting"):
         every = "all" if len(new) > 1 and not value.get("older") else "ID" if len(new) > 1 else new[0]
         names = ", ".join(new) if len(new) <= SHOWN else f"{new[0]} to {new[-1]}"
-        lessons = "1 lesson waits" if len(new) == 1 else f"{len(new):,} lessons wait"
-        lines += ["", *filled(f"{lessons} for you ({names}): /memory shows them, /memory accept {every} keeps.", width)]
+        lessons = "1 new lesson" if len(new) == 1 else f"{len(new):,} new lessons"
+        lines += ["", *filled(f"{lessons} ({names}): /memory to review, /memory accept {every} to keep.", width)]
     return "\n".join(lines)

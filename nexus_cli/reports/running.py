@@ -22,7 +22,7 @@ from nexus_cli.reports.text.lines import Value, cut_line, filled, table, when
 
 SERVERS = ("serve", "acp", "schedule", "runs")
 """Commands whose process has several sessions: ending one would end all."""
-NONE = "Nothing is running, waiting or asking."
+NONE = "Nothing is running or waiting."
 TITLE = 200
 
 

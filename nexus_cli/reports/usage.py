@@ -155,8 +155,8 @@ def usage_text(value: Value, width: int) -> str:
         line
         for row in value.get("imported", ())
         for line in filled(
-            f"Not in these sums: {plural(row['sessions'], 'session')} imported from {row['from']}, which used"
-            f" {number(row['input'])} tokens in, {number(row['output'])} out there",
+            f"Not included: {plural(row['sessions'], 'session')} imported from {row['from']}, with"
+            f" {number(row['input'])} input and {number(row['output'])} output tokens",
             width,
         )
     ]
@@ -251,8 +251,8 @@ def price_hint(rows: Sequence[Value], width: int) -> list[str]:
     )
     if not models:
         return lines
-    others = f" (and of {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""
-    text = f"No price was known for requests to {models[0]}{others}. To set that of later ones (output_price likewise):"
+    others = f" (and {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""
+    text = f"No known price for requests to {models[0]}{others}. To set it for later requests (output_price likewise):"
     return [*lines, "", *filled(text, width), *filled(price_command(models[0]), width, "  ")]
 
 

@@ -194,7 +194,7 @@ def explain_uncallable(cwd: Path, kinds: Sequence[str] = (SKILL, COMMAND)) -> di
         found |= {one.name: f"{one.path} is not trusted: nexus trust" for one in waiting}
     for one in (one for kind in kinds for one in find_guides(cwd, kind)[0] if not one.is_callable):
         if not one.shadowed:
-            found[one.name] = f"{one.path} {one.problem or 'is for the model alone (user-invocable)'}"
+            found[one.name] = f"{one.path} {one.problem or 'is only for the model (user-invocable)'}"
     return found
 
 

@@ -174,4 +174,7 @@ def test_what_cannot_be_attached_is_wrong_usage(engine: Run, tmp_path: Path, nam
 
 
 def test_utf_16_without_a_mark_is_text() -> None:
-    assert decode("plain words\n".encode("utf-16-be"), "x") == ("plain words\n", "x: is not UTF-8; read as utf-16-be")
+    assert decode("plain words\n".encode("utf-16-be"), "x") == (
+        "plain words\n",
+        "x: is not UTF-8; decoded as utf-16-be",
+    )

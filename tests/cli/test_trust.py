@@ -93,7 +93,7 @@ def test_what_is_different_since_the_last_time_is_shown_item_by_item(nexus: Run,
         "  Changed since it was trusted: settings",
         "  -limits.max_steps = 7",
         "  +limits.max_steps = 9",
-        "  New since this was trusted: server files",
+        "  New since it was trusted: server files",
         '  +  "command": "serve',
         "  Removed since it was trusted: recipe careful",
         "  -max_steps = 3",
@@ -108,7 +108,7 @@ def test_a_project_that_can_never_take_effect_is_not_trusted(nexus: Run, project
     (project / ".nexus" / "skills").symlink_to("/etc")
     done = nexus("trust")
     assert done.returncode == 2 and done.stderr.count(b"\n") == 1
-    assert b"skills is a link that leads out of the project" in done.stderr
+    assert b"skills is a link to outside the project" in done.stderr
     assert b"instead of 200" not in nexus("config", "show").stdout
 
 
@@ -119,17 +119,17 @@ def test_what_is_wrong_in_a_file_is_told_before_it_is_trusted(nexus: Run, projec
     assert "there is no setting limits.max_step" in text and "cannot set overrides" in text
     assert text.endswith("Active: settings, recipes, except for the files named above.")
     done = nexus("config", "get", "limits.max_steps")
-    assert done.stdout == b"200\n" and b"nothing of this file is in effect" in done.stderr
+    assert done.stdout == b"200\n" and b"nothing in this file is in effect" in done.stderr
 
 
 def test_a_recipe_whose_name_is_taken_is_told_to_have_no_effect(nexus: Run, project: Path) -> None:
     for name in ("ask", "ours"):
         (project / ".nexus" / "recipes" / f"{name}.toml").write_text("[limits]\nmax_steps = 4\n")
     text = " ".join(nexus("trust").stdout.decode().split())
-    assert "recipes/ask.toml: another recipe has this name, and is used instead" in text and "ours.toml: a" not in text
+    assert "recipes/ask.toml: another recipe with this name is used instead" in text and "ours.toml: a" not in text
     assert text.endswith("Active: settings, recipes, except for the files named above.")
     (project / ".nexus" / "recipes" / "Bad Name.toml").write_text("[limits]\nmax_steps = 4\n")
-    assert "Bad Name.toml: this is not a valid name of a recipe" in " ".join(nexus("trust").stdout.decode().split())
+    assert "Bad Name.toml: not a valid recipe name" in " ".join(nexus("trust").stdout.decode().split())
 
 
 @pytest.mark.matrix

@@ -29,7 +29,7 @@ WRONG = [
     (["-p", "hi"], b"no such option: -p", b'Use nexus ask "..."'),
     (["ask", "--yolo", "hi"], b"no such option: --yolo", b"Use --allow all"),
     (["resume"], b"no such command 'resume'", b"Use `nexus -r ID`"),
-    (["clear"], b"no such command 'clear'", b"/clear is a command of a session"),
+    (["clear"], b"no such command 'clear'", b"/clear works only in a session"),
     (["clearly"], b"no such command 'clearly'", b'To send a prompt: nexus ask "..."'),
     (["ask", "--modle", "x", "hi"], b"no such option: --modle", b"--model"),
     (["ask", "--max-steps", "x", "hi"], b"'--max-steps'", b"--help"),

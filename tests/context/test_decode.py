@@ -63,7 +63,7 @@ def test_latin1_files_are_decoded_and_said_to_be_so(tmp_path: Path, text: str) -
     found = read_text(written(tmp_path, text.encode("latin-1")))
     assert found is not None
     assert found.text == text
-    assert found.notice.endswith("NEXUS.md: is not UTF-8; read as cp1252")
+    assert found.notice.endswith("NEXUS.md: is not UTF-8; decoded as cp1252")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_file_over_the_limit_is_cut_at_a_character_and_says_so(tmp_path: Path,
         found = read_text(path, limit)
         assert found is not None
         assert found.text and text.startswith(found.text)
-        assert found.notice == f"{path}: only the first {limit} bytes are read"
+        assert found.notice == f"{path}: only the first {limit} bytes were read"
 
 
 def test_a_file_of_fifty_megabytes_is_read_whole(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_the_first_explanation_that_suffices_is_the_cause(facts: CacheFacts, kin
 def test_within_its_life_a_cache_that_is_gone_is_the_providers_doing() -> None:
     assert diagnose(replace(MISS, life=ANTHROPIC, age=299)).kind == "provider"
     told = diagnose(replace(MISS, life=ANTHROPIC, age=420))
-    assert told.why == "it had expired: 7 min since its last use, kept for 5 min"
+    assert told.why == "it had expired: unused for 7 min, lifetime 5 min"
     assert "probably" in diagnose(replace(MISS, age=420)).why
     assert "as far as is known" in diagnose(replace(MISS, life=USUAL, age=420)).why
 

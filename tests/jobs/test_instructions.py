@@ -226,7 +226,7 @@ def test_doctor_prices_each_file_and_names_what_is_repeated(place: Stage) -> Non
     }, found
     text = place.run("doctor", "--instructions", env={"COLUMNS": "200"}).text
     assert '"Line length is 80." contradicts pyproject.toml: line-length = 100' in text
-    assert ": imports what is not read: @gone.md (line 4) is not there" in " ".join(text.split())
+    assert ": has imports that were not read: @gone.md (line 4) is not there" in " ".join(text.split())
     assert "doctor --instructions" in place.run("doctor").text
 
 

@@ -136,7 +136,7 @@ def test_its_server_is_used_with_its_own_folder(place: Stage, model: Model) -> N
     assert done.status == 0 and "4 tools" in done.text, done
     assert listed(place)["server notes"] == "active", "its process has left nothing in its folder"
     assert place.run("mcp", "add", "notes", "/bin/false").status == 0
-    assert "you have a server of this name" in " ".join(place.run("mcp", "list").text.split())
+    assert "you have a server with this name" in " ".join(place.run("mcp", "list").text.split())
 
 
 def test_a_changed_source_changes_nothing_and_a_changed_copy_is_off_and_said(place: Stage, model: Model) -> None:

@@ -100,8 +100,8 @@ def test_a_tool_that_cannot_be_offered_is_left_out_by_name_and_the_others_work(t
         for said in (tested.text, listed.text):
             words = " ".join(said.split())
             for name in ("null", "list", "number 3", "number 4", "odd", "no"):
-                assert f"tool {name} is left out: " in words, said
-            assert "tool slow is left out: it only runs as a task, which nexus does not support" in words
+                assert f"tool {name} is skipped: " in words, said
+            assert "tool slow is skipped: it only runs as a task, which nexus does not support" in words
             assert "inputSchema: Input should be" in words and "Traceback" not in words
         assert len(place.run("mcp", "list", "--json").result["servers"][0]["left_out"]) == 7
         place.run("rules", "add", f"allow {NOTE}")
@@ -114,7 +114,7 @@ def test_tools_beyond_the_limit_are_told(tmp_path: Path) -> None:
         server.say(tools=[{"name": f"t{number:04}", "inputSchema": TEXT} for number in range(1200)])
         for words in (("mcp", "test", "rug"), ("mcp", "list")):
             said = " ".join(place.run(*words).text.split())
-            assert "only the first 1,000 of its tools by name are offered, it lists 1,200 or more" in said
+            assert "only the first 1,000 tools by name are offered; it lists 1,200 or more" in said
         server.say(tools=[{"name": f"t{number:04}", "inputSchema": TEXT} for number in range(1300)])
         asked = place.ask("--allow", "all", 'do: mcp__rug__t0001 {}; use_tool {"name": "t0002"}')
         assert sum("only the first 1,000" in line for line in asked.told) == 1, asked.told

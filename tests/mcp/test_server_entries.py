@@ -122,7 +122,7 @@ def test_a_server_of_a_project_never_takes_a_personal_name(home: Path) -> None:
     trust.trust(home, trust.read_configuration(home, KINDS))
     found = read_servers(home, {})
     assert found.entries["team"].command == ("mine",)
-    assert len(found.problems) == 1 and "you have a server of this name" in found.problems[0]
+    assert len(found.problems) == 1 and "you have a server with this name" in found.problems[0]
 
 
 def test_variables_are_filled_in() -> None:

@@ -167,7 +167,7 @@ def test_a_plugin_that_hangs_is_left_out(install: Install, monkeypatch: pytest.M
     released = threading.Event()
     monkeypatch.setattr(python_plugins, "released", released, raising=False)
     install("from nexus_cli.plugins import python_plugins\npython_plugins.released.wait()")
-    assert "takes longer than 0.05 s; it is left out" in describe_problems()[0]
+    assert "takes longer than 0.05 s; skipped" in describe_problems()[0]
     released.set()
 
 
@@ -197,7 +197,7 @@ def test_of_two_plugins_with_one_name_the_first_counts(install: Install, tmp_pat
     assert install(WHOLE).manager is not None, "an invalid file has no entry points"
     (other / "entry_points.txt").write_text("[console_scripts]\nx = y\n\n[nexus.plugins]\nwords = nowhere [extra]\n")
     plugin = install(WHOLE)
-    assert plugin.problems == ["plugin words of zzz-2.0 is left out: another one has this name"]
+    assert plugin.problems == ["plugin words of zzz-2.0 is skipped: another plugin has this name"]
 
 
 def test_no_plugins_switches_all_off(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def test_an_image_that_the_provider_refuses_leaves_the_window_with_a_drop(seen: 
     assert "image_url" in with_image and "image_url" not in without + later
     assert "odd.png" in without and "drop d1" in without
     assert (shown["second"].status, shown["second"].stdout) == (0, b"hello\n")
-    assert "not taken by the model" in shown["drops"] and shown["replay"].status == 0
+    assert "not accepted by the model" in shown["drops"] and shown["replay"].status == 0
 
 
 @pytest.mark.matrix
@@ -105,7 +105,7 @@ def test_a_model_whose_server_says_that_it_sees_nothing_is_sent_no_image(tmp_pat
         replay = place.run("replay", env=env)
     assert (first.status, second.status, replay.status) == (0, 0, 0) and clean(first)
     assert [(drop["cause"], drop["what"]) for drop in first.result["drops"]] == [("refused", "image red.png")]
-    assert "image red.png" in first.stderr.decode() and "not taken by the model" in first.stderr.decode()
+    assert "image red.png" in first.stderr.decode() and "not accepted by the model" in first.stderr.decode()
     messages = [message for request in place.server.requests for message in request.body["messages"]]
     assert not any(message.get("images") for message in messages)
     assert any("this model does not accept images" in str(message) for message in messages), "the model is told of it"

@@ -14,6 +14,6 @@ def test_references_of_git_are_no_variables_of_another_program(tmp_path: Path) -
     )
     said = [line for line in check_guides(tmp_path) if "not filled in" in line]
     assert said == [
-        "SKILL.md:6: @{docs/style.md} is not filled in",
-        "SKILL.md:6: {{args}} is not filled in",
+        "SKILL.md:6: @{docs/style.md} is not substituted",
+        "SKILL.md:6: {{args}} is not substituted",
     ]

@@ -139,7 +139,7 @@ def test_five_files_deep_is_the_end_and_a_circle_is_named_once(repo: Path) -> No
     found = project(repo)
     assert parts(repo) == [f"{number}.md" for number in range(1, DEEPEST + 1)]
     assert [one.notice for one in found if one.notice] == [
-        f"{repo}/5.md imports what is not read: @6.md (line 1) is more than 5 files deep"
+        f"{repo}/5.md has imports that were not read: @6.md (line 1) is more than 5 files deep"
     ]
     put(repo / "2.md", "@NEXUS.md @1.md @2.md")
     notices = [one.notice for one in project(repo) if one.notice]
@@ -240,7 +240,7 @@ def test_names_that_are_looked_for_on_disk_are_bounded_over_all_files(
     found = project(repo)
     assert len(looked) < MOST_LOOKED_FOR + 50 and parts(repo) == ["a.md"]
     notices = [one.notice for one in found if one.notice]
-    assert any(f"all from line {MOST_LOOKED_FOR} on are beyond the {MOST_LOOKED_FOR:,}" in one for one in notices)
+    assert any(f"all from line {MOST_LOOKED_FOR} on (limit of {MOST_LOOKED_FOR:,}" in one for one in notices)
     assert any("all from line 2 on" in one for one in notices), notices
 
 
@@ -287,7 +287,7 @@ def test_a_folder_of_rules_that_leads_out_of_the_project_is_named_and_not_listed
     (repo / ".claude").mkdir(exist_ok=True)
     (repo / ".claude/rules").symlink_to(tmp_path / "elsewhere")
     [rule] = list_path_rules(repo)
-    assert rule.text == "" and "outside the project: it is left out" in rule.notice
+    assert rule.text == "" and "outside the project; skipped" in rule.notice
     assert "secret-name" not in str(rule)
 
 

@@ -73,7 +73,7 @@ def test_what_is_wrong_with_a_file_is_one_line_and_the_others_count(
     write(name, text)
     [section], [line] = sections(tmp_path)
     assert section.id == "own.good"
-    assert line.startswith(f"contributors/{name}: ") and why in line and line.endswith("; it is left out")
+    assert line.startswith(f"contributors/{name}: ") and why in line and line.endswith("; skipped")
 
 
 def test_a_binary_a_folder_and_an_empty_file_are_no_section(tmp_path: Path) -> None:

@@ -117,4 +117,4 @@ def test_an_agent_of_codex_is_toml_with_a_role(tmp_path: Path) -> None:
     recipe = recipe_for("explorer-2", tmp_path, with_agents=True)[0]
     assert (recipe.role, recipe.limits.allow) == ("Be TERSE.", "ask"), "read-only narrows"
     checked = "\n".join(check_guides(folder.parent))
-    assert "nicknames is unknown, and not used" in checked and "has no developer_instructions" in checked, checked
+    assert "nicknames is unknown and ignored" in checked and "has no developer_instructions" in checked, checked

@@ -25,7 +25,7 @@ from nexus_cli.spaces.model_router import choose_by_model
 from nexus_cli.spaces.post_message import choose_agents, post_message
 
 AT = "2026-02-18T15:06:55.000Z"
-ANEW = "The next message of a person starts agents again."
+ANEW = "The next message from a person starts agents again."
 PRICES = {"openai/small": {"window": 16_000, "input_price": 0.1, "output_price": 0.4}}
 POSTER = """
 import sys
