@@ -465,7 +465,7 @@ class EditorAgent:
         word = str(value)
         with _as_request_error():
             if config_id not in OPTIONS or not word:
-                raise NexusError("usage", f"option {config_id!r}", "no such option", f"Options: {', '.join(OPTIONS)}")
+                raise NexusError("usage", f"option {config_id!r}", f"must be one of {', '.join(OPTIONS)}")
             if config_id != LEVEL and one.lock.locked():
                 raise NexusError(
                     "usage", f"the {config_id} cannot change", "a turn is running", "Try again when the turn has ended"

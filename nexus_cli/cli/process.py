@@ -145,7 +145,7 @@ def exit_process(status: int, text: str = "") -> NoReturn:
         why = getattr(error, "strerror", None) or str(error)
         status = status or 1
         try:
-            os.write(2, f"nexus: cannot write to stdout: {why}. Check its destination.\n".encode())
+            os.write(2, f"nexus: stdout cannot be written: {why}. Check its destination.\n".encode())
         except OSError:
             pass
     try:

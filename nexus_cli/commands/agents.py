@@ -206,6 +206,6 @@ NOUN = Noun(
         Verb(stop_worker, "stop", complete=_AT_WORK),
         Verb(review_worker, "review", complete=partial(_complete_workers, to_review=True)),
     ),
-    "List workers and agents; steer, stop or review one.",
+    "List workers and agents; steer, stop, review one.",
     aliases=("agent", "workers", "worker"),
 )

@@ -218,8 +218,7 @@ async def _find_session(context: CommandContext, source: Source, words: str) -> 
     ids = [one for one in dict.fromkeys(hit["session"] for hit in hits) if one != context.session.id]
     if not ids:
         raise unknown
-    where = "one session" if len(ids) == 1 else f"{len(ids)} sessions"
-    context.say(f'No title contains "{words[:TITLE]}"; found in messages of {where}.')
+    context.say(f'No title contains "{words[:TITLE]}"; found in messages of {plural(len(ids), "session")}.')
     choices = _choices(ledger, [ledger.session(one) for one in ids])
     return str(ids[0]) if len(ids) == 1 else await context.choose(title, choices) or ""
 

@@ -209,7 +209,7 @@ OPEN_TABLES: Mapping[str, Setting] = {
     "rule_examples": Setting(
         {},
         TEXTS,
-        "Test commands that a rule must match, or with `!` must not match, checked whenever the rules are read: "
+        "Test commands that a rule must match, or with `!` must not match, checked when rules are read: "
         '"bash(npm test *)" = ["npm test -- -u", "! npm run build"]',
     ),
     "alias": Setting({}, NAME, 'Short names for models: `nexus ask -m fast` with fast = "openai/gpt-5.4-mini".'),

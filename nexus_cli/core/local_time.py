@@ -72,7 +72,9 @@ def find_zone(name: str) -> ZoneInfo:
     """Return the time zone of an IANA name; raise `NexusError("usage", ...)` if it does not exist."""
     found = _load_zone(name)
     if found is None:
-        raise NexusError("usage", f"--zone {name[:80]!r}", "there is no such time zone", "Use a name such as UTC")
+        raise NexusError(
+            "usage", f"--zone {name[:80]!r}", "there is no such time zone", "Use a name such as Europe/Berlin or UTC"
+        )
     return found
 
 

@@ -514,7 +514,7 @@ def not_a_member(space: Space, who: Entity) -> NexusError:
 
 
 def _describe_spent(root: int, dollars: float) -> str:
-    return f"the runs of msg-{root} reached the cost limit: ${dollars:.2f} (spaces.max_cost)"
+    return f"the runs of msg-{root} have cost ${dollars:.2f} (spaces.max_cost)"
 
 
 def _entity(row: Sequence[Any]) -> Entity:

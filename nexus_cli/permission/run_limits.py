@@ -39,7 +39,7 @@ BEHIND_EDIT = "[nexus: not run: the edit"
 ANSWER = "Answer now with what you have."
 CHANGES = (Effect.EDIT, Effect.RUN)
 """Effects that `confirm` asks about, and that make the event class of a run `building`."""
-OFF = "tools are disabled for this run"
+OFF = "tools are switched off for this run"
 SPARE = 2
 """Requests beyond the steps that may call tools: one for the answer, one in case the model requests a call again."""
 

@@ -8,14 +8,14 @@ from nexus_cli.text.cells import one_line
 WIDEST = 36
 """Most columns of the names; what explains a longer one stands below it."""
 KEYS = (
-    ("Enter", "sends, or accepts the menu entry; during a turn: steers it"),
+    ("Enter", "sends or accepts a menu entry; in a turn: steers it"),
     ("Shift+Enter, \\ Enter", "inserts a new line (also Ctrl+J)"),
-    ("Alt+Enter", "inserts a new line; during a turn: sends after it ends"),
+    ("Alt+Enter", "inserts a new line; in a turn: sends at its end"),
     ("Esc", "interrupts; twice: goes back to an earlier message"),
     ("Up", "shows earlier messages; during a turn: queued messages"),
     ("Ctrl+C", "interrupts or clears the line; twice: exits"),
     ("Ctrl+D", "exits on an empty line (so do exit and quit)"),
-    ("Shift+Tab", "changes the permission level: ask, edit, auto, plan"),
+    ("Shift+Tab", "cycles permission levels: ask, edit, auto, plan"),
     ("Tab", "completes /commands and @files"),
     ("Ctrl+R", "searches earlier messages"),
     ("Ctrl+G", "edits the text in your editor"),

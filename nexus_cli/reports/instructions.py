@@ -318,7 +318,7 @@ def instructions_text(value: Value, width: int) -> str:
         lines += filled(f"{one['path']} ({one['kind']}{when}): {price}", width, "    ", "  ")
     total = f"{number(value['tokens'])} of at most {number(value['cap'])} tokens are sent with every request"
     if value["cost_usd"] is not None:
-        total += f"; {value['requests']} requests to {value['model']} cost ${value['cost_usd']:.4f}, if cached"
+        total += f"; they cost ${value['cost_usd']:.4f} in {value['requests']} requests to {value['model']}, if cached"
     lines += ["", *filled(total, width), ""]
     for one in value["findings"]:
         where = f"{one['path']}:{one['line']}" if one["line"] else one["path"]

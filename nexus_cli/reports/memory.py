@@ -180,9 +180,9 @@ def _forgotten(fact: Value, width: int, here: str) -> list[str]:
 
 
 def _waits(waiting: list[Value]) -> str:
-    if len(waiting) == 1:
-        return name_commands(f"1 fact proposed by the model (to accept: nexus memory accept {waiting[0]['id']}):")
-    return name_commands(f"{len(waiting):,} facts proposed by the model (to accept: nexus memory accept ID, or all):")
+    ids = waiting[0]["id"] if len(waiting) == 1 else "ID, or all"
+    facts = plural(len(waiting), "fact")
+    return name_commands(f"{facts} proposed by the model (to accept: nexus memory accept {ids}):")
 
 
 def _whole(facts: list[Value], width: int) -> list[str]:

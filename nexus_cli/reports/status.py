@@ -148,5 +148,5 @@ def _broken(value: Value) -> Iterator[str]:
 def sandbox_line(value: Value) -> str:
     """Describe the sandbox backend, or the reason that there is none, in one line without a full stop."""
     if value["backend"] == "none":
-        return f"none: every command needs approval below level all ({value['why']})"
+        return f"none; every command needs approval below level all ({value['why']})"
     return str(value["backend"])

@@ -89,7 +89,7 @@ def _title(value: Value) -> str:
     if space := value.get("space"):
         more = [f"{len(space['members']) - MOST_NAMED} more"] if len(space["members"]) > MOST_NAMED else []
         members = ", ".join([*(f"{one['name']} ({one['type']})" for one in space["members"][:MOST_NAMED]), *more])
-        new = f" · (new): unread by {value['reader']}" if value["reader"] else ""
+        new = f" · (new) means unread by {value['reader']}" if value["reader"] else ""
         return f'space "{space["name"]}" · {members}{new}'
     name = f" {value['name']}" if value["name"] else ""
     session = f"session {value['session']}{name} · {value['model']}" if value["session"] else "no session yet"

@@ -447,10 +447,10 @@ def _find_reasons(
 def _find_wishes(confined: bool, network: bool, outside: str) -> list[str]:
     """Return the reasons that the call asks for any command."""
     if outside:
-        return ["it asks to run outside the sandbox"]
+        return ["it requests to run outside the sandbox"]
     if not confined:
         return ["this system has no sandbox"]
-    return ["it asks for network access"] if network else []
+    return ["it requests network access"] if network else []
 
 
 def _prefixes(commands: list[SimpleCommand], parts: list[CommandPart]) -> tuple[str, ...]:

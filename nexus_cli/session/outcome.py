@@ -25,8 +25,8 @@ _LEFT_OUT = {"tools": "excludes {tool}", "categories": "excludes every tool of t
 _STEPS = "allows tool calls in only {steps} of a turn"
 _LAYERS = {
     "recipe": ("the recipe {recipe}", "choose another with --recipe NAME"),
-    "settings": ("limits.{limit} in your settings", "change it with nexus config edit"),
-    "project": ("limits.{limit} in this project's .nexus/config.toml", "change it there, or nexus trust --revoke"),
+    "settings": ("the limits.{limit} in your settings", "change it with nexus config edit"),
+    "project": ("the limits.{limit} in this project's .nexus/config.toml", "change it there, or nexus trust --revoke"),
     COMMAND_LINE: ("--no-tools", "omit it"),
 }
 """Name of a layer, and how the person changes it."""

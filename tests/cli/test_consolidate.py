@@ -75,7 +75,7 @@ def test_two_facts_become_one_that_waits(nexus: Run, facts: None, server: Script
 def test_without_facts_no_model_is_asked(nexus: Run, server: ScriptedServer) -> None:
     done = nexus("memory", "consolidate")
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"there are no facts" in done.stderr.splitlines()[-1] and not server.requests
+    assert b"the project and the agent have no facts" in done.stderr.splitlines()[-1] and not server.requests
     assert not places().data.exists(), "with nothing to do nothing is made"
 
 

@@ -213,7 +213,7 @@ def test_without_any_model_it_says_what_to_do_and_writes_nothing() -> None:
     with pytest.raises(NexusError) as caught:
         person.start(NONE)
     assert (caught.value.what, caught.value.exit_status) == ("no model", 2)
-    assert "ways above" in caught.value.hint and "export" in person.text, "what helps is told once"
+    assert "options above" in caught.value.hint and "export" in person.text, "what helps is told once"
     assert person.asked == 1 and is_first_run(places()) and not stored_names()
 
 
@@ -280,7 +280,7 @@ def test_a_refused_key_that_is_given_again_is_stored(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("nexus_cli.provider.key_check.check_key", lambda *asked: ("no list of models here", ""))
     person = Person(["openai", key, key, "", ""])
     person.start({})
-    assert "this key again to store it" in " ".join(person.text.split())
+    assert "paste this one again to store it" in " ".join(person.text.split())
     assert stored_key("OPENAI_API_KEY") == key
 
 

@@ -139,7 +139,7 @@ def test_an_answer_that_cannot_be_written_is_told_and_is_exit_1(engine: Run, way
     with open("/dev/full", "wb") as full:
         done = engine("answer", "ask", "-q", *way, "hi", stdout=full)
     error, resume = done.stderr.splitlines()
-    assert done.returncode == 1 and b"cannot write to stdout: No space left" in error and b"Resume" in resume
+    assert done.returncode == 1 and b"stdout cannot be written: No space left" in error and b"Resume" in resume
 
 
 @pytest.mark.parametrize("closed", sample([((0,),), ((1,),), ((2,),), ((0, 1, 2),)], 2, 1))

@@ -54,7 +54,7 @@ tour_session.WORD_SECONDS = 0.001
 """
 """The program, if it does not wait between two words."""
 ASKED = r"what\s+to\s+do\s+instead"
-ON = "q to leave: "
+ON = "q to quit: "
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def test_a_kept_folder_holds_the_session(two: tuple[Seen, Seen]) -> None:
     (folder,) = seen.tmp.iterdir()
     env = {**os.environ, "NEXUS_HOME": str(folder / "home")}
     told = subprocess.run([NEXUS, "replay"], env=env, cwd=folder / "shop", capture_output=True, timeout=SECONDS)
-    assert told.returncode == 0 and b"every line is as" in told.stdout, told.stderr
+    assert told.returncode == 0 and b"identical to what was sent" in told.stdout, told.stderr
 
 
 @pytest.mark.matrix

@@ -63,7 +63,7 @@ def test_the_provider_of_the_model_is_offered_first_and_esc_stores_nothing(conte
     assert not stored(), "an empty line cancels"
     context.secrets = [KEY]
     context.run("login anthropic")
-    assert "/login openai stores it" in " ".join(context.said) and not stored()
+    assert "To store it: /login openai" in " ".join(context.said) and not stored()
 
 
 def test_a_provider_may_be_called_by_its_whole_name(context: FakeContext) -> None:
@@ -123,7 +123,7 @@ def test_a_refused_key_that_is_given_again_is_stored(context: FakeContext, monke
     monkeypatch.setattr("nexus_cli.provider.key_check.check_key", lambda *asked: ("no list of models here", ""))
     context.secrets = [KEY, KEY]
     context.run("login openai")
-    assert "this key again to store it" in "\n".join(context.said)
+    assert "paste this one again to store it" in "\n".join(context.said)
     assert [path.read_text() for path in stored()] == [KEY]
 
 

@@ -72,7 +72,7 @@ def test_one_turn_or_one_path_is_taken_back(context: FakeContext, work: World) -
     assert shown(context, "undo 1").splitlines()[1:] == ["  restored  a"]
     assert (work.path("a").read_text(), work.path("b").read_text()) == ("old\n", "old\n")
     assert shown(context, "undo 2") == "Nothing to undo in turn 2."
-    with pytest.raises(NexusError, match="no turn 9: the newest is 2"):
+    with pytest.raises(NexusError, match="no turn 9: this session has 2"):
         context.run("undo 9")
 
 
@@ -111,7 +111,7 @@ def test_what_may_be_the_persons_is_asked_about_and_no_answer_changes_nothing(
     monkeypatch.setattr("nexus_cli.undo.undo_turn.find_unsure", lambda request: [f"{request.project}/mine.txt"])
     with pytest.raises(NexusError, match="/undo: cancelled"):
         context.run("undo")
-    assert context.said[-1] == "Perhaps yours, changed while a command ran: mine.txt."
+    assert context.said[-1] == "Possibly yours (changed while a command ran): mine.txt."
     assert [choice.label for choice in context.offered] == ["no", "yes"] and work.path("a").read_text() == "new\n"
     context.pick = lambda choices: choices[0].key
     context.run("undo #1 a")

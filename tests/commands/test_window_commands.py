@@ -307,7 +307,7 @@ def test_drops_are_listed_and_printed_by_range(context: FakeContext) -> None:
         ("d1 x:y", "A:B"),
         ("d1 -5:3", "the range is empty: d1 has"),
         ("d1 9:4", "the range is empty: d1 has"),
-        ("d1 999999999:", "the range has no characters"),
+        ("d1 999999999:", "the range is empty: d1 has"),
     ):
         with pytest.raises(NexusError, match=why):
             context.run(f"drops {wrong}")
@@ -328,7 +328,7 @@ def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeC
     assert counter.count(block) <= cap + 60 and 'recall("d2"' in block, "as much as one tool result may take"
     with the_ledger() as ledger:
         assert next(drop.recalls for drop in ledger.log(context.session.id).drops()) == 2
-    with pytest.raises(NexusError, match="the range has no characters"):
+    with pytest.raises(NexusError, match="the range is empty: d1 has"):
         context.run("drops recall d1 7:7")
 
 

@@ -218,7 +218,7 @@ def test_git_is_not_started_where_a_command_was_not_compared(project: Path, tmp_
     folder = records_folder(places().data)
     folder.mkdir(parents=True)
     (folder / f"left{RECORD}").write_text(json.dumps([str(project)]) + "\n")
-    with pytest.raises(ProgramRefused, match="not checked yet"):
+    with pytest.raises(ProgramRefused, match="not been checked yet"):
         Git("/usr/bin/git", project / "src").prepare("status")
     other = tmp_path / "elsewhere"
     other.mkdir()

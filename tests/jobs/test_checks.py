@@ -203,7 +203,9 @@ def test_the_model_is_told_when_a_check_looks_no_more(place: Stage) -> None:
     place.settings(QUICK + PRICED + "[[check]]\nglob = '*.md'\ncommand = 'sleep 60; echo {files}'\nseconds = 0.5\n")
     place.script(Editor(*((f"{at}.md", "", "x") for at in range(3))))
     assert place.ask("--allow", "edit", "write").status == 0
-    assert sum("is off (it took longer than 0.5 s, 2 times): it looks at no edit" in one for one in told(place)) == 1
+    assert (
+        sum("off (it took longer than 0.5 s, 2 times): later edits are not checked" in one for one in told(place)) == 1
+    )
 
 
 def test_a_program_that_checks_would_not_find_is_no_check(place: Stage) -> None:

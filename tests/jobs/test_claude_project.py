@@ -117,9 +117,9 @@ def test_trust_and_doctor_say_line_by_line_what_does_not_work(place: Stage) -> N
     assert "hooks of .claude/settings.json: PreToolUse python3 $CLAUDE_PROJECT_DIR/.claude/hooks/guard.py" in told
     doctor = plain(place.run("doctor").text)
     for line in (
-        ".claude/output-styles: are not applied",
+        ".claude/output-styles: output styles are not supported",
         "statusLine is not run",
-        "permissions.allow (2) permits nothing",
+        "permissions.allow (2) has no effect",
         "permissions.deny Task(x) is not in effect: nexus does not support this pattern",
         "4 hooks cannot run: no-such-uv is not installed",
         "plan_w_team.md: hooks of a skill do not run",
@@ -214,7 +214,7 @@ def test_commands_bring_their_text_their_model_and_the_instructions(place: Stage
     assert asked["model"] == OTHER.removeprefix("openai/") and "Plan a shop with @agent-builder." in str(asked)
     assert f"model {OTHER}, as /plan_w_team asks" in "\n".join(done.told)
     done = place.ask("/old")
-    assert "old asks for model opus" in "\n".join(done.told) and "alias.opus" in "\n".join(done.told), done.told
+    assert "old requests model opus" in "\n".join(done.told) and "alias.opus" in "\n".join(done.told), done.told
 
 
 def test_in_a_session_a_command_s_model_holds_for_its_turn_alone_and_clear_ends_the_session(place: Stage) -> None:

@@ -78,7 +78,7 @@ def test_a_stopped_run_goes_on_and_pays_no_item_twice(place: Stage, reader: Read
     if ending == signal.SIGINT:
         assert child.returncode == 130 and stderr.decode().splitlines() == [
             "nexus: stopped after 4 of 8 items.",
-            "Resume with the same command",
+            "Resume with: the same command",
         ]
     assert [line["item"] for line in lines(Done(0, stdout, b""))] == FILES[:4]
 
@@ -150,7 +150,7 @@ def test_without_a_resume_file_the_run_names_one_that_has_the_answers(place: Sta
     stdout, stderr = child.communicate(timeout=120)
     assert child.returncode == 130, stderr.decode()
     assert [line["item"] for line in lines(Done(0, stdout, b""))] == ["0.py", "1.py", "2.py"], "all that was paid for"
-    named = re.search(r"Resume with the same command and --resume (\S+)", stderr.decode())
+    named = re.search(r"Resume with: the same command and --resume (\S+)", stderr.decode())
     assert named is not None
     reader.slow = set()
     done = place.run("map", PROMPT, *FILES[:4], "--resume", named[1])
@@ -273,8 +273,8 @@ def test_ten_thousand_items_do_not_open_as_many_sessions(place: Stage) -> None:
             (("map", "x", "-j", "0", "0.py"), "at least 1"),
             (("map", "x", "0.py", "--max-cost", "0"), "--max-cost"),
             (("map", "x", "0.py", "--resume", "."), "is a directory"),
-            (("map", "x", "0.py", "--resume", "/dev/null"), "it is not a file"),
-            (("map", "x", "0.py", "--resume", "1.py"), "line 1 is not from a resume file"),
+            (("map", "x", "0.py", "--resume", "/dev/null"), "it is not a regular file"),
+            (("map", "x", "0.py", "--resume", "1.py"), "line 1 was not written by `nexus map --resume`"),
             (("map", "x", "0.py", "--recipe", "nope"), "nope"),
             (("map", "x", "0.py", "-C", "nowhere"), "no such folder"),
         ],
@@ -296,7 +296,7 @@ def test_an_error_of_every_item_ends_the_run_with_one_line(place: Stage) -> None
 def test_a_provider_that_is_down_ends_the_run_after_a_few_items(place: Stage) -> None:
     place.script(lambda body: {"fault": {"status": 400}})
     one = place.run("map", "About", stdin=b"r\n")
-    assert "; the first: r: request failed" in one.told[0], one
+    assert "; first error: r: request failed" in one.told[0], one
     done = place.run("map", "About", "-j", "2", stdin=b"".join(b"n%d\n" % n for n in range(99)))
     assert done.status == 1 and len(lines(done)) < 10 and len(place.server.requests) < 20 and clean(done), done
 
@@ -382,5 +382,5 @@ def test_a_pipe_among_the_files_holds_up_no_other(place: Stage) -> None:
     done = place.run("map", PROMPT, "events.fifo", "a.txt")
     piped, read = lines(done)
     assert done.status == 3 and read["ok"] and read["text"] == "about a.txt"
-    assert not piped["ok"] and "it is a pipe" in piped["error"]["message"]
+    assert not piped["ok"] and "it is a named pipe" in piped["error"]["message"]
     assert place.shell(f"nexus map '{PROMPT}' <(echo from a command)", installed=True).status == 0

@@ -122,7 +122,10 @@ def test_a_server_of_the_project_waits_for_trust_and_works_from_the_first_ask_on
         server = {"command": sys.executable, "args": ["-c", late, str(SERVER), str(notes)]}  # after the first request
         (place.folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"notes": server}}))
         waiting = place.run("mcp", "list")
-        assert waiting.text.startswith("No MCP servers") and "1 MCP server, not active" in waiting.told[-1], waiting
+        assert (
+            waiting.text.startswith("No MCP servers")
+            and "Not active in this project: 1 MCP server (" in waiting.told[-1]
+        ), waiting
         assert place.run("trust", "--json").status == 0
         assert place.run("mcp", "list").told == []
         place.run("rules", "add", "allow mcp__notes__list_notes")

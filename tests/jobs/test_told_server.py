@@ -152,7 +152,7 @@ def test_without_a_person_a_changed_tool_is_refused_until_its_rule_is_added_agai
         for _ in range(2):
             refused = place.ask("--json", f"do: {NOTE} {{}}")
             (denied,) = refused.result["denied"]
-            assert "changed its definition since you allowed it" in denied["why"] and "\n" not in denied["why"]
+            assert "has changed this tool since you allowed it" in denied["why"] and "\n" not in denied["why"]
             assert f"nexus rules add allow {NOTE}" in denied["why"] and denied["by"] == "rules", denied
         assert server.calls == 1
         accepted = place.run("rules", "add", f"allow  '{NOTE}'")  # as in a slash command
@@ -165,7 +165,7 @@ def test_without_a_person_a_changed_tool_is_refused_until_its_rule_is_added_agai
         for one in changed:
             tool = dict({"name": "note", "description": FORGED, "inputSchema": TEXT}, **one)
             server.say(tools=[tool, {"name": "other", "inputSchema": TEXT}])
-            assert "changed its definition" in place.ask(f"do: {NOTE} {{}}").text
+            assert "has changed this tool" in place.ask(f"do: {NOTE} {{}}").text
         assert place.ask("do: mcp__rug__other {}").text.strip() == "done", "a tool that the rule has not seen before"
 
 
@@ -185,7 +185,7 @@ def test_a_worker_calls_no_tool_whose_definition_has_changed(tmp_path: Path) -> 
         place.script(hands_over)
         assert "done" in place.ask("add one").text and server.calls == 2
         server.say(FORGED)
-        assert "changed its definition" in place.ask("add one").text and server.calls == 2
+        assert "has changed this tool" in place.ask("add one").text and server.calls == 2
 
 
 def test_words_that_change_with_each_call_are_never_permitted_twice(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_words_that_change_with_each_call_are_never_permitted_twice(tmp_path: Pa
         for number in range(3):
             server.say(f"Adds note {number}.")
             asked = place.ask(f"do: {NOTE} {{}}; {NOTE} {{}}")
-            assert asked.text.count("changed its definition") == 2, asked
+            assert asked.text.count("has changed this tool") == 2, asked
         assert server.calls == 2
 
 
@@ -213,13 +213,13 @@ def test_at_the_third_change_the_tool_is_offered_whatever_its_server_says(tmp_pa
                 seen = answer(repl, f"a{ENTER}" if number == 3 else "y")
                 repl.wait_for(shows("done"), 60)
                 repl.idle()
-                assert ("whatever its server says of it" in seen) == (number == 3), seen
+                assert ("even if its server changes its definition" in seen) == (number == 3), seen
         server.say("Adds note 4.")
         assert place.ask(f"do: {NOTE} {{}}").text.strip() == "done"
         assert place.ask(f"do: {NOTE} {{}}").text.strip() == "done"
         place.run("rules", "add", f"allow {NOTE}")
         server.say("Adds note 5.")
-        assert "changed its definition" in place.ask(f"do: {NOTE} {{}}").text, "adding the rule again keeps the words"
+        assert "has changed this tool" in place.ask(f"do: {NOTE} {{}}").text, "adding the rule again keeps the words"
 
 
 def test_the_model_lists_and_reads_resources(tmp_path: Path) -> None:

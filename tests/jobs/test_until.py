@@ -175,7 +175,7 @@ def test_limits_hold_over_all_rounds(place: Stage) -> None:
 def test_a_command_that_may_not_run_costs_nothing(place: Stage) -> None:
     refused = place.ask("--until", SUITE, "make the suite pass")
     assert refused.status == 3 and not bodies(place) and refused.text == ""
-    lines = [line for line in refused.told if "may not run" in line]
+    lines = [line for line in refused.told if "is not allowed to run" in line]
     assert len(lines) == 1 and "--allow auto" in lines[0], refused.told
     place.settings('[rules]\ndeny = ["bash(python3 *)"]\n')
     denied = place.ask("--allow", "all", "--until", SUITE, "--json", "make the suite pass")
@@ -195,7 +195,7 @@ def test_the_limits_of_a_run_hold_for_the_command(place: Stage) -> None:
         done = place.ask("-c", "--no-tools", "--allow", "auto", *given, *words, stdin=b"")
         assert done.status == 2, done
         (line,) = [line for line in done.told if "--until" in line]
-        assert "tools are disabled for this run" in line, done.told
+        assert "tools are switched off for this run" in line, done.told
     assert not (place.folder / "ran").exists() and len(bodies(place)) == before
 
 
@@ -204,11 +204,11 @@ def test_a_failed_part_of_a_pipe_is_not_done(place: Stage) -> None:
     done = place.ask("--allow", "auto", "--until", f"{SUITE} 2>&1 | tail -30", "--json", "make the suite pass")
     assert done.status == 0 and passes(place.folder) and done.result["until"]["rounds"] == 4, done
     newest = [str(one.get("content")) for one in bodies(place)[-1]["messages"] if one["role"] == "user"][-1]
-    assert "a part of the pipe exits 1" in newest, newest
+    assert "a command in the pipe exits 1" in newest, newest
     place.script(talks)
     failing = place.ask("--allow", "auto", "--until", "false | cat", "--json", "go")
     assert failing.status == 3 and not failing.result["until"]["passed"] and failing.result["until"]["left"], failing
-    assert "a part of the pipe exits 1" in failing.result["error"]["message"], failing.result
+    assert "a command in the pipe exits 1" in failing.result["error"]["message"], failing.result
     assert place.ask("--allow", "auto", "--until", "yes | head -1", "go").status == 0, "head closes the pipe"
 
 

@@ -47,7 +47,7 @@ def test_a_call_that_may_have_taken_effect_is_not_repeated(play: Play, tmp_path:
     assert error.fault == "died"
     assert "status 7" in str(error)
     assert "out of memory" in str(error)
-    assert "not known" in str(error)
+    assert "it is unknown whether the call took effect" in str(error)
     assert notes.read_text().split() == ["begin", "call"]
 
 

@@ -200,7 +200,7 @@ def test_a_plan_is_asked_for_at_the_lowest_level_and_shown_whole(project: Path) 
     events, _ = say(planning(project, LATER, ("plan", {"action": "list"}), person=person), "go")
     assert [one.kind for one in person.asked] == ["later"] and not plans()
     text = question_text(person.asked[0], 80, Theme(colour=False))
-    for shown in ("0 3 * * *", "Look at the build", "and report it", "level: ask", "$0.5 a run", "first at"):
+    for shown in ("0 3 * * *", "Look at the build", "and report it", "level: ask", "$0.5 per run", "first at"):
         assert shown in text
     assert results(events)[0].text == "Declined: not at night"
     say(planning(project, LATER, person=Person()), "go")

@@ -629,7 +629,11 @@ def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: 
                 ran.append([result.ran for result in results(events)])
                 lines.append(" ".join(notices(events)))
             await session.aclose()
-            assert "still hold" in lines[2] and "config.toml" in lines[2] and not lines[0] + lines[1] + lines[3]
+            assert (
+                "previous rules stay active" in lines[2]
+                and "config.toml" in lines[2]
+                and not lines[0] + lines[1] + lines[3]
+            )
             return ran
 
         return asyncio.run(play())

@@ -172,7 +172,7 @@ def test_a_reader_of_lines_that_leaves_ends_the_request(seen: Seen) -> None:
 def test_a_full_disk_behind_stdout_is_told_and_is_exit_1(seen: Seen) -> None:
     for done in seen["full"]:
         assert done.status == 1 and clean(done)
-        assert done.told[-2] == "nexus: cannot write to stdout: No space left on device. Check its destination."
+        assert done.told[-2] == "nexus: stdout cannot be written: No space left on device. Check its destination."
         assert done.told[-1].startswith("Resume with: ")
 
 

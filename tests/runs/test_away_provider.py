@@ -80,7 +80,7 @@ def test_a_run_waits_for_a_provider_that_is_away_and_continues_without_a_new_mes
         shown = run_text(run_report(ledger, waiting), 300)
     assert "waits for the provider since " in list_text() and "request failed: busy" in list_text()
     assert "waits: the provider since " in shown and "error:" not in shown
-    assert ", asks again 2" in list_text() and "\n    request failed: busy" in list_text(60), "the error has a line"
+    assert ", next retry 2" in list_text() and "\n    request failed: busy" in list_text(60), "the error has a line"
     assert run_due(provider) == [] and not provider.seen  # not due yet
 
     put_clock(monkeypatch, 61)
@@ -93,7 +93,7 @@ def test_an_attempt_that_no_process_made_is_not_announced_for_a_time_that_has_pa
     run = queue("look", folder)
     with closing(Ledger.open(places().ledger)) as ledger:
         ledger.runs.wait(run, Wait(PROVIDER, PROVIDER, {"since": 1.0, "tries": 1, "error": "busy"}, 61.0), run.created)
-    assert "nexus serve asks again (due 1970-01-01" in list_text()
+    assert "nexus serve retries (due 1970-01-01" in list_text()
 
 
 def test_the_pause_grows_to_an_hour_and_the_provider_may_ask_for_more(

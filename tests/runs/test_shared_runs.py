@@ -113,7 +113,7 @@ def test_a_run_of_an_unknown_type_is_refused(team: Team) -> None:
     team.insert("zzz", "ana")
     (run,) = team.serve(writes)
     assert not (team.project / "mark").exists() and run.state == "failed"
-    assert "no runs of type 'zzz'" in run.error
+    assert "unknown run type 'zzz'" in run.error
 
 
 def test_an_older_row_works_only_in_the_project_that_is_shared(team: Team, tmp_path: Path) -> None:
@@ -344,5 +344,5 @@ def test_a_pause_of_a_space_is_for_ones_own_runs_there_and_a_resumption_of_anoth
         (run,) = ledger.runs.list_runs(entity=hers.key)
         with pytest.raises(NexusError, match="it belongs to ana"):
             require_own(theirs, run)
-        with pytest.raises(NexusError, match="somebody else's"):
+        with pytest.raises(NexusError, match="belongs to another user"):
             find_agent(theirs, SETTINGS, "Bot", team.project)

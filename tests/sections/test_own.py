@@ -63,7 +63,7 @@ def test_front_matter_says_where_it_stands_and_which_of_two_comes_first(tmp_path
         ("a.md", "---\npriority: high\n---\nx", "priority 'high' is not a number from 0 to 100"),
         ("a.md", "---\nlayer: history\n---\nx", "layer 'history' is none of system, event"),
         ("a.md", "---\nsticky: yes\n---\nx", "sticky is none of phase"),
-        ("A b.md", "x", "lower case letters"),
+        ("A b.md", "x", "lower-case letters"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_one_line_and_the_others_count(

@@ -64,10 +64,10 @@ def test_an_agent_with_the_name_of_a_recipe_is_not_offered(tmp_path: Path) -> No
     for name in ("ask", "worker", "other"):
         put(name, "description: Only reads.\ntools: Read")
     assert [*find_agents(tmp_path)] == ["other"]
-    assert [one.problem[:24] for one in find_all_agents(tmp_path)[0]] == [
-        "has the name of a recipe",
+    assert [one.problem[:29] for one in find_all_agents(tmp_path)[0]] == [
+        "has the same name as a recipe",
         "",
-        "has the name of a recipe",
+        "has the same name as a recipe",
     ]
 
 

@@ -197,7 +197,7 @@ def test_no_job_stands_in_for_a_known_service(folder: Path) -> None:
             await turn(session, "start it")
             await discover()["jobs"].run(desk, "open j1")
             for text in (told(provider), said[0]):
-                assert "for commands alone" in text and "the usual port of Ollama" in text
+                assert "for commands only" in text and "the default port of Ollama" in text
 
     live(work())
 

@@ -77,10 +77,10 @@ def test_a_conversation_its_commands_and_the_way_back(served: Any, repl: Opens) 
     assert "/export" in listed and "/login" not in listed, "it lists what works here"
     made.send("?")
     made.wait_for("pastes an image")
-    assert "runs a shell command" not in made.text and "back to a message" in made.text
+    assert "runs a shell command" not in made.text and "back to an earlier" in made.text
     made.send("\x7f")
     made.send("exit\r")
-    made.wait_for("Come back with: nexus --connect")
+    made.wait_for("Reconnect with: nexus --connect")
     made.wait_for("On the server's machine, without the server: nexus --resume")
     assert not [path for path in here.folder.iterdir() if "stolen" in path.name]
     again = repl(at=here, arguments=("--connect", url, "-r", agent_of(made)))

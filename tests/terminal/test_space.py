@@ -167,7 +167,7 @@ def test_narrow_colourless_and_dumb_terminals(
     here: Place, ledger: Ledger, repl: Opens, columns: int, env: dict[str, str]
 ) -> None:
     made = repl(at=here, arguments=OPEN, columns=columns, rows=24, env=env)
-    post(ledger, "Sarah", "a word that is followed by many more so that the line must be folded somewhere")
+    post(ledger, "Sarah", "a word that is followed by many more so that the line has to be folded somewhere")
     made.wait_for("folded")
     assert columns == 80 or "that the line" in made.text, "lines end between words"
     made.send("mine\r")

@@ -631,7 +631,7 @@ def test_a_session_is_not_left_while_a_worker_works_for_it(tmp_path: Path) -> No
         try:
             async for _ in session.run("root"):
                 pass
-            with pytest.raises(NexusError, match="w1 works for it"):
+            with pytest.raises(NexusError, match="w1 is still working"):
                 open_session(session.state.options, SETTINGS, approver=None, earlier=session)
             services = (WORKERS,)
             same = open_session(again, SETTINGS, approver=None, earlier=session, services=services)

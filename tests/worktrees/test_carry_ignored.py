@@ -156,7 +156,7 @@ def test_a_set_up_command_runs_once_in_the_sandbox_and_its_failure_is_told(proje
     stay.leave()
     set_up('setup = "true"\n[sandbox]\nbackend = "off"')
     stay = enter_prepared(project, "fix")
-    assert "in a sandbox alone, and there is none" in stay.notices[-1]
+    assert "only in a sandbox, and none is available" in stay.notices[-1]
     stay.leave()
 
 

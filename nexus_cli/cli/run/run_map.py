@@ -296,7 +296,7 @@ class _Map:
         if self._journal.path is None:
             return "No answers were saved; use --resume FILE to save them"
         more = "" if self._run.options.resume else f" and --resume {quote_word(str(self._journal.path))}"
-        return f"Resume with the same command{more}"
+        return f"Resume with: the same command{more}"
 
     def _most_at_once(self) -> int:
         """Return how many items the limit of open files allows; without them an item would lack its instructions."""

@@ -56,7 +56,7 @@ def _files() -> Iterator[dict[str, Any]]:
             yield _read_file(folder / name)
         except (NexusError, ValueError) as error:
             why = error.message if isinstance(error, NexusError) else f"{FOLDER}/{replace_surrogates(name)}: {error}"
-            yield {"layer": "", "text": "", "notice": one_line(f"{why}; it is left out")}
+            yield {"layer": "", "text": "", "notice": one_line(f"{why}; skipped")}
     if len(names) > MOST:
         yield {"layer": "", "text": "", "notice": f"only the first {MOST} files of {folder} are read"}
 

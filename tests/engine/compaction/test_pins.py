@@ -35,7 +35,7 @@ def test_what_only_looks_like_a_number_is_refused_with_the_way_to_find_one(what:
     made = timeline("one", "two")
     with pytest.raises(NexusError) as caught:
         pins.add_pin(made, what, count)
-    assert caught.value.exit_status == 2 and "/pin alone lists your newest messages" in caught.value.hint
+    assert caught.value.exit_status == 2 and "/pin without arguments lists your newest messages" in caught.value.hint
     assert pins.list_pins(made) == ()
 
 
@@ -179,8 +179,8 @@ def test_what_has_no_room_among_the_pins_is_named_and_can_be_recalled(tmp_path: 
         async with living(tmp_path, Summariser(), *TURNS) as session:
             for word in ("old", "new"):
                 said = noted(await done(session, pin(f"{word} words " * 220)))
-            assert "a summary has no room for p1, which can be recalled" in said
-            assert "too long to be sent at once" in said
+            assert "a summary will have no room for p1, which can be recalled" in said
+            assert "too long to send now" in said
             assert ended(await session.compact()).ok
             text = summary_of(session)
             assert "> new words" in text and "> old words" not in text

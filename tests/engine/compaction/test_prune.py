@@ -157,7 +157,7 @@ def test_an_expired_cache_is_taken_as_the_chance(tmp_path: Path) -> None:
     assert pruned(events) and results(events)[0].missed and "expired" in results(events)[0].why
     with the_ledger() as ledger:
         memo = cache_report(ledger, session.id, dear)["rewrites"][0]
-        assert memo["cost"] == 0.0 and memo["cold"] == 0 and "no cache holds" in memo["why"]
+        assert memo["cost"] == 0.0 and memo["cold"] == 0 and "no longer cached" in memo["why"]
         assert check(ledger, session.id)["ok"]
 
 

@@ -124,7 +124,7 @@ CHANGES = [
     (by_section, "section", True, "instructions", "NEXUS.md"),
     (by_tool, "tool", True, "grep", "a reload"),
     (by_entry, "message", True, "entry 3", "stale results"),
-    (by_time, "expired", False, "2 h since its last use", "1 h"),
+    (by_time, "expired", False, "unused for 2 h", "1 h"),
     (by_nobody, "provider", False, "although it had not changed", ""),
 ]
 

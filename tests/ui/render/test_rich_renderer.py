@@ -127,7 +127,7 @@ def test_every_event_of_the_union_is_taken() -> None:
         "! note",
     ):
         assert part in seen.text, part
-    assert "7 bytes that more were discarded" in " ".join(seen.text.split())
+    assert "7 bytes that were not kept" in " ".join(seen.text.split())
     assert seen.live() == [] and seen.renderer.spinner() == "" and not seen.renderer.moving
     assert "\n\n\n" not in seen.text and not seen.text.startswith("\n")
 

@@ -107,7 +107,7 @@ def test_a_message_that_the_server_refuses_returns_to_the_box(tmp_path: Path, mo
     async def scene(repl: Repl, view: Kept) -> None:
         say(repl, "hello")
         await idle(repl)
-        assert view.box == "hello" and "wait for this agent already" in view.text
+        assert view.box == "hello" and "already queued for this agent" in view.text
 
     play(tmp_path, scene)
 
@@ -278,7 +278,7 @@ def test_help_lists_what_works_over_a_connection(tmp_path: Path) -> None:
             say(repl, line)
             await idle(repl)
         assert "!COMMAND" not in view.text and "Ctrl+B" not in view.text
-        for present in ("@FILE", "twice: back to", "/rewind", "/model [NAME", "/export"):
+        for present in ("@FILE", "twice: goes back to", "/rewind", "/model [NAME", "/export"):
             assert present in view.text
         assert "/login" not in view.text and "/memory" in view.text
 
@@ -428,7 +428,7 @@ def test_an_export_is_written_here_and_no_file_that_the_person_has_not_named(tmp
             await idle(repl)
         assert [path.suffix for path in here.iterdir()] == [".md", ".md"] and (here / "mine.md").exists()
         assert {path.name for path in tmp_path.iterdir()} == {"here"}, "nothing is written where the server runs"
-        with pytest.raises(NexusError, match="another file"):
+        with pytest.raises(NexusError, match="a different file"):
             await agent._save_here("../taken.md", "x.md", "text")
         await agent._save_here("", "../../taken.md", "text")
         assert (here / "taken.md").exists() and not (tmp_path / "taken.md").exists()

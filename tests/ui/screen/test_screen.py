@@ -784,7 +784,7 @@ def test_with_vi_keys_escape_leaves_the_insert_mode_first_and_stops_and_edits_af
             assert (await on.still())[1] == STATUS
             await asyncio.sleep(key_bindings.MEANT)
             on.type("\x1b")
-            await on.until("Esc again goes")
+            await on.until("press Esc again")
             on.type("\x1b")
             await on.until(lambda: len(on.controller.said) == 2)
             return on.controller.said
