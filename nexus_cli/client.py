@@ -151,7 +151,7 @@ class Client:
                     made = answer(event)
                     given = await made if isinstance(made, Awaitable) else made
                     if not isinstance(given, str):
-                        raise TypeError("answer has to be once, session, no or words")
+                        raise TypeError("answer must be once, session, no or a reason to refuse")
                     told = ("no", given) if given not in ("once", "session", "no") else (given, None)
                     await self.approve(agent_id, event["id"], *told)
                 elif event["type"] == "result":
@@ -354,7 +354,7 @@ class Client:
         return self._http
 
 
-_NO_RESULT = "the stream ended without a result: the server has ended, or the message was removed from the queue"
+_NO_RESULT = "the stream ended without a result: the server stopped, or the message was removed from the queue"
 _STREAM = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
 
 
@@ -369,7 +369,7 @@ def _connection_errors() -> Iterator[None]:
 
 def _describe_failure(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return "the server does not answer"
+        return "the server is not responding"
     if isinstance(error, aiohttp.InvalidURL):
         return f"not a server URL: {error.url}"
     if isinstance(error, aiohttp.ClientConnectorError):
@@ -377,8 +377,8 @@ def _describe_failure(error: Exception) -> str:
         why = os.strerror(code) if code > 0 else error.os_error.strerror  # a name that is not known has no such code
         return f"the server cannot be reached: {why}" if why else "the server cannot be reached"
     if isinstance(error, aiohttp.ClientResponseError):
-        return "what answers is no nexus server"
-    return "the connection broke off"
+        return "the response is not from a nexus server"
+    return "the connection was lost"
 
 
 async def _answer(response: aiohttp.ClientResponse) -> Any:

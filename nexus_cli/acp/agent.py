@@ -79,7 +79,7 @@ def make_entries(servers: Sequence[Any], folder: Path) -> tuple[tuple[ServerEntr
     for one in servers:
         name = _UNNAMED.sub("_", one.name).strip("_.-")[:LONGEST].strip("_.-")
         if not name or name in entries:
-            problems.append(f"MCP server {one_line(one.name)[:LONGEST]!r} of the editor needs another name")
+            problems.append(f"MCP server {one_line(one.name)[:LONGEST]!r} from the editor: name is invalid or taken")
             continue
         match one:
             case schema.McpServerStdio(command=command, args=args, env=env):
@@ -99,7 +99,7 @@ def make_entries(servers: Sequence[Any], folder: Path) -> tuple[tuple[ServerEntr
                 )
             case _:
                 kind = str(getattr(one, "type", "unknown"))
-                problems.append(f"MCP server {name} of the editor is left out: nexus has no transport {kind}")
+                problems.append(f"MCP server {name} from the editor was skipped: unsupported transport {kind}")
     return tuple(entries.values()), problems
 
 
@@ -120,7 +120,7 @@ _LEVELS: Mapping[str, str] = {
     ASK: "Asks before edits and commands",
     EDIT: "Edits in the project without asking",
     AUTO: "Also runs sandboxed commands without asking",
-    ALL: "Asks for nothing; nothing is sandboxed",
+    ALL: "Never asks; nothing is sandboxed",
 }
 
 
@@ -214,7 +214,7 @@ class EditorAgent:
                     type="terminal",
                     id="login",
                     name="Store a key: nexus login",
-                    description="Asks in a terminal for a provider and its API key",
+                    description="Asks for a provider and its API key in a terminal",
                     args=["login"],
                 )
             ],
@@ -398,7 +398,7 @@ class EditorAgent:
                 raise _request_error(report_bug(error)) from error
             await self._tell_figures(one)
         if outcome is None:
-            raise RequestError.internal_error({"message": "the turn ended without an outcome"})
+            raise RequestError.internal_error({"message": "the turn ended without a result"})
         return self._end_turn(outcome)
 
     def _end_turn(self, outcome: Outcome) -> schema.PromptResponse:
@@ -425,7 +425,7 @@ class EditorAgent:
         context = self._context(one)
         command = find_served(word, rest.strip(), context)
         if command.name == "rewind" and rest.split()[-1:] != ["files"]:
-            raise refuse_elsewhere(f"/rewind {rest.strip()}".rstrip(), "/rewind N files only reverts files")
+            raise refuse_elsewhere(f"/rewind {rest.strip()}".rstrip(), "Use /rewind N files, which reverts only files")
         await command.invoke(context, rest.strip())
         follows: Trigger | None = None
         for call in context.take_calls():
@@ -452,10 +452,10 @@ class EditorAgent:
         word = str(value)
         with _as_request_error():
             if config_id not in OPTIONS or not word:
-                raise NexusError("usage", f"option {config_id!r}", "no option has this name", ", ".join(OPTIONS))
+                raise NexusError("usage", f"option {config_id!r}", f"must be one of {', '.join(OPTIONS)}")
             if config_id != LEVEL and one.lock.locked():
                 raise NexusError(
-                    "usage", f"the {config_id} is not changed", "a turn is running", "Try again when the turn has ended"
+                    "usage", f"the {config_id} cannot change", "a turn is running", "Try again when the turn has ended"
                 )
             if len(word.split()) != 1 or any(word == verb.name for verb in discover()[OPTIONS[MODEL]].verbs):
                 raise NexusError("usage", f"the {config_id} {word[:80]!r}", "unknown value", "Choose from the list")
@@ -474,7 +474,7 @@ class EditorAgent:
 
     async def _reopen(self, one: EditorSession, options: Options) -> None:
         if options.resume != one.session.id:
-            raise refuse_elsewhere("another session", "Open it in the editor, or in nexus in a terminal")
+            raise refuse_elsewhere("another session", "Open it from the editor, or run nexus in a terminal")
         before, settings = one.session, one.session.engine.settings
         services = self._services()
         one.session = open_session(options, settings, approver=one.approver, earlier=before, services=services)

@@ -18,7 +18,7 @@ SECONDS = 10.0
 """Time that the editor has for an answer; it is asked no more when it has not answered."""
 LONGEST = 200
 """Most characters of its error."""
-SILENT, NO_TEXT = "it does not answer", "it answered without a text"
+SILENT, NO_TEXT = "it is not responding", "its response has no text"
 
 
 class EditorFiles:
@@ -41,11 +41,11 @@ class EditorFiles:
         if self._is_silent or not any(path.is_relative_to(folder) for folder in folders):
             return None
         if self._session.has_jobs():
-            self._tell_once("", "unsaved text of the editor is not read while commands run in the background")
+            self._tell_once("", "unsaved changes in the editor are not read while background commands run")
             return None
         answer, why = self._ask(self._client.read_text_file(session_id=self._session.id, path=str(path)))
         if why:
-            line = f"the editor does not give its text of {path.name}: {why}; files are read from the disk"
+            line = f"the editor did not return the text of {path.name}: {why}; reading files from disk"
             self._tell_once("read", line)
         return None if why else str(answer.content)
 
@@ -55,7 +55,7 @@ class EditorFiles:
             return SILENT
         _, why = self._ask(self._client.write_text_file(session_id=self._session.id, path=str(path), content=text))
         if why:
-            self._tell_once("write", f"the editor does not save {path.name}: {why}")
+            self._tell_once("write", f"the editor did not save {path.name}: {why}")
         return why
 
     def _ask(self, request: Coroutine[Any, Any, Any]) -> tuple[Any, str]:

@@ -209,11 +209,11 @@ class LazyGroup(TyperGroup):
 def _unknown_command(word: str, commands: list[str]) -> NexusError:
     hint = f"Use `{PEER_WORDS[word]}`" if word in PEER_WORDS else ""
     if not hint and (slash := _find_slash_command(word)):
-        hint = f"/{slash} is a command of a session: start one with `nexus`"
+        hint = f"/{slash} works only in a session: start one with `nexus`"
     if not hint and (near := nearest_name(word, commands, NEAR)):
-        hint = f"The nearest is `nexus {near}`"
+        hint = f"Did you mean `nexus {near}`?"
     quoted = f'"{word}"' if " " in word and not set(word) & set('"$`\\!') else '"..."'
-    hint = hint or f"To ask something: nexus ask {quoted}"
+    hint = hint or f"To send a prompt: nexus ask {quoted}"
     return NexusError("usage", f"no such command '{word}'", "it is not a nexus command", hint)
 
 
@@ -222,7 +222,7 @@ def root(
     shared: SharedOptions,
     no_plugins: NoPlugins = False,
     connect: Annotated[
-        str, typer.Option(metavar="URL", help="Connect to an agent of nexus serve; -r ID selects the agent.")
+        str, typer.Option(metavar="URL", help="Connect to a server (nexus serve); -r ID selects an agent.")
     ] = "",
     token_file: Annotated[
         str,
@@ -241,7 +241,7 @@ def root(
         raise typer.Exit(0)
     if connect:
         if context.invoked_subcommand:
-            raise NexusError("usage", "--connect", "it starts a conversation and takes no command", "Omit the command")
+            raise NexusError("usage", "--connect", "it cannot be combined with a command", "Omit the command")
         from nexus_cli.cli.serve.run_remote import run_remote  # noqa: PLC0415  (a command like the others)
 
         return run_remote(connect, token_file, shared)
@@ -270,7 +270,7 @@ def _misplaced_error(context: typer.Context, given: list[str]) -> NexusError:
     has = {option for part in parts for one in part.params for option in one.opts}
     why = next((f"`{name}` has no {option}" for option in given if option not in has), "")
     hint = CD_HINT if why.endswith(" --cd") else f"See nexus {name} --help"
-    return NexusError("usage", "wrong usage", why or f"options come after the command `{name}`", hint)
+    return NexusError("usage", "wrong usage", why or f"put options after the command `{name}`", hint)
 
 
 @cache
@@ -298,7 +298,7 @@ def run(arguments: list[str]) -> int:
         arguments = [*arguments, PICK]
     try:
         if 0 < (most := os.sysconf("SC_OPEN_MAX")) < LEAST_FILES:
-            raise NexusError("usage", "too few open files are allowed", f"the limit is {most}", "Try ulimit -n 256")
+            raise NexusError("usage", "the open file limit is too low", f"it is {most}", "Try ulimit -n 256")
         status = build(completion=completion).main(arguments, prog_name="nexus", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except NexusError as error:
@@ -363,15 +363,15 @@ def _usage(error: Any) -> NexusError:
     if hasattr(error, "possibilities"):
         known = [o for p in error.ctx.command.params for o in p.opts if len(o) > 2] if error.ctx else []
         near = nearest_name(option, known)
-        hint = f"The nearest is {near}; see {path} --help" if near else hint
+        hint = f"Did you mean {near}? See {path} --help" if near else hint
         hint = CD_HINT if option in ("-C", "--cd") else hint
         hint = f"Use {PEER_WORDS[option]}" if option in PEER_WORDS else hint
         why = f"no such option: {option}"
         if path == "nexus" and option in {name for one in load_command("ask").params for name in one.opts}:
-            why, hint = f"{option} is an option of `nexus ask`", "Give it after the word `ask`"
+            why, hint = f"{option} is an option of `nexus ask`", "Put it after the word `ask`"
     commands = getattr(error.ctx.command, "commands", {}) if error.ctx else {}
     if commands and why.startswith("Missing command"):
-        why, hint = "the command is missing", f"There are: {', '.join(f'{path} {name}' for name in commands)}"
+        why, hint = "the command is missing", f"Commands: {', '.join(f'{path} {name}' for name in commands)}"
     if commands and why.startswith("No such command '"):
         name = why.partition("'")[2].partition("'")[0]
         why, near = f"no such command '{name}'", nearest_name(name, commands)

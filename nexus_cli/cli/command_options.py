@@ -81,7 +81,7 @@ NoPlugins = Annotated[
 SessionKey = Annotated[
     str,
     text_option(
-        "--session", metavar="ID", help="Id, start or end of the id, or name; default: this folder's newest session."
+        "--session", metavar="ID", help="Id (or its start or end) or name; default: this folder's newest session."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -106,7 +106,7 @@ class SharedOptions:
         typer.Option(
             "--continue",
             "-c",
-            help="Resume the newest session of this folder; with nexus ask also earlier nexus ask runs.",
+            help="Resume this folder's newest session; nexus ask also resumes earlier nexus ask runs.",
         ),
     ] = False
     resume: Annotated[
@@ -115,15 +115,13 @@ class SharedOptions:
             "--resume",
             "-r",
             metavar="ID",
-            help="Resume a session by id, start or end of the id, or name; without ID, list sessions.",
+            help="Resume a session by id (or its start or end) or name; without ID, list sessions.",
         ),
     ] = ""
     directory: Annotated[str, text_option("--cd", "-C", metavar="DIR", help="Work in DIR.")] = ""
     recipe: Annotated[
         str,
-        text_option(
-            "--recipe", metavar="NAME", help="The recipe of the run: its limits and the sections of its context."
-        ),
+        text_option("--recipe", metavar="NAME", help="The recipe of the run: its limits and context sections."),
     ] = ""
     no_tools: Annotated[bool, typer.Option("--no-tools", help="Refuse every tool call.")] = False
     allow: Annotated[
@@ -131,8 +129,8 @@ class SharedOptions:
         text_option(
             "--allow",
             metavar="|".join(LEVELS),
-            help="What runs without asking: reads in the project (ask), also edits (edit), also sandboxed "
-            "commands (auto), everything (all).",
+            help="What runs without asking: ask = reads in the project, edit = also edits, auto = also sandboxed "
+            "commands, all = everything.",
             values=LEVELS,
         ),
     ] = ""
@@ -147,14 +145,14 @@ class SharedOptions:
     ] = ""
     add_dirs: Annotated[
         list[str] | None,
-        typer.Option("--add-dir", metavar="DIR", help="Also work in DIR, as in the project. Repeatable."),
+        typer.Option("--add-dir", metavar="DIR", help="Also work in DIR (same access as the project). Repeatable."),
     ] = None
     rules: Annotated[
         list[str] | None,
         typer.Option(
             "--rule",
             metavar="RULE",
-            help="Also allow calls that match RULE, outside the sandbox if the model asks for that: "
+            help="Also allow calls that match RULE, even outside the sandbox if the model asks. Example: "
             "'bash(git push *)'. Repeatable.",
         ),
     ] = None
@@ -242,7 +240,7 @@ class AskOptions:
         if self.price and self.stream_json:
             raise NexusError("usage", "--price and --stream-json", "--price prints one object", "Omit --stream-json")
         if self.price and self.watch:
-            raise NexusError("usage", "--price and --watch", "the batches are not known yet", "Omit --watch")
+            raise NexusError("usage", "--price and --watch", "the batches are not known in advance", "Omit --watch")
         if self.require_save and self.shared.no_save:
             raise NexusError("usage", "--require-save and --no-save", "they contradict each other", "Give one of them")
 

@@ -29,7 +29,7 @@ those that you do not know. A key marked with `?` may be absent. Times are ISO 8
 _STREAM = """Each line of `nexus ask --stream-json` has these keys and those of its `type`. The last line is always the
 result. The server sends the same objects as server-sent events (`nexus docs events`).
 """
-_SERVER = """The results of `POST /rpc`; `GET /openrpc.json` has the parameters, and the same results as JSON Schema.
+_SERVER = """The results of `POST /rpc`; `GET /openrpc.json` lists the parameters and the same results as JSON Schema.
 """
 _PLAIN = {**NAMES, Any: "any"}
 

@@ -24,7 +24,7 @@ class LedgerWait:
         if self._deadline is None:
             self._deadline = time.monotonic() + self.seconds
             if self.seconds:
-                write_stderr_line(f"nexus: {error.message}; waiting for the server, Ctrl+C stops")
+                write_stderr_line(f"nexus: {error.message}; waiting for the server (Ctrl+C to stop)")
         if time.monotonic() >= self._deadline:
             return False
         time.sleep(PAUSE)

@@ -23,38 +23,38 @@ _LEVEL = "Shift+Tab sets the permission level; /permissions shows what runs with
 _PERSONAL = "nexus docs personal: theme, keys, status line, title"
 _THEME = "/config ui.theme dark (or light); it applies at the next start"
 _VI = "/config ui.keys vi turns on vi keys; they apply at the next start"
-_REPORT = "nexus doctor --json in a shell prints what a bug report needs"
+_REPORT = "nexus doctor --json in a shell prints details for a bug report"
 NEAR = 0.7
 """Least similarity (0 to 1) to a command that counts as misspelt. High, because different names are short and alike."""
 PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("revert", "restore"), _UNDO),
     **dict.fromkeys(("add", "drop", "ls", "map", "mention", "read-only"), _MENTION),
     **dict.fromkeys(("run", "test", "lint", "git", "terminal"), _SHELL),
-    "pr-comments": "!gh pr view --comments shares them",
-    "commit": "!git commit -am WORDS commits; or ask the model to",
+    "pr-comments": "!gh pr view --comments shares the comments with the model",
+    "commit": "!git commit -am MESSAGE commits; or ask the model to commit",
     **dict.fromkeys(("ask", "code", "architect", "chat-mode"), _MODES),
     **dict.fromkeys(("theme", "themes"), _THEME),
     **dict.fromkeys(("sandbox", "yolo", "auto-approve"), _LEVEL),
     **dict.fromkeys(("statusline", "output-style", "keybindings"), _PERSONAL),
     "stop": "Esc stops the turn, /jobs stop ID a command, /agents stop ID a worker",
-    "loop": "/schedule add plans work again and again",
+    "loop": "/schedule add schedules recurring work",
     "ide": "nexus acp connects an editor: nexus docs editors",
     "tools": "/context shows the tools and their tokens; nexus docs tools describes them",
-    "history": "/transcript shows the conversation, /sessions list the others",
-    "files": "/diff shows the changes, /context what the next request holds",
+    "history": "/transcript shows the conversation, /sessions list other sessions",
+    "files": "/diff shows the changes, /context the content of the next request",
     **dict.fromkeys(("btw", "side"), "/fork continues in a copy of the session"),
-    "security-review": "/review reviews the changes: /review security",
+    "security-review": "/review reviews the changes; for security: /review security",
     **dict.fromkeys(("share", "unshare"), "/export writes the session to a file"),
-    **dict.fromkeys(("details", "verbose"), "Ctrl+O shows the newest output whole, then the transcript"),
-    **dict.fromkeys(("thinking", "think"), "Ctrl+T shows thinking, /effort sets how much"),
+    **dict.fromkeys(("details", "verbose"), "Ctrl+O shows the newest output in full, then the transcript"),
+    **dict.fromkeys(("thinking", "think"), "Ctrl+T shows thinking, /effort sets the reasoning effort"),
     "paste": "Ctrl+V pastes an image",
     **dict.fromkeys(("vim", "vi"), _VI),
-    **dict.fromkeys(("todo", "todos"), "The model keeps the list of its steps; /goal sets a goal"),
+    **dict.fromkeys(("todo", "todos"), "The model maintains its own list of steps; /goal sets a goal"),
     **dict.fromkeys(("bug", "feedback"), _REPORT),
-    **dict.fromkeys(("chat", "save"), "Every session is kept: /resume opens one, /rename names it"),
+    **dict.fromkeys(("chat", "save"), "Every session is saved: /resume opens one, /rename names it"),
     "directory": "/add-dir DIR lets tools work in another folder",
-    "web": "The model fetches pages itself, with the tool fetch: nexus docs network",
-    **{name: f"It is a command of the shell: nexus {name} --help" for name in ("import", "serve", "ledger", "acp")},
+    "web": "The model fetches pages itself with the fetch tool: nexus docs network",
+    **{name: f"Available only in a shell: nexus {name} --help" for name in ("import", "serve", "ledger", "acp")},
 }
 """Commands of other agents without a counterpart of the same name, and their replacement here."""
 
@@ -121,5 +121,5 @@ def find(name: str, commands: Mapping[str, Command]) -> Command:
         return found
     typed = name.casefold()
     near = next((one for one in named if typed and one.startswith(typed)), "") or nearest_name(typed, named, NEAR)
-    hint = PEER_COMMANDS.get(typed) or (f"The nearest is /{near}" if near else "/help lists them")
+    hint = PEER_COMMANDS.get(typed) or (f"Did you mean /{near}?" if near else "/help lists them")
     raise NexusError("usage", f"/{name}", "there is no such command", hint)

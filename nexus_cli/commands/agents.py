@@ -30,7 +30,7 @@ def build_worker(source: Source, worker: WorkerId) -> Report[SessionReport]:
     """Print the conversation of a worker."""
     row = _find_row(source, worker)
     if not row["session"]:
-        raise NexusError("usage", f"agents {row['id']}", "it has not started yet", "nexus agents list lists them")
+        raise NexusError("usage", f"agents {row['id']}", "it has not started yet", "nexus agents list shows workers")
     try:
         report = build_session(source, row["session"])
     except NexusError as error:
@@ -75,8 +75,8 @@ def _find_row(source: Source, name: str) -> Mapping[str, Any]:
     rows = _rows(source)
     found: Mapping[str, Any] | None = next((row for row in rows if name in (row["id"], row["session"])), None)
     if found is None:
-        named = f"no such worker; there are {', '.join(row['id'] for row in rows)}" if rows else "no worker was started"
-        raise NexusError("usage", f"agents {one_line(name)[:60]}", named, "nexus agents list lists them")
+        named = f"no such worker; workers: {', '.join(row['id'] for row in rows)}" if rows else "no worker was started"
+        raise NexusError("usage", f"agents {one_line(name)[:60]}", named, "nexus agents list shows workers")
     return found
 
 
@@ -136,7 +136,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> None:
     ]
     question = f"{row['id']}: {state.describe()}"
     if state.counts.files and state.is_applied(record):
-        question += "; all of it is in the project"
+        question += "; already applied to the project"
         choices = [Choice(LATER, "keep", "keep the worktree"), Choice(REMOVE, "remove", "delete the worktree")]
     chosen = await context.choose(question, choices)
     if chosen == APPLY:

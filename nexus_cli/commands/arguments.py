@@ -70,7 +70,7 @@ def warn_if_stale(context: CommandContext) -> None:
         until = f"request {ledger.log(context.session.id).step()}"
     except NexusError:
         until = "the last recorded request"
-    now = f"the window holds about {status.used:,} of {status.budget:,} tokens by now"
+    now = f"the window now contains about {status.used:,} of {status.budget:,} tokens"
     context.say(f"The ledger cannot be written: this report ends with {until}; {now}.")
 
 

@@ -22,10 +22,10 @@ def build_miss(
     source: Source,
     step: Annotated[
         int | None,
-        Option("STEP", "Number of the request; default: the newest that missed.", is_argument=True, least=-MAX_INT),
+        Option("STEP", "Number of the request; default: the newest cache miss.", is_argument=True, least=-MAX_INT),
     ] = None,
     details: Annotated[
-        bool, Option(help="Add the first difference and the price of each rewrite.", name="--all")
+        bool, Option(help="Also show the first difference and price of each rewrite.", name="--all")
     ] = False,
 ) -> Report[MissReport]:
     """Explain why a request missed the cache: the first difference from the previous request, expiry, or the

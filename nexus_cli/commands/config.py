@@ -75,7 +75,7 @@ def set_setting(
     source: Source,
     key: Key,
     value: Annotated[str | None, Option("[VALUE]", "The new value.", is_argument=True, is_text=True)] = None,
-    unset: Annotated[bool, Option(None, "Remove the setting, so that its default applies again.")] = False,
+    unset: Annotated[bool, Option(None, "Remove the setting and restore its default.")] = False,
 ) -> Act:
     """Write one setting to the personal config.toml and keep comments. In a session the change applies at once."""
     if unset == (value is not None):

@@ -38,7 +38,7 @@ def build_context(
     """
     is_sent = step is not None or difference
     if is_sent and recipe:
-        why = "the recipe of a sent request cannot change"
+        why = "the recipe of a sent request cannot be changed"
         raise NexusError("usage", f"--recipe {recipe}", why, "Omit --recipe, or omit --step and --diff")
     if difference:
         return Report("between", request_difference(source.ledger, source.session(), source.settings(), step))

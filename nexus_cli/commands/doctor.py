@@ -29,5 +29,5 @@ NOUN = Noun(
     "doctor",
     "setup",
     (Verb(build_checks, opens="nothing", is_local=True),),
-    "Check what works here, and how to fix the rest.",
+    "Check the setup and show how to fix problems.",
 )

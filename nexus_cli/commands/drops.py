@@ -67,12 +67,12 @@ def _read_range(source: Source, drop: str, span: str) -> tuple[str, int, int]:
     if text is None:
         why = f"session {source.session()} has no drop with this id"
         raise NexusError("usage", f"no drop {drop}", why, "`nexus drops` lists them")
-    match, example = _RANGE.fullmatch(span or ":"), f"For example nexus drops show {drop} --range 0:2000"
+    match, example = _RANGE.fullmatch(span or ":"), f"Example: nexus drops show {drop} --range 0:2000"
     if match is None:
         raise NexusError("usage", f"wrong value for --range: '{span}'", "expected A:B, in characters", example)
     start, end, _ = slice(*(int(part) if part else None for part in match.groups())).indices(len(text))
     if span and text and start >= end:
-        why = f"the range has no characters: {drop} has {len(text):,} characters"
+        why = f"the range is empty: {drop} has {len(text):,} characters"
         raise NexusError("usage", f"--range {span}", why, example)
     return text, start, end
 

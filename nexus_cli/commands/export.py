@@ -27,7 +27,7 @@ from nexus_cli.reports.export import (
 )
 from nexus_cli.reports.transcript import session_transcript
 
-Raw = Annotated[bool, Option(None, "Do not redact secrets in the page of --html.")]
+Raw = Annotated[bool, Option(None, "Do not redact secrets in the --html page.")]
 
 
 async def show_transcript(context: CommandContext) -> None:
@@ -115,7 +115,7 @@ def _write_export(source: Source, key: str, form: str, output: str, *, raw: bool
     its text, in pieces unless it is for JSON."""
     form = form or format_of_file(output)
     if form not in FORMATS:
-        why = f"it is {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+        why = f"must be {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
         raise NexusError("usage", f"wrong value for --format: '{form}'", why, "Give one of them")
     _check_raw(form, raw)
     to_file = output not in ("", "-")

@@ -23,7 +23,7 @@ MEANT = {
 NEAR = 0.7
 ID = re.compile(r"g\d+", re.IGNORECASE)
 SEPARATORS = re.compile(r"[\s,;]+")
-Ids = Annotated[list[str], Option("ID", "The goal or step, or several: g1 g2.", is_argument=True)]
+Ids = Annotated[list[str], Option("ID", "Ids of goals or steps, such as g1 g2.", is_argument=True)]
 
 
 def build_list(source: Source) -> Report[SessionGoals]:
@@ -35,7 +35,7 @@ async def set_goal(
     context: CommandContext,
     text: Annotated[str, Option("TEXT", "The goal, in your own words.", is_argument=True, is_text=True)] = "",
     until: Annotated[
-        str, Option("COMMAND", "Work on until COMMAND exits 0; quote it in front of TEXT.", is_text=True)
+        str, Option("COMMAND", "Continue until COMMAND exits 0; quote it if TEXT follows.", is_text=True)
     ] = "",
 ) -> None:
     """Set a goal, or list the goals.
@@ -71,15 +71,15 @@ async def end_work(context: CommandContext) -> None:
     """End the work for a command that must pass; the current round still completes."""
     if not (command := end_until(context.session.state)):
         raise usage_error("goal", "clear", "no goal has an --until command", "/goal drop ID drops a goal")
-    running = " The current round continues to its end; Esc stops it." if context.session.busy else ""
-    context.say(f"Stopped working until `{one_line(command)}` exits 0.{running}")
+    running = " The current round will finish; Esc stops it." if context.session.busy else ""
+    context.say(f"Cleared the --until command `{one_line(command)}`.{running}")
 
 
 async def _close(context: CommandContext, ids: Sequence[str], verb: str) -> None:
     """Close goals, and list what is left."""
     names = [name for one in ids for name in SEPARATORS.split(one.casefold()) if name]
     if not all(map(ID.fullmatch, names)):
-        hint = f"/goal lists them; to begin a goal with the word {verb}, put another word before it"
+        hint = f"/goal lists the ids; to start a goal with the word {verb}, put another word first"
         raise usage_error("goal", f"{verb} {' '.join(ids)}", f"{verb} takes only ids, such as /goal {verb} g1 g2", hint)
     await run_act(context, "goals", goal_closing(names, verb))
     _show(context)
@@ -97,7 +97,7 @@ def _check_words(text: str) -> None:
         raise usage_error("goal", text, "the action is missing", f"/goal done {first} or /goal drop {first}")
     near = MEANT.get(first) or nearest_name(first, (DONE, DROP), NEAR)
     if near and (ids or not names):
-        why = f"{first} is not an action, the nearest is {near}: /goal {near} {' '.join(ids) or 'ID'}"
+        why = f"{first} is not an action; the most similar is {near}: /goal {near} {' '.join(ids) or 'ID'}"
         raise usage_error("goal", text, why, "/goal lists the ids")
 
 

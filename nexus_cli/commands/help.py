@@ -18,7 +18,7 @@ from nexus_cli.reports.help import KEYS
 async def show_help(
     context: CommandContext,
     name: Annotated[str, Option("COMMAND", "The command to explain.", is_argument=True)] = "",
-    verb: Annotated[str, Option("VERB", "Explain this verb of it, with its options.", is_argument=True)] = "",
+    verb: Annotated[str, Option("VERB", "Explain this verb of the command and its options.", is_argument=True)] = "",
 ) -> None:
     """List the commands and keys, or explain a command.
 

@@ -24,7 +24,7 @@ NOUN = Noun(
     "key",
     "setup",
     (Verb(build_list, "list", opens="nothing"),),
-    "List the keys of providers, never their values.",
+    "List provider keys, never their values.",
     "/login stores a key, /logout removes one.",
     aliases=("keys",),
 )

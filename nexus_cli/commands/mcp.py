@@ -50,7 +50,7 @@ def add(
         list[str],
         Option("URL | COMMAND...", "Its URL, or its command with arguments.", is_argument=True, takes_rest=True),
     ],
-    env: Annotated[list[str] | None, Option("NAME[=VALUE]", "A variable for the server; repeatable.")] = None,
+    env: Annotated[list[str] | None, Option("NAME[=VALUE]", "An environment variable; repeatable.")] = None,
     header: Annotated[
         list[str] | None, Option("'NAME: VALUE'", "A header for each request; ${NAME} inserts an environment variable.")
     ] = None,
@@ -72,8 +72,8 @@ def add(
     assert parsed is not None
     for known in _read_catalogue(source, "").entries.values():
         if known.source == "personal" and fit_name(known.name) == fit_name(name):
-            why = f"its tools would be called like those of {known.name}"
-            why = why if known.name != name else "there is one of this name"
+            why = f"its tools would have the same names as those of {known.name}"
+            why = why if known.name != name else "this name is already in use"
             raise NexusError("usage", f"server {name}", why, f"nexus mcp remove {known.name}")
     write_server(places(), name, entry)
     source.say(f"{name} was added to {with_tilde(places().settings)}.")
@@ -159,7 +159,7 @@ def _find(source: Source, name: str, directory: str) -> ServerEntry:
         return entry
     broken = next((line for line in catalogue.files.problems if line.startswith(f"MCP server {name} ")), "")
     near = nearest_name(name, catalogue.entries)
-    hint = f"The nearest is {near}" if near else "nexus mcp list lists them"
+    hint = f"Did you mean {near}?" if near else "nexus mcp list shows all servers"
     raise NexusError("usage", f"server {one_line(name)[:64]}", broken or "no server has this name", hint)
 
 

@@ -59,7 +59,7 @@ def add_fact(
 
 def accept_facts(
     source: Source,
-    key: Annotated[str, Option("ID", "Ids of proposals, or all for all listed proposals.", is_argument=True)],
+    key: Annotated[str, Option("ID", "Ids of proposals; all accepts every listed proposal.", is_argument=True)],
 ) -> Report[FactsReport]:
     """Accept a fact that the model proposed."""
     done = session_facts.accept(source.ledger, _names(key), source.project, _now())
@@ -82,7 +82,7 @@ def _slots(name: str) -> tuple[MemorySlot, ...]:
     """Return the slot of this name, none for ""; raise `NexusError("usage", ...)` for another name."""
     if name and name not in SLOTS:
         near = nearest_name(name, SLOTS)
-        hint = f"The nearest is {near}" if near else "Give one of them"
+        hint = f"Did you mean {near}?" if near else "Give one of them"
         raise NexusError("usage", f"wrong value for --slot: '{name}'", f"it must be one of {', '.join(SLOTS)}", hint)
     return (MemorySlot(name),) if name else ()
 

@@ -50,7 +50,7 @@ def use_model(source: Source, name: Name) -> Act:
         source.say(describe_unknown_window(model_info(value["name"]), value["window"]))
     if named := os.environ.get("NEXUS_MODEL", "").strip():
         source.say(f"NEXUS_MODEL is set and takes precedence: {named}.")
-    return print_act(f"{value['name']} is used when no model is named ({places().settings}).", value["name"])
+    return print_act(f"{value['name']} is now the default model ({places().settings}).", value["name"])
 
 
 async def set_model(
@@ -90,7 +90,7 @@ def _offer_left_out(context: CommandContext) -> str:
         return ""
     last = fitting[-1]
     more = f" /drops lists {len(fitting) - 1:,} more." if len(fitting) > 1 else ""
-    return f"There is room again for {last.what} ({last.tokens:,} tokens): /drops recall {last.id}.{more}"
+    return f"The window now has room for {last.what} ({last.tokens:,} tokens): /drops recall {last.id}.{more}"
 
 
 async def describe_cache_miss(context: CommandContext) -> str:
@@ -138,7 +138,7 @@ _CHOICES = (DEFAULT_EFFORT, *EFFORTS)
 async def set_effort(
     context: CommandContext,
     level: Annotated[
-        str, Option("LEVEL", "The effort of reasoning from now on.", is_argument=True, choices=_CHOICES)
+        str, Option("LEVEL", "The reasoning effort from now on.", is_argument=True, choices=_CHOICES)
     ] = "",
 ) -> None:
     """Set how much the model thinks.
@@ -149,9 +149,7 @@ async def set_effort(
     present = context.session.status().effort
     if not level:
         if effort_notice(context.session.model, EFFORTS[0]):
-            context.say(
-                f"{context.session.model} has no effort levels that nexus knows; choose another model with /model."
-            )
+            context.say(f"{context.session.model} has no known effort levels; choose another model with /model.")
             return
         title = f"Effort: {present or DEFAULT_EFFORT}."
         level = await context.choose(title, [Choice(one, one) for one in _CHOICES]) or ""

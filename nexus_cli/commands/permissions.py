@@ -56,8 +56,8 @@ def test_command(
     source: Source,
     command: Annotated[list[str], Option("COMMAND", "A command line.", is_argument=True, is_text=True)],
     allow: Annotated[str, Option("|".join(LEVELS), "The level.")] = "",
-    network: Annotated[bool, Option(None, "Test a call that asks for the network.")] = False,
-    outside: Annotated[str, Option("WHY", "Test a call that asks to run outside the sandbox.")] = "",
+    network: Annotated[bool, Option(None, "Test a call that requests network access.")] = False,
+    outside: Annotated[str, Option("WHY", "Test a call that requests to run outside the sandbox.")] = "",
 ) -> Report[Annotated[Any, "reports.rules.RulesTestReport"]]:
     """Show the decision on COMMAND and the reason, without running COMMAND. Exit status: 0 allow, 1 ask, 3 deny."""
     from nexus_cli.rules.decide import decide_command  # noqa: PLC0415  (a session loads rules at the first call)
@@ -139,7 +139,7 @@ async def _withdraw_questions(context: CommandContext) -> None:
 
 async def set_level(
     context: CommandContext,
-    level: Annotated[str, Option("LEVEL", "What runs without asking from now on.", is_argument=True)] = "",
+    level: Annotated[str, Option("LEVEL", "The new permission level.", is_argument=True)] = "",
 ) -> None:
     """Show or set what runs without asking.
 

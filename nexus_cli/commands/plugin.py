@@ -40,7 +40,7 @@ NOUN = Noun(
         Verb(build_list, "list", opens="nothing"),
         Verb(remove, "remove", Authority.PERMITS, "nothing"),
     ),
-    "Manage skills, hooks and servers that others made.",
+    "Manage plugins: skills, hooks and servers.",
     in_shell=("add", "update"),
     aliases=("plugins", "extensions"),
 )

@@ -18,7 +18,7 @@ MOST_TOKENS = 400
 
 async def write_instructions(
     context: CommandContext,
-    tokens: Annotated[int, Option("TOKENS", "Most tokens of the file.", is_positional=True)] = MOST_TOKENS,
+    tokens: Annotated[int, Option("TOKENS", "Maximum size of the file in tokens.", is_positional=True)] = MOST_TOKENS,
     words: Annotated[str, Option("WORDS", "Further instructions.", is_argument=True, is_text=True)] = "",
 ) -> None:
     """Write NEXUS.md: tried commands, and traps.
@@ -50,7 +50,7 @@ async def write_instructions(
 async def review_change(
     context: CommandContext,
     revision: Annotated[
-        str, Option("RANGE", "What `git diff` takes: a commit, a branch, `main...HEAD`.", is_argument=True)
+        str, Option("RANGE", "A `git diff` range: a commit, a branch, `main...HEAD`.", is_argument=True)
     ] = "",
     words: Annotated[str, Option("WORDS", "The focus of the review.", is_argument=True, is_text=True)] = "",
 ) -> None:
@@ -64,7 +64,7 @@ async def review_change(
             "review",
             f"{revision} {words}".strip(),
             change.problem,
-            "Without a range it reviews uncommitted changes",
+            "Omit the range to review uncommitted changes",
         )
     what = f"the change `{revision}`" if revision else "the uncommitted change of this folder"
     shared = await context.session.share(change.text, f"output of {change.command}")

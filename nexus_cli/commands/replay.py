@@ -25,5 +25,5 @@ NOUN = Noun(
     "replay",
     "context",
     (Verb(replay_session, of_session=True),),
-    "Rebuild sent requests and compare each byte.",
+    "Rebuild and compare sent requests byte by byte.",
 )

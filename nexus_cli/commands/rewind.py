@@ -48,7 +48,7 @@ class _Turn:
 async def rewind(
     context: CommandContext,
     number: Annotated[int | None, Option("N", "The number of the message.", "--turn", is_positional=True)] = None,
-    part: Annotated[str, Option(help="What goes back.", is_argument=True, choices=(BOTH, CONVERSATION, FILES))] = "",
+    part: Annotated[str, Option(help="What to revert.", is_argument=True, choices=(BOTH, CONVERSATION, FILES))] = "",
 ) -> None:
     """Go back to before one of your messages.
 
@@ -62,14 +62,14 @@ async def rewind(
     if not turns:
         raise usage_error("rewind", rest, "this session has no messages yet")
     if number is None:
-        chosen = await context.choose("Go back to before which message?", _choices(turns))
+        chosen = await context.choose("Rewind to before which message?", _choices(turns))
         if chosen is None:
-            context.say(f"Nothing was changed. /rewind {NOUN.verbs[0].usage} works without a list.")
+            context.say(f"Nothing was changed. /rewind {NOUN.verbs[0].usage} skips the list.")
             return
         number = int(chosen)
     turn = next((one for one in turns if one.number == number), None)
     if turn is None:
-        raise usage_error("rewind", rest, f"no turn {number}: this session has {turns[0].number}")
+        raise usage_error("rewind", rest, f"no turn {number}: the newest is {turns[0].number}")
     part = part or await _choose_part(context, turn, [one for one in turns if one.number >= number])
     if part:
         context.session.refuse_to_leave()
@@ -113,18 +113,18 @@ def _describe(turn: _Turn) -> str:
 
 async def _choose_part(context: CommandContext, first: _Turn, turns: Sequence[_Turn]) -> str:
     """Let the person choose what goes back, "" for nothing; if `turns` changed no file it is the conversation."""
-    title = f"Before message {first.number}: what goes back?"
+    title = f"Before message {first.number}: what to revert?"
     changed = [turn for turn in turns if turn.has_files]
     if not changed:
         if not any(turn.count and turn.count.was_killed and not turn.count.files for turn in turns):
             return CONVERSATION
-        why = "nexus was killed during this turn; its unknown changes are kept"
+        why = "nexus was killed during this turn; its unrecorded changes are kept"
         return await context.choose(title, [Choice(CONVERSATION, "conversation only", why)]) or ""
     which = f"files of {len(changed)} turns" if changed[1:] else _describe(changed[0])
     choices = [
         Choice(BOTH, "files and conversation", which),
-        Choice(CONVERSATION, "conversation only", "files stay as they are"),
-        Choice(FILES, "files only", "as /undo, for each turn"),
+        Choice(CONVERSATION, "conversation only", "files are not changed"),
+        Choice(FILES, "files only", "like /undo for each turn"),
     ]
     return await context.choose(title, choices) or ""
 
@@ -147,7 +147,7 @@ async def _go_back(context: CommandContext, turn: _Turn, part: str) -> None:
     await reopen_fork(context, (await asyncio.to_thread(fork_before, ledger, before, turn.entry, kept)).id)
     context.fill(turn.text)
     redo = f", then {len(done)} times /redo" if done[1:] else ", then /redo" if done else ""
-    context.say(f"Back to before message {turn.number}. To return: /resume {short_id(ledger, before)}{redo}")
+    context.say(f"Rewound to before message {turn.number}. To return: /resume {short_id(ledger, before)}{redo}")
 
 
 async def _undo_turns(context: CommandContext, first: int, stop: threading.Event) -> list[UndoReport]:

@@ -38,7 +38,7 @@ OfAgent = Annotated[str, Option("NAME", "Select the runs of an agent.")]
 
 def build_list(
     source: Source,
-    state: Annotated[str, Option("STATE", f"Show only runs in one state: {', '.join(STATES)}.", least=0)] = "",
+    state: Annotated[str, Option("STATE", f"Show only runs in this state: {', '.join(STATES)}.", least=0)] = "",
     last: Annotated[int, Option("N", "List the newest N.")] = MOST,
 ) -> Report[RunsReport]:
     """List runs, newest first, with state, open wait and result."""

@@ -77,12 +77,12 @@ def is_schedule(context: CommandContext | None, rest: str) -> bool:
 def add_scheduled(
     source: Source,
     prompt: Annotated[list[str], Option("PROMPT", "The task of the run.", is_argument=True)],
-    at: Annotated[str, Option("TIME", "Run once at a time: 2027-01-31T09:00, 9am, 'tomorrow 18:30'.")] = "",
-    within: Annotated[str, Option("DURATION", "Run once after a duration: '2 hours', 90m, '1d 2h'.", "--in")] = "",
+    at: Annotated[str, Option("TIME", "Run once at this time: 2027-01-31T09:00, 9am, 'tomorrow 18:30'.")] = "",
+    within: Annotated[str, Option("DURATION", "Run once after this duration: '2 hours', 90m, '1d 2h'.", "--in")] = "",
     cron: Annotated[str, Option("EXPR", "Run repeatedly: @daily, or 'minute hour day month weekday'.")] = "",
     zone: Annotated[str, Option("TZ", "Time zone, such as Europe/Berlin; default: this machine's.")] = "",
     missed: Annotated[
-        str, Option("once|skip", "For missed times: one run for all of them (once), or no run (skip).")
+        str, Option("once|skip", "Missed times: start one run for all of them (once), or none (skip).")
     ] = "once",
     allow: Allow = "",
     max_cost: Annotated[float | None, Option("USD", "Maximum cost of a run in dollars.")] = None,
@@ -91,7 +91,7 @@ def add_scheduled(
     until: Annotated[str, Option("COMMAND", "Continue each run until this command exits 0.")] = "",
     worktree: Annotated[bool, Option(None, "Let each run work in its own git worktree.")] = False,
     ask: Annotated[
-        bool, Option(None, "Let a run wait for your answer to a call that the level does not cover.")
+        bool, Option(None, "Let a run wait for your approval of calls that the level does not allow.")
     ] = False,
     rule: Annotated[
         list[str] | None,
@@ -101,7 +101,7 @@ def add_scheduled(
         ),
     ] = None,
     name: Annotated[str, Option("N", "A name to show instead of the id.")] = "",
-    agent: Annotated[str, Option("NAME", "The agent of a space that does the work.")] = "",
+    agent: Annotated[str, Option("NAME", "The space agent that does the work.")] = "",
     recipe: Recipe = "",
     model: Model = "",
     directory: Directory = "",
@@ -166,7 +166,7 @@ NOUN = Noun(
         Verb(resume_plan, "resume", Authority.PERMITS, "write", complete=_complete_plans),
         Verb(run_plan, "run", Authority.PERMITS, "write", places=("slash",), complete=_complete_plans),
     ),
-    "Plan work for a time, or again and again.",
+    "Schedule work for a time, or repeatedly.",
     "nexus serve, or nexus serve --once from cron, starts due runs.",
     aliases=("schedules",),
 )

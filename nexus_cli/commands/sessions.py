@@ -31,7 +31,7 @@ LISTED = 50
 """Default number of listed sessions."""
 LONGEST_NAME = 100
 KEPT = "Completed steps are kept."
-Key = Annotated[str, Option("ID", "Id, start or end of the id, or name.", is_argument=True, least=0)]
+Key = Annotated[str, Option("ID", "Id (or its start or end) or name.", is_argument=True, least=0)]
 TITLE = 100
 """Most characters of a title."""
 
@@ -96,7 +96,7 @@ def stop_session(
     ledger = source.ledger
     if key.startswith("run-"):
         cancel_run(source, key)
-        return report_act(f"the run {key} is cancelled. {KEPT}", key)
+        return report_act(f"{key} was cancelled. {KEPT}", key)
     session = source.find(key)
     _refuse_open(source, session)
     owner = stop_running(ledger, session)
@@ -131,7 +131,7 @@ def rename(
 
 
 def delete_session(
-    source: Source, key: Key, yes: Annotated[bool, Option(None, "Do not ask in a terminal.", "--yes -y")] = False
+    source: Source, key: Key, yes: Annotated[bool, Option(None, "Do not ask for confirmation.", "--yes -y")] = False
 ) -> Act:
     """Delete a session and all stored data that no other session uses. This cannot be undone."""
     from nexus_cli.undo.retention import forget_session  # noqa: PLC0415  (imports the undo)
@@ -140,7 +140,7 @@ def delete_session(
     info = ledger.find_session(key)
     _refuse_open(source, info.id)
     named = f'{info.id} "{info.name}"' if info.name else info.id
-    question = f"Session {named} has {plural(info.entries, 'entry', 'entries')}. Delete it for good?"
+    question = f"Session {named} has {plural(info.entries, 'entry', 'entries')}. Delete it permanently?"
     if source.confirm and not yes and not source.confirm(question):
         return report_act("nothing was deleted.")
     if not ledger.lock(info.id):
@@ -153,14 +153,14 @@ def delete_session(
 def _refuse_open(source: Source, session: str) -> None:
     """Raise `NexusError("usage", ...)` if the session is the one in which the command was typed."""
     if source.live and session == source.session():
-        raise NexusError("usage", "This session is open here", "it is the current session", "/exit leaves it")
+        raise NexusError("usage", f"session {session}", "it is the current session", "Leave it with /exit")
 
 
 async def resume_session(
     context: CommandContext,
     words: Annotated[str, Option("[ID|WORDS]", "Which session.", is_argument=True)] = "",
     everywhere: Annotated[bool, Option(None, "Choose from the sessions of all folders.", "--all")] = False,
-    running: Annotated[bool, Option(None, "List all that runs, waits or asks now.")] = False,
+    running: Annotated[bool, Option(None, "List all active and waiting sessions and runs.")] = False,
     stop: Annotated[str, Option("ID", "End one of these.", permits=True)] = "",
 ) -> None:
     """Resume another session.
@@ -218,8 +218,7 @@ async def _find_session(context: CommandContext, source: Source, words: str) -> 
     ids = [one for one in dict.fromkeys(hit["session"] for hit in hits) if one != context.session.id]
     if not ids:
         raise unknown
-    where = "one session" if len(ids) == 1 else f"{len(ids)} sessions"
-    context.say(f'No title has "{words[:TITLE]}"; found in messages of {where}.')
+    context.say(f'No title contains "{words[:TITLE]}"; found in messages of {plural(len(ids), "session")}.')
     choices = _choices(ledger, [ledger.session(one) for one in ids])
     return str(ids[0]) if len(ids) == 1 else await context.choose(title, choices) or ""
 
@@ -312,7 +311,7 @@ async def continue_in_copy(
 def _check_name(command: str, name: str) -> str:
     """Return `name` as the name of a session."""
     if len(name) > LONGEST_NAME:
-        raise usage_error(command, name, f"a name has at most {LONGEST_NAME} characters")
+        raise usage_error(command, name, f"a name can have at most {LONGEST_NAME} characters")
     return name
 
 
@@ -357,7 +356,7 @@ async def edit_message(
     await reopen_fork(context, undo_files.fork_before(source.ledger, before, entry).id)
     context.fill(words)
     named = reports.short_id(source.ledger, before)
-    context.say(f"Edit and send again. Files stay as they are. Previous session: /resume {named}")
+    context.say(f"Edit and send again. Files are not changed. Previous session: /resume {named}")
 
 
 def _messages(record: LaneLog, most: int) -> list[tuple[int, str, str]]:

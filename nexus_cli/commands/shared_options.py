@@ -12,11 +12,11 @@ Allow = Annotated[
     str,
     Option(
         "|".join(LEVELS),
-        "What runs without asking: reads in the project (ask), also edits (edit), also sandboxed commands (auto), "
-        "everything (all).",
+        "What runs without asking: ask = reads in the project, edit = also edits, auto = also sandboxed commands, "
+        "all = everything.",
     ),
 ]
 Directory = Annotated[str, Option("DIR", "Work in DIR.", "--cd -C", permits=True)]
 Effort = Annotated[str, Option("LEVEL", f"Reasoning effort: {', '.join(EFFORTS)}, or {DEFAULT_EFFORT}.")]
 Model = Annotated[str, Option("NAME", "A litellm model name, or an alias.", "--model -m")]
-Recipe = Annotated[str, Option("NAME", "The recipe of the run: its limits and the sections of its context.")]
+Recipe = Annotated[str, Option("NAME", "The recipe of the run: its limits and context sections.")]

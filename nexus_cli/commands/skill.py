@@ -39,7 +39,7 @@ def check_skills(
     from nexus_cli.reports.skill_check import check_guides  # noqa: PLC0415  (for this verb only)
 
     checked = source.folder() / Path(path)
-    lines = check_guides(checked) or ["Everything that they use works here."]
+    lines = check_guides(checked) or ["No unsupported features found."]
     return report_text(str(checked), "\n".join([*lines, ""]))
 
 

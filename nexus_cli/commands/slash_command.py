@@ -225,7 +225,7 @@ def _take(name: str, verb: Verb, given: dict[str, Any], chosen: VerbParameter, t
     if not (least <= value <= chosen.option.most if kind is int else 0 < value < math.inf):
         bound = f" from {least} on" if least >= 0 else ""
         what = f"a whole number{bound}" if kind is int else "a number above 0"
-        raise _refuse(name, verb, text, f"{label} has to be {what}")
+        raise _refuse(name, verb, text, f"{label} must be {what}")
     given[chosen.name] = value
 
 

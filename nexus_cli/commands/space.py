@@ -117,7 +117,7 @@ def mute(
     found, who = find_member(source, read_settings(source), space, name)
     if who.kind != AGENT:
         raise NexusError(
-            "usage", f"mute {who.name}", "it is not an agent", f"nexus space list shows who is in {found.name}"
+            "usage", f"mute {who.name}", "it is not an agent", f"nexus space list shows members of {found.name}"
         )
     source.ledger.spaces.mute(found, who, muted=not off)
     return report_act(f"agent {who.name} is {'no longer muted' if off else 'muted'} in {found.name}.", who.name)
@@ -130,7 +130,7 @@ def set_goals(
         list[str] | None, Option("[add TEXT|list|done ID...]", "The action; default: list.", is_argument=True)
     ] = None,
     priority: Annotated[int | None, Option("N", "Priority of a new goal, 1 (highest) to 9.")] = None,
-    long_term: Annotated[bool, Option(None, "Add a goal without an end.")] = False,
+    long_term: Annotated[bool, Option(None, "Add an ongoing goal.")] = False,
 ) -> Report[Annotated[Any, "spaces.agent_goals.GoalsReport"]]:
     """Set the long-lived goals of an agent. All of its runs get them, in order of priority."""
     from nexus_cli.spaces import agent_goals  # noqa: PLC0415
@@ -154,7 +154,7 @@ def post(
     source: Source,
     space: SpaceName,
     text: Annotated[
-        list[str] | None, Option("TEXT", "The message; - or a pipe reads it from stdin.", is_argument=True)
+        list[str] | None, Option("TEXT", "The message; use - or a pipe to read it from stdin.", is_argument=True)
     ] = None,
     name: As = "",
 ) -> Posted:
@@ -171,7 +171,7 @@ def post(
     if posted.message.notice:
         lines.append(posted.message.notice)
     elif lines:
-        lines[-1] += "; nexus serve, or nexus space open, lets it work"
+        lines[-1] += "; run nexus serve or nexus space open to process it"
     for line in lines:
         source.say(line)
     return Report("", posted_json(posted), line=posted.message.id)
@@ -179,7 +179,7 @@ def post(
 
 def post_words(
     source: Source,
-    words: Annotated[str, Option("SPACE TEXT", "What you say, and where.", is_argument=True, is_text=True)],
+    words: Annotated[str, Option("SPACE TEXT", "The space, then the message.", is_argument=True, is_text=True)],
 ) -> Posted:
     """Post a message in your name. `@Name` starts an agent; in a space of two members no mention is needed."""
     space, text = _split_name(source, words)

@@ -22,7 +22,7 @@ async def continue_turn(context: CommandContext) -> None:
 
 async def open_editor(
     context: CommandContext,
-    text: Annotated[str, Option("TEXT", "The text to begin with.", is_argument=True, is_text=True)] = "",
+    text: Annotated[str, Option("TEXT", "The initial text.", is_argument=True, is_text=True)] = "",
 ) -> None:
     """Write the next message in your editor.
 

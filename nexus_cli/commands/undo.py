@@ -33,7 +33,7 @@ def undo_files(
     path: Paths = None,
     turn: Turn = None,
     everything: Annotated[
-        bool, Option(None, "Also undo changes that may be yours, made while a command ran.", "--all")
+        bool, Option(None, "Also undo changes made while a command ran, which may be yours.", "--all")
     ] = False,
     dry_run: DryRun = False,
 ) -> Undone:
@@ -57,7 +57,7 @@ def undo_files(
             )
     report = restore(source, log, replace(request, takes_unsure=everything))
     if report.value["turn"] is None and (numbers := [one for one in path or () if one.isdecimal()]):
-        source.say(f"{numbers[0]} was taken as the name of a file; turn {numbers[0]} is --turn {numbers[0]}.")
+        source.say(f"{numbers[0]} was taken as a file name; for the turn, use --turn {numbers[0]}.")
     return report
 
 
@@ -76,7 +76,7 @@ def open_undo(
 
     key, folder, data, log = source.named, source.folder(), places().data, None
     if source.live:
-        with disk_errors("nothing was undone: the last changes are not written down yet"):
+        with disk_errors("nothing was undone: the last changes are not recorded yet"):
             source.live.dispatcher.call_changes.journal.save_waiting()
     if _APPLIED.fullmatch(key) and (data / "undo" / f"{key}.jsonl").exists():
         project = os.path.realpath(project_root(folder))

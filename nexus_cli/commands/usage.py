@@ -25,7 +25,7 @@ def build_usage(
     one session: a plot of its requests, and sums by model, kind of request and recent turn.
     """
     if by and by not in GROUPINGS:
-        raise NexusError("usage", f"wrong value for --by: '{by}'", f"it is one of {', '.join(GROUPINGS)}")
+        raise NexusError("usage", f"wrong value for --by: '{by}'", f"must be one of {', '.join(GROUPINGS)}")
     if not (every or since or by) and (source.live or source.named):
         return Report("cost", cost_report(source.ledger, source.session()))
     is_local = not source.is_json
@@ -56,7 +56,7 @@ NOUN = Noun(
             complete=lambda source: [f"--by {name}" for name in GROUPINGS],
         ),
     ),
-    "Show tokens and dollars, of a session or of all.",
+    "Show tokens and cost of one or all sessions.",
     aliases=("cost", "stats"),
     is_first=True,
 )

@@ -58,7 +58,7 @@ def build_diff(
     record = find_record(source, name)
     data = diff_worktree(record, stat=stat, binary=source.is_piped and not stat)
     if not source.is_piped and (carried := read_carried(record.home)):
-        source.say(f"not part of the diff, copied from the project: {', '.join(carried)}.")
+        source.say(f"not in the diff (copied from the project): {', '.join(carried)}.")
     note = "" if data or source.is_piped else "nothing has changed."
     return Report("diff", diff_value(data, MOST if source.live else len(data)), note=note)
 
@@ -87,12 +87,12 @@ def apply_changes(source: Source, name: Name) -> Report[Annotated[Any, "worktree
 
     record = find_record(source, name)
     if is_in_use(record):
-        source.say(f"a session is working in worktree {name}: its later changes are not applied.")
+        source.say(f"a session is working in worktree {name}; its later changes will not be applied.")
     if here := find_worktree(record.source):
         source.say(f"worktree {name} was created from worktree {here.name} and is applied to it.")
     result = follow_apply(places().data, name, record.source, lambda: apply_worktree(record))
     names = ", ".join(one.path for one in result.conflicts)
-    left = f"worktree {name}: {plural(len(result.conflicts), 'conflict')}: {names}. Nothing of yours was overwritten."
+    left = f"worktree {name}: {plural(len(result.conflicts), 'conflict')}: {names}. Your files were not overwritten."
     status, note = (1, left) if names else (0, "")
     return Report("applied", result.to_json(record), whole=True, status=status, note=note)
 

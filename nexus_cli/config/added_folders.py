@@ -32,17 +32,17 @@ def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: 
     elif not os.access(real, os.R_OK | os.X_OK):
         why = "it cannot be read"
     elif real.parent == real or home.is_relative_to(real):
-        why = "it is or holds your home folder" if home.is_relative_to(real) else "it is the whole system"
+        why = "it is or contains your home folder" if home.is_relative_to(real) else "it is the root of the file system"
     elif secrets.find(real) or secrets.are_below(real):
-        why = "it holds credentials or nexus's own files"
+        why = "it contains credentials or nexus's own files"
     elif real.is_relative_to(project):
-        why, hint = "it is in the project already", "Remove it"
+        why, hint = "it is already in the project", "Remove it"
     elif project.is_relative_to(real):
-        why, hint = "the project is in it", f"To work in all of it: nexus -C {real}"
+        why, hint = "it contains the project", f"To work in the whole folder: nexus -C {real}"
     elif one := next((one for one in added if real.is_relative_to(one)), None):
         why, hint = f"{one} is added already", "Remove it"
     elif one := next((one for one in added if one.is_relative_to(real)), None):
-        why, hint = f"{one}, a folder inside it, is already added", "Name one of them"
+        why, hint = f"its subfolder {one} is already added", "Name only one of them"
     else:
         return real
     raise NexusError("usage", f"{option} {one_line(named)[:200]}".rstrip(), why, hint)
@@ -63,7 +63,7 @@ def merge_folders(kept: Iterable[str], added: Sequence[Path], project: Path) -> 
         if Path(one) in folders:
             continue
         if os.path.realpath(one) != one:  # real when it was added: a link has taken its place, or that of one above it
-            notices.append(f"without the added folder {one_line(one)[:200]}: its path now leads to another folder")
+            notices.append(f"added folder {one_line(one)[:200]} ignored: its path now leads to another folder")
             continue
         try:
             folders.append(check_folder(one, project, folders, "the added folder"))

@@ -79,7 +79,7 @@ def is_unchecked(project: Path, data: Path) -> bool:
 
 def why_no_git(project: Path) -> str:
     """Return the reason why git must not run in `project` now, "" if it may."""
-    return "what a command did there is not checked yet" if is_unchecked(project, places().data) else ""
+    return "changes made by a command there have not been checked yet" if is_unchecked(project, places().data) else ""
 
 
 def overlaps(one: str, other: str) -> bool:

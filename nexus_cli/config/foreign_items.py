@@ -111,22 +111,22 @@ def read_hooks(data: bytes) -> tuple[list[tuple[str, str, dict[str, Any]]], list
 def _find_hooks(table: Any, left_out: list[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield the valid hooks of the value of `hooks`; add a reason to `left_out` for each invalid part."""
     if not isinstance(table, dict):
-        left_out.append("has a value `hooks` that is not an object: nexus ignores its hooks")
+        left_out.append("has a `hooks` value that is not an object: nexus ignores its hooks")
         return
     for event, groups in table.items():
         if not isinstance(groups, list):
-            left_out.append(f"has hooks.{one_line(event)}, which is no list")
+            left_out.append(f"has hooks.{one_line(event)}, which is not a list")
             continue
         for number, group in enumerate(groups):
             where = f"hooks.{one_line(event)}[{number}]"
             matcher = (group.get("matcher") or "") if isinstance(group, dict) else None
             hooks = group.get("hooks") if isinstance(group, dict) else None
             if not isinstance(matcher, str) or not isinstance(hooks, list):
-                left_out.append(f"has {where}, which is no object with a text `matcher` and a list `hooks`")
+                left_out.append(f"has {where}, which is not an object with a string `matcher` and a list `hooks`")
                 continue
             yield from ((event, matcher, hook) for hook in hooks if isinstance(hook, dict))
             left_out += [
-                f"has {where}.hooks[{place}], which is no object"
+                f"has {where}.hooks[{place}], which is not an object"
                 for place, hook in enumerate(hooks)
                 if not isinstance(hook, dict)
             ]

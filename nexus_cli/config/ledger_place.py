@@ -26,7 +26,7 @@ def ledger_place() -> LedgerPlace:
     """
     found = places()
     if os.environ.get(HIDDEN_DATA) == str(found.data):
-        why = "commands in the sandbox do not see your conversations"
+        why = "sandboxed commands cannot access your conversations"
         raise NexusError("ledger", f"the ledger {found.ledger} is hidden here", why, "Run this outside the sandbox")
     try:
         named = b"url" in found.settings.read_bytes()

@@ -99,7 +99,7 @@ def unknown_key_error(key: str, where: str = "") -> NexusError:
     known = [stem + name for name in NAMED_TABLES[parts[0]].settings] if stem else [*SETTINGS, *TABLES]
     near = nearest_name(key, known, 0.6)
     hint = f"The nearest is {near}" if near else "`nexus config show` lists the settings"
-    return NexusError("config", where or "the settings", f"there is no setting {key}", hint)
+    return NexusError("config", where or "the settings", f"unknown setting {key}", hint)
 
 
 def check_value(key: str, value: Any, where: str = "") -> SettingValue:
@@ -174,7 +174,7 @@ def read_values(path: Path, notices: list[str] | None = None) -> dict[str, Setti
     """
     try:
         if not path.is_file() and path.exists():
-            raise NexusError("config", str(path), "is not a file", "Move it away; `nexus config set` creates one")
+            raise NexusError("config", str(path), "is not a file", "Move it away; `nexus config set` creates the file")
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return {}

@@ -96,9 +96,9 @@ def find_named_program(name: str, folder: Path | None = None, environ: Mapping[s
         entries = _outside_entries(environ, closed)
         found = next(filter(None, (shutil.which(name, path=entry) for entry in entries)), None)
     if found is not None and _leads_into(found, closed):
-        raise ProgramRefused("it is in the project, where nexus starts no program itself", name)
+        raise ProgramRefused("it is in the project, and nexus does not run programs from there", name)
     if found is None and shutil.which(name, path=environ.get("PATH", os.defpath)):
-        raise ProgramRefused("it is only in the project, where nexus starts no program itself", name)
+        raise ProgramRefused("it is found only in the project, and nexus does not run programs from there", name)
     if found is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
     return found
@@ -115,7 +115,7 @@ def own_interpreter(folder: Path | None = None) -> str:
     for path in (sys.executable, REAL_INTERPRETER):
         if not _leads_into(path, closed):
             return path
-    why = "the Python of nexus is in the project, where commands may change it: install nexus elsewhere"
+    why = "nexus's Python is in the project, where commands can change it: install nexus elsewhere"
     raise ProgramRefused(why, sys.executable)
 
 

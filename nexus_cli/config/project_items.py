@@ -47,7 +47,7 @@ def trusted_variables(cwd: Path) -> dict[str, str]:
 
 
 def describe_waiting(project: Path) -> str:
-    """Return a line such as `This project has 3 skills and 1 hook for agents that are not in effect: ...`, "" if it has
+    """Return a line such as `Not active in this project: 3 skills and 1 hook (see ...)`, "" if it has
     none beside `.nexus` that waits for trust."""
     found = read_configuration(project, KINDS)
     in_force = trusted_items(project, found)
@@ -60,4 +60,4 @@ def describe_waiting(project: Path) -> str:
     if not counts:
         return ""
     named = " and ".join(filter(None, (", ".join(counts[:-1]), counts[-1])))
-    return f"This project has {named}, not active: `nexus trust` shows its effects"
+    return f"Not active in this project: {named} (see `nexus trust`)"

@@ -186,8 +186,10 @@ def _apply_file(loaded: LoadedSettings, path: Path, data: bytes | None) -> Loade
     if not said.refused and not said.problems:
         return made
     names = ", ".join(map(_printable_key, said.refused[:8])) + (", ..." if len(said.refused) > 8 else "")
-    notices = [f"{path} cannot set {names}: a project can only tighten"] if names else [f"{path} is not all in effect"]
-    rest = "the rest is in effect" if said.values else "nothing of this file is in effect"
+    notices = (
+        [f"{path} cannot set {names}: a project can only tighten"] if names else [f"{path} is not fully in effect"]
+    )
+    rest = "the rest is in effect" if said.values else "nothing in this file is in effect"
     return _add_notice(made, "; ".join((*notices, *said.problems, rest)))
 
 

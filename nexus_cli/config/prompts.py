@@ -20,7 +20,7 @@ def load_prompt(name: str, **values: object) -> str:
     path = defaults_dir() / "prompts" / f"{name}.md"
     found = read_text(path)
     if found is None:
-        raise NexusError("internal", str(path), "this file of the package is missing", "Install nexus again")
+        raise NexusError("internal", str(path), "this package file is missing", "Reinstall nexus")
     return fill_blanks(found.text, **values).strip()
 
 

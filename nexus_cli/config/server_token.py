@@ -25,7 +25,7 @@ def refuse_bad_url(url: str) -> None:
     except ValueError:
         there = False
     if not there:
-        raise NexusError("usage", url[:200], "it is not a server URL", f"http://HOST:PORT or {UNIX}PATH")
+        raise NexusError("usage", url[:200], "not a server URL", f"Use http://HOST:PORT or {UNIX}PATH")
 
 
 def token_file(url: str) -> Path:
@@ -56,8 +56,8 @@ def read_token(url: str, path: Path | None = None) -> str:
         token = path.read_text(encoding="ascii").strip()
     except FileNotFoundError as error:
         if named is None:
-            hint = "Start a server with `nexus serve`, or give the token of another server with --token-file"
-            raise NexusError("config", url, "none of your servers listens there", hint) from error
+            hint = "Start a server with `nexus serve`, or pass another server's token with --token-file"
+            raise NexusError("config", url, "none of your servers is listening there", hint) from error
         raise NexusError(
             "config", f"the token file {path}", "it does not exist", "`nexus serve` prints the path of the file"
         ) from error

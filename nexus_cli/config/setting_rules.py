@@ -66,7 +66,7 @@ def number(least: float, most: float) -> Rule:
 
 def whole_number(least: int, most: int, unit: str = "") -> Rule:
     """Return the rule of a whole number in a range."""
-    return Rule(int, f"{unit}a whole number from {least} to {most}", lambda value: least <= value <= most)
+    return Rule(int, f"a whole number{unit} from {least} to {most}", lambda value: least <= value <= most)
 
 
 def one_of(*words: str) -> Rule:
@@ -80,36 +80,34 @@ def is_key_name(text: str) -> bool:
 
 
 LEVEL = replace(one_of(*LEVELS), stored=parse_level)
-TEXT = Rule(str, "a text in quotes")
+TEXT = Rule(str, "a quoted string")
 NAME = Rule(str, "a model's name in quotes", lambda value: bool(value.strip()))
 KEY_OF_FOLDER = Rule(
     str, 'the name of a stored key, such as "work"', lambda value: bool(re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", value))
 )
 COUNT = whole_number(1, MAX_INT)
 SECONDS = Rule(float, "a number of seconds above 0", lambda value: 0 < value < float("inf"))
-NAMES = Rule(tuple, 'a list of names of variables, such as ["NPM_TOKEN"]', lambda value: all(map(str.strip, value)))
+NAMES = Rule(tuple, 'a list of variable names, such as ["NPM_TOKEN"]', lambda value: all(map(str.strip, value)))
 PATHS = Rule(
     tuple,
     'a list of absolute paths, or of paths that begin with "~/"',
     lambda value: all(path.startswith(("/", "~/")) for path in value),
 )
-TEXTS = Rule(tuple, "a list of texts in quotes")
+TEXTS = Rule(tuple, "a list of quoted strings")
 YES_OR_NO = Rule(bool, "true or false")
-PRICE = Rule(float, "a price per million tokens, from 0", lambda value: 0 <= value < float("inf"))
-MEGABYTES = whole_number(0, 10**6, "megabytes, ")
+PRICE = Rule(float, "a price per million tokens, 0 or more", lambda value: 0 <= value < float("inf"))
+MEGABYTES = whole_number(0, 10**6, " of megabytes")
 DOLLARS = Rule(float, "dollars, above 0", lambda value: 0 < value < float("inf"))
 FOLDER = Rule(str, 'an absolute path, or one that begins with "~/"', lambda value: value.startswith(("/", "~/")))
 KEY_NAME = Rule(
     str,
-    'the name of a variable or stored key, capitals with a "_", such as "HOOK_SECRET"; never the secret itself',
+    'the name of a variable or stored key, in capitals with "_", such as "HOOK_SECRET"; never the secret itself',
     is_key_name,
 )
-HEADER = Rule(
-    str, 'the name of a header, such as "X-Api-Key"', lambda value: bool(re.fullmatch(r"[A-Za-z0-9-]{1,64}", value))
-)
+HEADER = Rule(str, 'a header name, such as "X-Api-Key"', lambda value: bool(re.fullmatch(r"[A-Za-z0-9-]{1,64}", value)))
 CONDITIONS = Rule(
     tuple,
-    'a list of conditions FIELD=VALUE, such as ["action=completed"]',
+    'a list of FIELD=VALUE conditions, such as ["action=completed"]',
     lambda value: all("=" in one.lstrip("!=") for one in value),
 )
 

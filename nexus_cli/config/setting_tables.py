@@ -49,40 +49,40 @@ _TABLES: Mapping[str, Mapping[str, Setting]] = {
         "deny": Setting(None, TEXTS, "Refuse always.", ["bash(git push *)", "read_file(secrets/**)"], "adds"),
     },
     "limits": {
-        "max_steps": _limit(STEPS.max_steps, COUNT, "Model requests in one turn."),
-        "max_total_tokens": _limit(None, COUNT, "Input and output tokens of one turn.", 2_000_000),
-        "max_cost": _limit(None, DOLLARS, "US dollars of one turn. It needs a known price, see [models].", 5.0),
+        "max_steps": _limit(STEPS.max_steps, COUNT, "Maximum number of model requests in one turn."),
+        "max_total_tokens": _limit(None, COUNT, "Maximum input and output tokens of one turn.", 2_000_000),
+        "max_cost": _limit(None, DOLLARS, "Maximum US dollars of one turn. Needs a known price, see [models].", 5.0),
         "warn_cost": Setting(
             Settings().warn_cost,
             DOLLARS,
-            "US dollars of one request from which you are warned before it is sent, if it misses the provider's cache.",
+            "Warn before sending a request that misses the provider's cache and costs at least this many US dollars.",
         ),
         "timeout": _limit(None, SECONDS, "Seconds of one turn.", 1800.0),
         "mode": _limit(
             None,
             one_of(*MODES),
-            'How a turn acts: "single_action" (one step of calls, then the answer), "react_loop", "plan_execute".',
+            'How a turn works: "single_action" (one step of calls, then the answer), "react_loop", "plan_execute".',
             "react_loop",
         ),
-        "max_iterations": _limit(None, COUNT, "Steps of one turn that may call tools; then the answer is due.", 50),
+        "max_iterations": _limit(None, COUNT, "Maximum steps with tool calls per turn; then the answer is due.", 50),
         "confirm": _limit(None, YES_OR_NO, "Ask about edits and commands even where `allow` covers them.", True),
-        "multi_tool": _limit(None, YES_OR_NO, "false: only one step of calls in a turn.", False),
+        "multi_tool": _limit(None, YES_OR_NO, "false: only one step of tool calls per turn.", False),
         "sub_agents": _limit(None, YES_OR_NO, "false: no workers.", False),
-        "sub_agent_budget": _limit(None, whole_number(1, 8), "Workers at the same time.", 3),
+        "sub_agent_budget": _limit(None, whole_number(1, 8), "Maximum number of workers at the same time.", 3),
     },
     "ledger": {
         "url": Setting(
             "",
             Rule(str, 'an address such as "postgresql://USER@HOST/NAME", or ""', is_database_url),
             'A PostgreSQL database for your sessions, "postgresql://USER@HOST/NAME" (needs the extra `team`). Keep the '
-            'password in ~/.pgpass. "": a file. A project cannot set it.',
+            'password in ~/.pgpass. "": a local file. A project cannot set it.',
         ),
     },
 }
 """Settings of these tables that are no field of a class of their own."""
 MCP = Setting(
     None,
-    ServersRule(tuple, "tables [mcp.NAME], each with `command` or `url` (nexus docs mcp)"),
+    ServersRule(tuple, "[mcp.NAME] tables, each with `command` or `url` (nexus docs mcp)"),
     "Servers of the Model Context Protocol (`nexus docs mcp`). `nexus mcp add` writes such a table.",
     ("[mcp.files]", {"command": ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."], "env": ["NPM_TOKEN"]}),
 )
@@ -94,10 +94,10 @@ def _plain(rule: Rule, example: Any) -> Setting:
 
 NAMED_TABLES: Mapping[str, NamedTable] = {
     "models": NamedTable(
-        "Facts of a model that the packaged table lacks or has wrong. Prices are US dollars per million tokens.",
+        "Facts about a model, missing or wrong in the packaged table. Prices are US dollars per million tokens.",
         '"openai/my-model"',
         {
-            "window": _plain(whole_number(1000, MAX_INT, "tokens, "), 128_000),
+            "window": _plain(whole_number(1000, MAX_INT, " of tokens"), 128_000),
             "max_output": _plain(COUNT, 8192),
             "input_price": _plain(PRICE, 0.5),
             "output_price": _plain(PRICE, 1.5),
@@ -108,7 +108,7 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
         },
     ),
     "agents": NamedTable(
-        "Agents that take part in spaces: the options of their runs, and what the router looks for.",
+        "Agents that take part in spaces: the options of their runs, and topics for the router.",
         "Ana",
         {
             "model": _plain(TEXT, "openai/gpt-5.4-mini"),
@@ -120,13 +120,13 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
             "goals": Setting(
                 None,
                 TEXTS,
-                "The goals of the agent when it first takes part; later `nexus space goal Ana` lists and changes them.",
+                "Initial goals of the agent; `nexus space goal Ana` lists and changes them later.",
                 ["Keep the daily report going"],
             ),
         },
     ),
     "services": NamedTable(
-        "Services: each `POST /trigger/NAME` to `nexus serve` starts a run, with the body of the request as payload.",
+        "Services: each `POST /trigger/NAME` to `nexus serve` starts a run with the request body as payload.",
         "ci-failed",
         {
             "instruction": _plain(
@@ -140,29 +140,29 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
             "max_cost": _plain(DOLLARS, 0.5),
             "max_cost_day": _plain(DOLLARS, 2.0),
             "max_steps": _plain(COUNT, 50),
-            "agent": Setting(None, TEXT, "The agent that does the work, with its name, spaces and messages.", "Ana"),
+            "agent": Setting(None, TEXT, "The agent that does the work, using its name, spaces and messages.", "Ana"),
             "ask": Setting(
                 None,
                 YES_OR_NO,
-                "true: the run waits for you where `allow` does not cover a call. Otherwise the call is refused, and "
+                "true: the run waits for approval of a call that `allow` does not cover. Otherwise it is refused, and "
                 "the report says so.",
                 True,
             ),
             "rules": Setting(
                 None,
                 TEXTS,
-                "Commands that the run may use beyond `allow`; also with network or without the sandbox if the model "
-                "asks for that.",
+                "Commands that the run may use beyond `allow`, also with network or outside the sandbox if the model "
+                "requests it.",
                 ["bash(git push origin nightly)"],
             ),
             "sender": Setting(
                 None,
                 one_of("github", "gitlab", "slack"),
-                'Who sends the events, "github", "gitlab" or "slack": their signatures and delivery ids are checked.',
+                'Sender of the events: "github", "gitlab" or "slack". Its signatures and delivery ids are checked.',
                 "github",
             ),
             "token_header": Setting(
-                None, HEADER, "The HTTP header in which another sender sends the secret.", "X-Api-Key"
+                None, HEADER, "The HTTP header with the secret, for any other sender.", "X-Api-Key"
             ),
             "secret": Setting(
                 None,
@@ -174,27 +174,27 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
             "filter": Setting(
                 None,
                 CONDITIONS,
-                "What an event must have to start a run: the kind of `event`, or fields of its body. `|` means or, `*` "
+                "Conditions for an event to start a run: the kind of `event`, or fields of its body. `|` means or, `*` "
                 "anything, `!=` not.",
                 ["event=check_run", "action=completed", "check_run.conclusion=failure|timed_out"],
             ),
             "key": Setting(
                 None,
                 TEXT,
-                "Events with the same key share a run while it is open: a field of the body, or a text with fields in "
-                'braces. Without `key` it is the commit or pull request of GitHub and GitLab. "": one run per event.',
+                "Events with the same key share an open run. The key is a field of the body, or a text with fields in "
+                'braces. The default is the commit or pull request of GitHub and GitLab. "": one run per event.',
                 "{repository.full_name} {check_run.head_sha}",
             ),
             "debounce": Setting(
                 None,
-                Rule(float, "a number of seconds from 0", PRICE.test),
-                "Seconds without a further event of the same key before a run begins.",
+                Rule(float, "a number of seconds, 0 or more", PRICE.test),
+                "Seconds to wait for more events with the same key before starting a run.",
                 30,
             ),
         },
     ),
     "hosts": NamedTable(
-        "Keys that `wait_for` sends to a host, over TLS: an environment variable, or a key of `nexus login "
+        "Keys that `wait_for` sends to a host over TLS: an environment variable, or a key stored by `nexus login "
         "GITHUB_TOKEN`.",
         '"api.github.com"',
         {
@@ -209,13 +209,13 @@ OPEN_TABLES: Mapping[str, Setting] = {
     "rule_examples": Setting(
         {},
         TEXTS,
-        "Commands that a rule must match, or with `!` must not match, checked whenever the rules are read: "
+        "Test commands that a rule must match, or with `!` must not match, checked when rules are read: "
         '"bash(npm test *)" = ["npm test -- -u", "! npm run build"]',
     ),
-    "alias": Setting({}, NAME, 'Short names of models: `nexus ask -m fast` with fast = "openai/gpt-5.4-mini".'),
-    "bindings": Setting({}, ACTION, 'Keys of your own: "c-y" = "level", "c-x m" = "/compact" (`nexus docs personal`).'),
+    "alias": Setting({}, NAME, 'Short names for models: `nexus ask -m fast` with fast = "openai/gpt-5.4-mini".'),
+    "bindings": Setting({}, ACTION, 'Your own keys: "c-y" = "level", "c-x m" = "/compact" (`nexus docs personal`).'),
     "folder_keys": Setting(
-        {}, KEY_OF_FOLDER, 'By folder, the name of the keys for its projects (`nexus login --as`): "~/work" = "work"'
+        {}, KEY_OF_FOLDER, 'Per folder, the name of the keys for its projects (`nexus login --as`): "~/work" = "work"'
     ),
     "default_models": Setting(
         {
@@ -230,7 +230,7 @@ OPEN_TABLES: Mapping[str, Setting] = {
             "CHATGPT_LOGIN": "chatgpt/gpt-5.4",
         },
         NAME,
-        "The model of each provider if its key is the only one in the environment and no model is named. The names "
+        "The model for each provider if its key is the only one in the environment and no model is set. The names "
         "with _LOGIN stand for `nexus login github-copilot` and `nexus login chatgpt`.",
     ),
 }
@@ -243,7 +243,7 @@ TABLE_HELP: Mapping[str, str] = {
         "Rules that allow, ask about or refuse calls. Deny wins over ask, ask over allow, and all win over the level "
         '`allow`; at the level "all" only deny rules count. A rule is TOOL or '
         "TOOL(PATTERN): for bash the beginning of a command, with `*` for further arguments; for files a path. "
-        '`nexus rules` lists, tests, adds and removes rules; a table such as [rules."~/src/app"] has those for the '
+        '`nexus rules` lists, tests, adds and removes rules; a table such as [rules."~/src/app"] holds rules for the '
         "projects in a folder."
     ),
 }

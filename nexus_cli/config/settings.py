@@ -47,25 +47,24 @@ class CompactSettings:
         0.85, number(0.3, 0.95), "Share of the budget at which older history is summarized.", in_projects="replaces"
     )
     to: float = declare(
-        0.35, number(0.1, 0.6), "Largest share of the budget in use after a summary.", in_projects="replaces"
+        0.35, number(0.1, 0.6), "Maximum share of the budget in use after a summary.", in_projects="replaces"
     )
     overflow_to: float = declare(
         0.25,
         number(0.1, 0.4),
-        "Largest share in use after a summary that followed a refusal: the provider found the request too long.",
+        "Maximum share in use after a summary that was made because the provider rejected a request as too long.",
         in_projects="replaces",
     )
     model: str = declare(
-        "", TEXT, 'The model that writes summaries. "": the model of the session, which costs least while it is cached.'
+        "", TEXT, 'The model that writes summaries. "": the session model, the cheapest while its cache is warm.'
     )
     seconds: float = declare(
-        300.0, SECONDS, "Time limit of a summary. After it the messages stay as they were.", in_projects="replaces"
+        300.0, SECONDS, "Time limit of a summary. After it, the messages stay unchanged.", in_projects="replaces"
     )
     prune: bool = declare(
         True,
         YES_OR_NO,
-        "Remove results of tools that are old or stale (a file read again or changed since, a repeated search) when "
-        "that pays off.",
+        "Remove old or stale tool results (a file read again or changed since, a repeated search) when that pays off.",
         in_projects="replaces",
     )
     extract: bool = declare(
@@ -83,8 +82,8 @@ class SectionSettings:
     learn: bool = declare(
         True,
         YES_OR_NO,
-        "Learn from what the model reads back: sections of a project that a request had left out weigh up to twice as "
-        "much in later sessions, sections that nobody missed down to half. `nexus context` shows it.",
+        "Learn from recalls: project sections that were left out and then recalled by the model weigh up to twice as "
+        "much in later sessions, sections never recalled down to half. `nexus context` shows the weights.",
     )
 
 
@@ -95,13 +94,13 @@ class TruncationSettings:
     strategy: str = declare(
         "oldest_first",
         one_of("oldest_first", "middle_out"),
-        'What is left out first: "oldest_first", or "middle_out", which keeps the beginning too.',
+        'Messages to leave out first: "oldest_first", or "middle_out", which also keeps the beginning.',
         in_projects="replaces",
     )
     low_water: float = declare(
         0.5,
         number(0.1, 1.0),
-        "Share of the budget that one cut leaves, so that the next requests find their beginning in the cache.",
+        "Share of the budget to keep when truncating, so that the next requests still hit the cache.",
         in_projects="replaces",
     )
 
@@ -110,14 +109,14 @@ class TruncationSettings:
 class ProviderSettings:
     """`[provider]`: requests to the model's provider."""
 
-    stall_seconds: float = declare(120.0, SECONDS, "Seconds without a byte after which a stream counts as stalled.")
+    stall_seconds: float = declare(120.0, SECONDS, "Seconds without data after which a stream counts as stalled.")
     retries: int = declare(
         5,
         whole_number(0, 100),
-        "Retries of a request that was lost or met an overloaded provider; none after the first token. After a rate "
-        "limit retries go on for 65 seconds, unless this is 0.",
+        "Retries after a lost connection or an overloaded provider; none after the first token. After a rate "
+        "limit, retries continue for 65 seconds, unless this is 0.",
     )
-    retry_seconds: float = declare(120.0, SECONDS, "Seconds for all tries of one request.")
+    retry_seconds: float = declare(120.0, SECONDS, "Time limit in seconds for all attempts of one request.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +126,16 @@ class UiSettings:
     theme: str = declare(
         "auto",
         one_of("auto", "dark", "light"),
-        'Colors for a "dark" or a "light" background. "auto" reads COLORFGBG of the terminal, else takes dark.',
+        'Colors for a "dark" or a "light" background. "auto" reads COLORFGBG and defaults to dark.',
     )
-    keys: str = declare("emacs", one_of("emacs", "vi"), 'Keys that edit the prompt: "emacs" or "vi".')
+    keys: str = declare("emacs", one_of("emacs", "vi"), 'Key bindings of the prompt: "emacs" or "vi".')
     notify: bool = declare(
         True,
         YES_OR_NO,
-        "Ring, set the window title and notify the desktop when a turn has ended or a question waits, if you have "
+        "Ring the bell, set the window title and notify the desktop when a turn ends or needs an answer, if you have "
         "pressed no key for 10 seconds.",
     )
-    notify_command: str = declare("", TEXT, "A command to run as well at such a notification (`nexus docs personal`).")
+    notify_command: str = declare("", TEXT, "A command to also run at each notification (`nexus docs personal`).")
     status_command: str = declare(
         "", TEXT, "A command whose first line of output is shown in the status line (`nexus docs personal`)."
     )
@@ -144,7 +143,7 @@ class UiSettings:
         "", TEXT, 'The style of answers: the name of a file in `styles` beside your config.toml, without ".md".'
     )
     title_model: str = declare(
-        "", TEXT, 'The model, or alias, that titles a session after its first turn. "": its first words are the title.'
+        "", TEXT, 'The model, or alias, that titles a session after its first turn. "": the title is its first words.'
     )
 
 
@@ -155,16 +154,16 @@ class SandboxSettings:
     backend: str = declare(
         "auto",
         one_of("auto", "bwrap", "landlock", "seatbelt", "off", "required"),
-        'What confines commands: "bwrap" (bubblewrap), "landlock" (in the Linux kernel), "seatbelt" (macOS), or "auto" '
-        'for the one that works here; "required" is "auto" that refuses to run without one, "off" confines nothing.',
+        'Sandbox for commands: "bwrap" (bubblewrap), "landlock" (in the Linux kernel), "seatbelt" (macOS), or "auto" '
+        'for the one that works here; "required" is "auto" but refuses to run without one; "off" disables it.',
     )
     env_pass: tuple[str, ...] = declare(
         (),
         NAMES,
-        "Variables that commands get although their names look secret (*_TOKEN, *_KEY, *_SECRET, *PASSWORD*).",
+        "Variables passed to commands although their names look secret (*_TOKEN, *_KEY, *_SECRET, *PASSWORD*).",
     )
     write: tuple[str, ...] = declare(
-        (), PATHS, "Further folders and files that commands may write, besides the project and caches of build tools."
+        (), PATHS, "Additional folders and files that commands may write, besides the project and build tool caches."
     )
     unix_sockets: bool = declare(
         False,
@@ -180,7 +179,7 @@ class AssessSettings:
     model: str = declare(
         "",
         TEXT,
-        "The model, or alias, that reads each task first and may restrict its turn: fewer steps, approval of changes. "
+        "The model, or alias, that checks each task first and may restrict its turn: fewer steps, approval of changes. "
         '"": no assessment.',
     )
 
@@ -189,20 +188,20 @@ class AssessSettings:
 class SpaceSettings:
     """`[spaces]`: conversations of several people and agents."""
 
-    name: str = declare("", TEXT, 'Your name in spaces. "": user.name of git, else your login name.')
+    name: str = declare("", TEXT, 'Your name in spaces. "": user.name from git, else your login name.')
     router: str = declare(
         "rule",
         TEXT,
         "Which agents get a message that mentions nobody, in a space of three or more members: "
-        '"rule" those whose name or topic the message contains, "off" none, or the name of a small model that chooses.',
+        '"rule" (if it contains their name or topic), "off" (none), or the name of a small model that chooses.',
     )
     max_runs: int = declare(
         12,
         COUNT,
-        "Runs of agents that one message of a person starts, including those for the agents' own messages. Then the "
-        "space waits for the next message of a person, and says so.",
+        "Maximum agent runs after one message of a person, including runs started by agents' messages. Then the "
+        "space pauses until a person writes again, and says so.",
     )
-    max_cost: float = declare(2.0, DOLLARS, "US dollars that these runs may cost together.")
+    max_cost: float = declare(2.0, DOLLARS, "Maximum total cost of these runs in US dollars.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,20 +214,20 @@ class RunSettings:
         'The highest permission level of unattended runs: "ask", "edit", "auto" (commands in the sandbox, without '
         'network) or "all" (everything, without a sandbox).',
     )
-    max_cost: float = declare(0.5, DOLLARS, "US dollars of one run that has no limit of its own.")
+    max_cost: float = declare(0.5, DOLLARS, "Maximum cost in US dollars of a run without its own limit.")
     max_cost_day: float = declare(
-        5.0, DOLLARS, "US dollars of all unattended runs from midnight to midnight; then they wait for the next day."
+        5.0, DOLLARS, "Maximum cost per day in US dollars of all unattended runs; then they wait until midnight."
     )
     max_wait: float = declare(
         604_800.0,
         SECONDS,
-        "Seconds that a run waits for a file, process, address, event or message without a limit of its own: a week.",
+        "Maximum seconds to wait for a file, process, address, event or message if no limit is given: a week.",
     )
     wait_provider: float = declare(
         43_200.0,
         SECONDS,
-        "Seconds that a run waits for a provider that is overloaded, limits requests or cannot be reached: 12 hours. "
-        "Retries follow after 1, 2, 5, 15 and 30 minutes, then every hour, or when the provider says.",
+        "Maximum seconds to wait for a provider that is overloaded, rate-limited or unreachable: 12 hours. "
+        "Retries after 1, 2, 5, 15 and 30 minutes, then every hour, or when the provider says.",
     )
 
 
@@ -239,12 +238,12 @@ class WorktreeSettings:
     include: tuple[str, ...] = declare(
         (),
         TEXTS,
-        "Patterns, as in a .gitignore, of ignored files to copy into a worktree, besides node_modules, .venv, venv, "
+        "Patterns (as in .gitignore) of ignored files to copy into a worktree, besides node_modules, .venv, venv, "
         '*.egg-info and .env files. "!node_modules/" excludes one. A project can list further patterns in '
         ".worktreeinclude.",
         in_projects="adds",
     )
-    include_mb: int = declare(1024, MEGABYTES, "Most megabytes to copy into one worktree. 0: copy no ignored files.")
+    include_mb: int = declare(1024, MEGABYTES, "Maximum megabytes to copy into a worktree. 0: copy no ignored files.")
     setup: str = declare(
         "",
         TEXT,
@@ -270,17 +269,17 @@ class UndoSettings:
     """`[undo]`: the copies of files that take back what calls changed."""
 
     max_mb: int = declare(
-        2000, MEGABYTES, "Most megabytes of all copies. Those of the oldest changes are removed first."
+        2000, MEGABYTES, "Maximum total megabytes of copies. Copies of the oldest changes are removed first."
     )
     max_file_mb: int = declare(
         200,
         MEGABYTES,
-        "Megabytes of the largest file that is copied before a command. Of a larger file only a removal is undone.",
+        "Maximum megabytes of a file to copy before a command. For larger files, only a removal can be undone.",
     )
     require: bool = declare(
         False,
         YES_OR_NO,
-        "Require approval of commands that may change files which undo does not cover, such as large ones.",
+        "Require approval for commands that may change files not covered by undo, such as large ones.",
         in_projects="either",
     )
 
@@ -289,7 +288,7 @@ class UndoSettings:
 class LedgerSettings:
     """`[ledger]`, without `ledger.url`, which `config.ledger_place` reads."""
 
-    wait: float = declare(600.0, SECONDS, "Seconds to wait for a server that cannot be reached.")
+    wait: float = declare(600.0, SECONDS, "Seconds to wait for a database server that cannot be reached.")
 
 
 def _encode_check(table: object) -> str | None:
@@ -313,7 +312,7 @@ class Settings:
     model: str = declare(
         "",
         TEXT,
-        "The model if neither --model nor NEXUS_MODEL names one: a litellm model name or an alias. "
+        "The model if neither --model nor NEXUS_MODEL is set: a litellm model name or an alias. "
         '"": the model in [default_models] for the only provider whose key is in the environment.',
     )
     effort: str = declare(
@@ -324,8 +323,8 @@ class Settings:
     allow: str = declare(
         ASK,
         LEVEL,
-        'What runs without asking: "ask" reading in the project and read-only commands, "edit" also edits in it, '
-        '"auto" also commands that the sandbox confines to the project, without network, "all" everything, unconfined.',
+        'What runs without approval: "ask": reading in the project and read-only commands; "edit": also edits in it; '
+        '"auto": also commands sandboxed to the project, without network; "all": everything, without a sandbox.',
         in_projects="stricter",
     )
     limits: Limits = STEPS
@@ -348,10 +347,10 @@ class Settings:
         None,
         TablesRule(
             tuple,
-            "tables [[check]], each with `glob`, `command` ({files} not between quotes) and perhaps `seconds`",
+            "[[check]] tables, each with `glob`, `command` ({files} unquoted) and optionally `seconds`",
             encode=_encode_check,
         ),
-        "A command that checks the files which a step has edited; the model gets the new findings (`nexus docs "
+        "A command that checks the files edited in a step; the model gets the new findings (`nexus docs "
         "checks`). Without such a table ruff, tsc, go vet and cargo check run where a project uses them; `check = []` "
         "at the top of the file turns all checks off.",
         example=("[[check]]", {"glob": "*.py", "command": "ruff check --quiet {files}", "seconds": 20}),
@@ -362,10 +361,10 @@ class Settings:
         (),
         TablesRule(
             tuple,
-            "tables [[hook]], each with `event`, `command` and perhaps `matcher`, `timeout`, `on_timeout`",
+            "[[hook]] tables, each with `event`, `command` and optionally `matcher`, `timeout`, `on_timeout`",
             encode=_encode_hook,
         ),
-        "A command at an event of a session, which can refuse, ask or add text (`nexus docs hooks`).",
+        "A command that runs at a session event and can refuse, ask or add text (`nexus docs hooks`).",
         example=(
             "[[hook]]",
             {

@@ -11,8 +11,8 @@ from nexus_cli.config.setting_tables import FIXED_TABLES, NAMED_TABLES, OPEN_TAB
 
 WIDTH = 118
 HEAD = """\
-# The settings of nexus with their defaults. Put your own into config.toml in the folder that `nexus config path`
-# prints, or use `nexus config set KEY VALUE`. A key behind `#` has no value unless you set one."""
+# All nexus settings with their defaults. Put your own into config.toml in the folder that `nexus config path`
+# prints, or use `nexus config set KEY VALUE`. A key after `#` has no value by default."""
 TEMPLATE_HEAD = "# Your settings. Lines that begin with `#` are comments: remove the `#` to set a value of your own."
 
 

@@ -100,8 +100,8 @@ def _remove_from_keyring(variable: str) -> None:
             raise LookupError("no keyring is usable here")
         keyring.delete_password(SERVICE, variable)
     except Exception as error:  # a backend may raise anything
-        why = f"nexus does not use the key any more, but it may still be in the keyring ({type(error).__name__})"
-        hint = f"Remove {SERVICE}/{variable} with the system's own tool"
+        why = f"nexus no longer uses the key, but it may still be in the keyring ({type(error).__name__})"
+        hint = f"Remove {SERVICE}/{variable} with your system's keyring tool"
         raise NexusError("internal", variable, why, hint) from error
 
 
@@ -126,12 +126,12 @@ def _protect(key: str) -> str:
 def _from_keyring(variable: str) -> str:
     keyring = _keyring()
     if keyring is None:
-        why = f"the key of {variable} was stored in the keyring, and none is usable here"
+        why = f"the key for {variable} is in the keyring, but no keyring is usable here"
         raise ProviderError("auth", why, f"Store it again with `nexus login`, or export {variable}=...")
     try:
         return str(keyring.get_password(SERVICE, variable) or "")
     except Exception as error:  # a backend may raise anything: locked, no bus, refused
-        why = f"the keyring did not return the key of {variable} ({type(error).__name__})"
+        why = f"the keyring did not return the key for {variable} ({type(error).__name__})"
         raise ProviderError("auth", why, f"Unlock it, or export {variable}=...") from error
 
 

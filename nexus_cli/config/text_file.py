@@ -74,20 +74,20 @@ def odd_file(path: Path) -> str:
     except (OSError, ValueError):
         dangling = os.path.islink(path)
         return (
-            f"{replace_surrogates(str(path))} links to {_target(path)}, which is not there: it is left out"
+            f"{replace_surrogates(str(path))} links to {_target(path)}, which does not exist; skipped"
             if dangling
             else ""
         )
     kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
     kind = kinds.get(stat.S_IFMT(mode), "a device")
-    return "" if stat.S_ISREG(mode) else f"{replace_surrogates(str(path))} is {kind}, not a file: it is left out"
+    return "" if stat.S_ISREG(mode) else f"{replace_surrogates(str(path))} is {kind}, not a file; skipped"
 
 
 def _target(path: Path) -> str:
     try:
         return replace_surrogates(os.readlink(path))
     except OSError:
-        return "a place that cannot be looked into"
+        return "an inaccessible path"
 
 
 def decode_head(data: bytes, name: str, limit: int, size: int = 0) -> FileText:
@@ -97,7 +97,7 @@ def decode_head(data: bytes, name: str, limit: int, size: int = 0) -> FileText:
     decoded = decode(data[:limit], name, cut=beyond > 0)
     if not beyond:
         return decoded
-    notice = f"{name}: only the first {limit:,} bytes are read"
+    notice = f"{name}: only the first {limit:,} bytes were read"
     notice += f"; {decoded.notice}" if decoded.notice else ""
     return FileText(decoded.text, decoded.encoding, notice, beyond)
 

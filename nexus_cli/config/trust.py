@@ -173,7 +173,7 @@ def _key(project: Path) -> str:
 def _refuse_worktree(project: Path) -> None:
     source = find_source(project)
     if source != project:
-        why = f"it is a worktree of {source}, and is trusted with it"
+        why = f"it is a worktree of {source} and shares its trust"
         raise NexusError("config", f"{project} has no trust of its own", why, f"nexus trust {source}")
 
 

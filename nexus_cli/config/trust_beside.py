@@ -73,7 +73,7 @@ def _find_items(
         for entry in entries[:MOST_ENTRIES]:
             yield f"{name}/{entry.name}", find_below_entry(f"{name}/{entry.name}", entry, root)
         if len(entries) > MOST_ENTRIES:
-            left_out.append(LeftOut(name, f"has more than {MOST_ENTRIES} entries; the others"))
+            left_out.append(LeftOut(name, f"has more than {MOST_ENTRIES} entries; the rest are ignored"))
 
 
 def _read_item(name: str, parts: Iterable[tuple[str, str]], gate: UnaskedFiles) -> dict[str, bytes]:

@@ -20,7 +20,7 @@ MOST_FILES = 2000
 MOST_BYTES = 4 * 1024 * 1024
 """Most bytes of one file."""
 MOST_IN_ALL = 16 * 1024 * 1024
-LARGE_IN_ALL = f"makes all files together larger than {MOST_IN_ALL // 2**20} MiB"
+LARGE_IN_ALL = f"exceeds the limit of {MOST_IN_ALL // 2**20} MiB for all files together"
 DEEPEST = 16
 """Most nested folders."""
 
@@ -88,7 +88,7 @@ def find_below_entry(
 
 def _find_in_folder(name: str, real: str, root: str, above: frozenset[str]) -> Iterator[tuple[str, str]]:
     if real in above or len(above) > DEEPEST:
-        raise UnfitError(name, "has too many folders above it, or is a circular link")
+        raise UnfitError(name, "is nested too deeply, or is a circular link")
     try:
         with os.scandir(real) as listed:
             entries = sorted(listed, key=lambda entry: entry.name)
@@ -101,7 +101,7 @@ def _find_in_folder(name: str, real: str, root: str, above: frozenset[str]) -> I
 def resolve_inside(name: str, path: str, root: str) -> str:
     real = os.path.realpath(path)
     if os.path.commonpath((real, root)) != root:
-        raise UnfitError(name, "is a link that leads out of the project")
+        raise UnfitError(name, "is a link to outside the project")
     return real
 
 
@@ -113,7 +113,7 @@ def read_parts(found: Iterable[tuple[str, str]], gate: UnaskedFiles) -> Iterator
     size = 0
     for count, (name, path) in enumerate(found):
         if count >= MOST_FILES:
-            raise UnfitError(name, f"is one of more than {MOST_FILES} files")
+            raise UnfitError(name, f"exceeds the limit of {MOST_FILES} files")
         data = read_part(name, path, gate)
         size += len(data)
         if size > MOST_IN_ALL:

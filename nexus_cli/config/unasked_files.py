@@ -107,7 +107,7 @@ class UnaskedFiles:
         if secrets.find(path):
             return
         if secrets.find(real) or is_credential_name(real.name) or (has_more_names and self._is_secret(status)):
-            leads = f"leads to {_shown(real)}" if real != path else "is another name of a file"
+            leads = f"leads to {_shown(real)}" if real != path else "is a hard link to a file"
             raise FileRefused(f"{leads}, which holds credentials")
 
     def _check_content(self, path: Path, real: Path, data: bytes, status: os.stat_result) -> None:

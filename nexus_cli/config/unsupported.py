@@ -20,7 +20,7 @@ from nexus_cli.config.trust_files import UnfitError, resolve_inside
 from nexus_cli.core.real_files import read_regular
 
 PLACES: Mapping[str, tuple[str, str]] = {
-    ".claude/output-styles": ("output styles", "are not applied: say in NEXUS.md how to answer"),
+    ".claude/output-styles": ("output styles", "output styles are not supported; put style instructions in NEXUS.md"),
     ".cursor/mcp.json": ("MCP servers", "MCP servers are not read"),
     ".cursor/commands": ("commands", "commands are not read"),
     ".opencode/command": ("commands", "commands are not read"),
@@ -73,7 +73,7 @@ def describe_unsupported(found: tuple[Unsupported, ...]) -> str:
     for one in found:
         whats.setdefault(one.path, []).append(one.what)
     named = [path if path.endswith(what[0]) else f"{path} ({', '.join(what)})" for path, what in whats.items()]
-    return f"Found {', '.join(named)}: not supported, `nexus doctor` says line by line what" if named else ""
+    return f"Found {', '.join(named)}: not supported (details: `nexus doctor`)" if named else ""
 
 
 def new_unsupported_line(project: Path, front: str = "") -> str:

@@ -197,7 +197,7 @@ def load_folder(folder: Path, gate: UnaskedFiles, name: Name = "local", *, for_s
         layer = _layer(name, folder, first_prompt(foreign))
         if layer.path:
             file = f"{one_line(os.path.relpath(layer.path, folder))} in {one_line(str(folder))}"
-            notice = f"{file} is read as instructions; a NEXUS.md or AGENTS.md there takes its place"
+            notice = f"{file} is used as instructions; a NEXUS.md or AGENTS.md there would replace it"
             return replace(layer, notice="; ".join(filter(None, (notice, layer.notice))))
     return layer
 
@@ -229,7 +229,7 @@ def _add_configuration(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
     table = _parse_file(servers, parse_servers)
     notices = [layer.notice]
     if table == {} and "servers" in (_parse_file(servers, json.loads) or {}):
-        notices.append(f'{one_line(str(servers))} has the key "servers" of VS Code; nexus reads only "mcpServers"')
+        notices.append(f'{one_line(str(servers))} uses the VS Code key "servers"; nexus reads only "mcpServers"')
     return replace(
         layer,
         notice="; ".join(filter(None, notices)),
@@ -259,11 +259,11 @@ def parse_servers(text: str) -> dict[str, Any]:
     """Return the servers of `{"mcpServers": {NAME: {...}}}`; raise `ValueError` with the reason if it is invalid."""
     value = json.loads(text)
     if not isinstance(value, dict):
-        raise ValueError('it has to be an object like {"mcpServers": {"name": {"command": "..."}}}')
+        raise ValueError('it must be an object like {"mcpServers": {"name": {"command": "..."}}}')
     servers = value.get("mcpServers", {})
     if not isinstance(servers, dict):
-        raise ValueError('"mcpServers" has to be an object')
+        raise ValueError('"mcpServers" must be an object')
     for name, server in servers.items():
         if not isinstance(server, dict):
-            raise ValueError(f'the server "{name}" has to be an object')
+            raise ValueError(f'the server "{name}" must be an object')
     return servers

@@ -134,7 +134,7 @@ class ContextManager:
     def add_tool_result(self, tool_call_id: str, name: str, result: ToolResult | str) -> None:
         """Add the result of a call."""
         if not isinstance(result, str | ToolResult):
-            raise TypeError(f"a tool result has to be a ToolResult or text, not {type(result).__name__}")
+            raise TypeError(f"a tool result must be a ToolResult or text, not {type(result).__name__}")
         text = result if isinstance(result, str) else result.text
         self._add(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=tool_call_id), f"tool:{name}")
 
@@ -238,7 +238,7 @@ class ContextManager:
         from nexus_cli.conversation.compaction.summary_message import is_blank_summary  # noqa: PLC0415  (a compaction)
 
         if summary_message.role is not Role.USER or is_blank_summary(summary_message):
-            raise ValueError("the summary has to be a user message with text")
+            raise ValueError("the summary must be a user message with text")
         seen, preserved = self._visible_items(), [m for m in preserved_messages if m.role is not Role.SYSTEM]
         matched = next(
             (size for size in range(min(len(seen), len(preserved)), 0, -1) if _same(seen[-size:], preserved[:size])),
@@ -272,7 +272,7 @@ class ContextManager:
         total = header.header_tokens + after
         if after > before and total > self.available:
             raise ValueError(
-                f"the summary makes the window larger: {after} tokens instead of {before}, and with system prompt and "
+                f"the summary would enlarge the window: {after} tokens instead of {before}; with system prompt and "
                 f"tools {total} of {self.available}"
             )
 
@@ -398,12 +398,12 @@ class ContextManager:
         told = f"{self.model.info.served_name} reports a context window of {limit:,} tokens"
         if self.model.info.window_key:
             self._keep_window(limit)
-            line = f"{told}, the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
+            line = f"{told}, but the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
             return Notice(f"{line}: {window_command(self.model.info, limit)}")
         if not for_all:
             self._keep_window(limit)
-            return Notice(f"{told}: using that in this session only", warning=False)
-        return Notice(f"{told}: using that from now on", warning=False)
+            return Notice(f"{told}; used for this session only", warning=False)
+        return Notice(f"{told}; used from now on", warning=False)
 
     def _keep_window(self, window: int) -> None:
         """Record a window with the session, valid until the listed window changes; 0 removes it."""

@@ -68,12 +68,12 @@ class FilePromptSource:
             found = self._read()
         except FileRefused as refused:
             self.is_refused = True
-            self.notice = f"{one_line(replace_surrogates(str(self._path)))} {refused}: it is left out"
+            self.notice = f"{one_line(replace_surrogates(str(self._path)))} {refused}; skipped"
             return None
         except NexusError as error:
             if not self._skips:
                 raise
-            self.notice = f"{one_line(error.message)}; it is left out"
+            self.notice = f"{one_line(error.message)}; skipped"
             return None
         self.notice, self.beyond = (found.notice, found.beyond) if found else (one_line(odd_file(self._path)), 0)
         return found.text if found else None

@@ -23,15 +23,15 @@ JSON."""
 YEAR = 366 * 86400.0
 """Seconds beyond which a difference is taken for a clock jump."""
 CAUSES: Mapping[str, str] = {
-    "truncation": "older messages were cut off to make room",
+    "truncation": "older messages were dropped to make room",
     "compaction": "compaction",
-    "overflow": "compaction, as the provider refused the request as too long",
-    "pruned": "stale results were taken out",
-    "model": "a switch of model or effort",
+    "overflow": "compaction after the provider rejected a request as too long",
+    "pruned": "stale results were removed",
+    "model": "a model or effort change",
     "reload": "a reload",
-    "resume": "a run that went on after a wait",
-    "window": "sections were planned again for a smaller window",
-    "refused": "an image that the provider refused was taken out",
+    "resume": "a run resumed after waiting",
+    "window": "sections were re-planned for a smaller window",
+    "refused": "an image rejected by the provider was removed",
     "undo": "a compaction was undone",
 }
 """Descriptions of epoch causes; other causes are shown as they are."""
@@ -98,13 +98,13 @@ def diagnose(facts: CacheFacts) -> Diagnosis:
     """Diagnose the miss of a request: its tokens and the first sufficient cause."""
     life = facts.life
     if facts.before <= 0:
-        return Diagnosis("first", why="nothing was sent before it")
+        return Diagnosis("first", why="first request, nothing to compare")
     if life is None:
-        return Diagnosis("none", why="no cache of this provider is known")
+        return Diagnosis("none", why="this provider has no known cache")
     if facts.before < life.min_tokens:
-        return Diagnosis("minimum", why=f"nothing below {life.min_tokens:,} tokens is kept")
+        return Diagnosis("minimum", why=f"the provider caches nothing below {life.min_tokens:,} tokens")
     if not facts.proven:
-        return Diagnosis("none", why="the provider has reported no use of a cache yet")
+        return Diagnosis("none", why="the provider has not reported any cache use yet")
     known = max(0, min(facts.before, facts.input - facts.fresh))
     missed = known - facts.read
     if missed <= tolerated_miss(life, known):
@@ -121,19 +121,19 @@ def _diagnose_miss(life: CacheLife, facts: CacheFacts, missed: int) -> Diagnosis
     """Find the cause of a miss. A change explains only the tokens after it."""
     found, held = facts.difference, facts.former or life
     lost = found is None or _is_lost(life, facts)
-    besides = f"; besides, {describe_change(found, facts)}" if found else ""
+    besides = f"; also, {describe_change(found, facts)}" if found else ""
     if lost is not False and facts.age is not None and facts.age > held.max_seconds:
         return Diagnosis("expired", missed, False, _expired(held, facts.age) + besides)
     if found is not None and not lost:
         return Diagnosis(found.kind, missed, True, describe_change(found, facts))
     if facts.age is None:
-        return Diagnosis("unknown", missed, None, f"the clock does not tell how long ago it was used{besides}")
+        return Diagnosis("unknown", missed, None, f"the clock does not tell when the cache was last used{besides}")
     if facts.age > held.min_seconds:
         return Diagnosis("expired", missed, False, _expired(held, facts.age) + besides)
     if found is not None:
-        why = f"the provider did not keep even the {facts.shared:,} tokens that had not changed{besides}"
+        why = f"the provider did not cache even the {facts.shared:,} unchanged tokens{besides}"
         return Diagnosis("provider", missed, False, why)
-    return Diagnosis("provider", missed, False, "the provider did not keep it, though nothing of it had changed")
+    return Diagnosis("provider", missed, False, "the provider did not cache the prefix, although it had not changed")
 
 
 def _is_lost(life: CacheLife, facts: CacheFacts) -> bool | None:
@@ -155,9 +155,9 @@ def describe_change(found: Difference, facts: CacheFacts) -> str:
             after = found.after.removesuffix(f" of {found.before}")
             return f"{found.before} became {after}{by}" if found.before != found.after else f"{found.what}{by}"
         case "order":
-            return f"the order of the {found.what} changed, from {found.before} on{by}"
+            return f"the order of the {found.what} changed, starting at {found.before}{by}"
         case kind:
-            how = "changed" if found.before and found.after else "came" if found.after else "went"
+            how = "changed" if found.before and found.after else "was added" if found.after else "was removed"
             named = found.what if found.what == SYSTEM else f"{kind} {found.what}"
             return f"the {named} {how}{f' ({facts.source})' if facts.source else ''}{by}"
 
@@ -165,9 +165,9 @@ def describe_change(found: Difference, facts: CacheFacts) -> str:
 def _expired(life: CacheLife, seconds: float) -> str:
     least, most = format_duration(life.min_seconds), format_duration(life.max_seconds)
     kept = least if life.min_seconds == life.max_seconds else f"{least} to {most}"
-    usual = "" if life.documented else ", as far as is known"
-    surely = "it had expired" if seconds > life.max_seconds else "it has probably expired"
-    return f"{surely}: {format_duration(seconds)} since its last use, kept for {kept}{usual}"
+    usual = "" if life.documented else " (undocumented)"
+    surely = "the cache had expired" if seconds > life.max_seconds else "the cache had probably expired"
+    return f"{surely}: unused for {format_duration(seconds)}, lifetime {kept}{usual}"
 
 
 def format_duration(seconds: float) -> str:

@@ -57,7 +57,7 @@ class MemoryLog:
 
     def epoch(self, epoch_id: int) -> Epoch:
         if epoch_id not in self._epochs:
-            raise NexusError("usage", f"there is no epoch {epoch_id}", "the session has no such epoch")
+            raise NexusError("usage", f"epoch {epoch_id}", "the session has no such epoch")
         return self._epochs[epoch_id]
 
     def record_request(

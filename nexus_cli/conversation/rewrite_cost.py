@@ -60,11 +60,11 @@ def price_rewrite(info: ModelInfo, *, cold: int, saved: int, steps: int, warm: b
     gain = saved * (first + read * (steps - 1)) if steps else 0.0
     spent, earned = (cost / MILLION, gain / MILLION) if _has_prices(info) else (None, None)
     if spent is None:
-        ratio = f"prices unknown, a read taken as {READ_RATIO:g} of an input"
-        why = f"{cost:,.0f} tokens of input for {cold:,} cold ones against {gain:,.0f} saved in {steps} steps ({ratio})"
+        ratio = f"prices unknown, assuming cached input costs {READ_RATIO:g} of uncached"
+        why = f"costs {cost:,.0f} input tokens ({cold:,} cold), saves {gain:,.0f} in {steps} steps ({ratio})"
     else:
-        why = f"${spent:.4f} for {cold:,} cold tokens against ${earned:.4f} saved in {steps} steps"
-        why += "" if warm else "; no cache holds it any more"
+        why = f"costs ${spent:.4f} ({cold:,} cold tokens), saves ${earned:.4f} in {steps} steps"
+        why += "" if warm else "; no longer cached"
     return RewritePrice(cold, saved, steps, spent, earned, gain > cost, why, gain - cost)
 
 

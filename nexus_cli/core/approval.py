@@ -38,7 +38,7 @@ class Question:
     more_parts: int = 0
     """Number of parts left out."""
     doubts: tuple[str, ...] = ()
-    """For a command: reasons to ask that concern the whole line, such as "a loop that may not end"."""
+    """For a command: reasons to ask that concern the whole line, such as "a possibly endless loop"."""
     rule: str = ""
     """The rule that asks, with its origin; empty if the level does."""
     agent: str = ""

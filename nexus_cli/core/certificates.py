@@ -71,8 +71,8 @@ def describe_certificate_error(error: BaseException, host: str) -> tuple[str, st
     """Return the reason for which the certificate of `host` was refused, and the advice."""
     reason = str(getattr(error, "verify_message", "")) or "it cannot be verified"
     if getattr(error, "verify_code", 0) in _NOT_VALID:
-        return f"the certificate of {host} is not valid: {reason}", "Check the address and the clock of this machine"
+        return f"the certificate of {host} is not valid: {reason}", "Check the address and the system clock"
     name, value = named_file()
-    used = f"; {name}={value} {'lacks it' if os.path.isfile(value) else 'is no file'}" if name else ""
+    used = f"; {name}={value} {'lacks it' if os.path.isfile(value) else 'is not a file'}" if name else ""
     why = f"the certificate of {host} is not trusted: {reason}"
-    return why, f"If a proxy inspects TLS, name the file with its CA: SSL_CERT_FILE=/path/to/ca.pem{used}"
+    return why, f"If a proxy inspects TLS, point to its CA file: SSL_CERT_FILE=/path/to/ca.pem{used}"

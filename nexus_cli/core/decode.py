@@ -101,7 +101,7 @@ class DecodedText:
     def remark(self) -> str:
         """Return a remark on an unusual encoding, to follow "NAME: "; "" for none."""
         if self.errors == "replace":
-            return f"is not sound {self.encoding}; read with replacements"
+            return f"is not valid {self.encoding}; invalid bytes were replaced"
         if self.errors == "surrogateescape":
             are = (
                 "1 byte is not UTF-8 and is"
@@ -109,7 +109,7 @@ class DecodedText:
                 else f"{self.stray_bytes:,} bytes are not UTF-8 and are"
             )
             return f"{are} shown as \ufffd"
-        return "" if self.bom or self.encoding == "utf-8" else f"is not UTF-8; read as {self.encoding}"
+        return "" if self.bom or self.encoding == "utf-8" else f"is not UTF-8; decoded as {self.encoding}"
 
 
 def decode(data: bytes, *, cut: bool = False) -> DecodedText | None:

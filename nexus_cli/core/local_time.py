@@ -17,7 +17,7 @@ from nexus_cli.core.errors import NexusError
 
 LONGEST = 200
 """Most characters of a time, or of the name of a zone."""
-SUCH_AS = "Such as 2027-01-31T09:00, 2027-01-31T09:00+01:00, 18:30, 9am or 'tomorrow 09:00'"
+SUCH_AS = "Use a form such as 2027-01-31T09:00, 2027-01-31T09:00+01:00, 18:30, 9am or 'tomorrow 09:00'"
 _DAY = timedelta(days=1)
 _CLOCK = re.compile(r"(?:(today|tomorrow)\s+(?:at\s+)?)?(\d{1,2})(?::(\d{2}))?\s*(am|pm)?", re.ASCII)
 
@@ -72,7 +72,9 @@ def find_zone(name: str) -> ZoneInfo:
     """Return the time zone of an IANA name; raise `NexusError("usage", ...)` if it does not exist."""
     found = _load_zone(name)
     if found is None:
-        raise NexusError("usage", f"--zone {name[:80]!r}", "there is no such time zone", "Such as Europe/Berlin or UTC")
+        raise NexusError(
+            "usage", f"--zone {name[:80]!r}", "there is no such time zone", "Use a name such as Europe/Berlin or UTC"
+        )
     return found
 
 

@@ -82,7 +82,7 @@ class Fact:
         if not self.entry and self.actor == "person":
             return "typed by the person"
         if not self.entry:
-            return f"made up in session {self.session}" if self.session else "merged from others"
+            return f"inferred in session {self.session}" if self.session else "merged from others"
         if self.deleted:
             return "a deleted session"
         return f"session {self.session}, entry {self.entry}"
@@ -128,7 +128,7 @@ def fact_text(text: str) -> str:
     if not line:
         raise ValueError("a fact needs a text")
     if len(line) > LONGEST:
-        raise ValueError(f"a fact has at most {LONGEST:,} characters, this one has {len(line):,}")
+        raise ValueError(f"a fact can have at most {LONGEST:,} characters; this one has {len(line):,}")
     return line
 
 

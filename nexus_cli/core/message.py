@@ -34,7 +34,7 @@ def text_of(value: object, what: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise TypeError(f"{what} has to be text, not {type(value).__name__}")
+        raise TypeError(f"{what} must be text, not {type(value).__name__}")
     return replace_surrogates(value)
 
 
@@ -62,7 +62,7 @@ def _arguments(value: object, name: str) -> dict[str, Any]:
     if value is None or isinstance(value, str):
         return {}
     if not isinstance(value, Mapping):
-        raise TypeError(f"{what} have to be a mapping or JSON text, not {type(value).__name__}")
+        raise TypeError(f"{what} must be a mapping or JSON text, not {type(value).__name__}")
     made: dict[str, Any] = _json_value(value)
     return made
 
@@ -83,7 +83,7 @@ class ToolCall:
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str):
-            raise TypeError(f"id of a tool call has to be text, not {type(self.id).__name__}")
+            raise TypeError(f"id of a tool call must be text, not {type(self.id).__name__}")
         object.__setattr__(self, "id", replace_surrogates(self.id))
         object.__setattr__(self, "name", text_of(self.name, "name of a tool call"))
         object.__setattr__(self, "arguments", _arguments(self.arguments, self.name))
@@ -105,10 +105,10 @@ class ToolCall:
         if isinstance(value, ToolCall):
             return value
         if not isinstance(value, Mapping):
-            raise TypeError(f"a tool call has to be a ToolCall or a mapping, not {type(value).__name__}")
+            raise TypeError(f"a tool call must be a ToolCall or a mapping, not {type(value).__name__}")
         inner = value.get("function", value)
         if not isinstance(inner, Mapping) or "id" not in value or "name" not in inner:
-            raise ValueError("a tool call has to have an id and a name")
+            raise ValueError("a tool call must have an id and a name")
         return cls(value["id"], inner["name"], inner.get("arguments", {}), inner.get("raw", ""))
 
 
@@ -224,7 +224,7 @@ class ToolResult:
         if self.full is not None:
             object.__setattr__(self, "full", text_of(self.full, "full output of a tool result"))
         if isinstance(self.changed, str) or not all(isinstance(one, str) for one in self.changed):
-            raise TypeError("changed files of a tool result have to be a sequence of paths as text")
+            raise TypeError("changed files of a tool result must be a sequence of paths as text")
         object.__setattr__(self, "changed", tuple(self.changed))
         object.__setattr__(self, "pipe", tuple(self.pipe))
         object.__setattr__(self, "facts", tuple(self.facts))
@@ -323,9 +323,9 @@ class Message:
             object.__setattr__(self, "tool_call_id", text_of(self.tool_call_id, "tool_call_id of a message"))
         object.__setattr__(self, "parts", tuple(self.parts or ()))
         if not all(isinstance(part, Part) for part in self.parts):
-            raise TypeError("parts of a message have to be Part values")
+            raise TypeError("parts of a message must be Part values")
         if not isinstance(self.opaque, Opaque | None):
-            raise TypeError(f"opaque of a message has to be Opaque, not {type(self.opaque).__name__}")
+            raise TypeError(f"opaque of a message must be Opaque, not {type(self.opaque).__name__}")
 
 
 def _calls(value: object) -> tuple[ToolCall, ...]:
@@ -333,7 +333,7 @@ def _calls(value: object) -> tuple[ToolCall, ...]:
     if isinstance(value, tuple) and all(isinstance(one, ToolCall) for one in value):
         return value
     if isinstance(value, str | Mapping | ToolCall) or not isinstance(value, Iterable | None):
-        raise TypeError(f"tool_calls of a message have to be a sequence of calls, not {type(value).__name__}")
+        raise TypeError(f"tool_calls of a message must be a sequence of calls, not {type(value).__name__}")
     return tuple(ToolCall.of(one) for one in value or ())
 
 

@@ -141,7 +141,7 @@ def stat_real(folder: int, name: str) -> os.stat_result:
     """Return the status of `name` in `folder`; raise `OSError` with `ELOOP` if it is a link."""
     status = stat_at(folder, name or ".")
     if stat.S_ISLNK(status.st_mode):
-        raise OSError(errno.ELOOP, "leads through a link that was put there meanwhile, or through too many links")
+        raise OSError(errno.ELOOP, "leads through a link that was just created, or through too many links")
     return status
 
 

@@ -212,7 +212,7 @@ class SpaceMessage:
         if self.is_first_quiet and self.quiet.endswith(MUTED_END):
             name = self.quiet.removesuffix(MUTED_END)
             return f"not started: {name}{MUTED_END} here; /unmute {name}, or nexus space mute --off."
-        again = "The next message of a person starts agents again"
+        again = "The next message from a person starts agents again"
         return f"no more agents were started: {self.quiet}. {again}." if self.is_first_quiet else ""
 
 

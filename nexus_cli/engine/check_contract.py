@@ -66,13 +66,13 @@ def _check_input(
     if not left:
         alone, most = request.tokens - _parts(context, None, request)[HISTORY], request.budget.available
         if alone > most and not request.fits:  # the provider has refused it: the window is smaller than it was thought
-            why = f"the input does not fit: even without {HISTORY}, {alone:,} tokens are needed, and {most:,} are free"
+            why = f"the input does not fit: it needs {alone:,} tokens without {HISTORY}, but only {most:,} are free"
             raise _broken(option, why, hint)
         return
     cap = input_cap(context, contract.inputs[0][1] if contract.inputs else "")
     size = (left + cap) * contract.share(contract.largest_input)
-    why = f"{contract.largest_input} has about {size:,.0f} tokens, and the input is {left:,} too large for the {cap:,}"
-    raise _broken(option, f"{why} that it may have", hint)
+    why = f"{contract.largest_input} has about {size:,.0f} tokens; the input exceeds its limit of {cap:,} by {left:,}"
+    raise _broken(option, why, hint)
 
 
 def _clipped(conversation: Conversation) -> frozenset[str]:
@@ -91,9 +91,9 @@ def _too_large(
     option, over = f"--max-input-tokens {most}", request.tokens - most
     why = f"the request has {request.tokens:,} input tokens, {over:,} too many (largest part: {name}, about {tokens:,})"
     if not is_first:
-        return NexusError("limit", f"{option} reached", why, "Continue with more, or compact the session (/compact)")
+        return NexusError("limit", f"{option} reached", why, "Raise the limit, or compact the session (/compact)")
     way = "Start a new session, compact this one (/compact)," if name == HISTORY else "Send less,"
-    return _broken(option, why, f"{way} or allow {request.tokens}")
+    return _broken(option, why, f"{way} or raise the limit to {request.tokens}")
 
 
 def _parts(context: ContextManager, contract: ContextContract | None, request: RequestPlan) -> dict[str, int]:
@@ -176,8 +176,8 @@ def _check_section(name: str, known: Mapping[str, str]) -> None:
         return
     option = f"--require-section {name}"
     if not reduced:
-        why = "the request does not have it: it is empty here, or the recipe switches it off"
-        raise _broken(option, why, "`nexus context` lists the sections; omit the option, or add what it needs")
+        why = "the request does not contain it: it is empty, or the recipe turns it off"
+        raise _broken(option, why, "`nexus context` lists the sections; omit the option, or add content to the section")
     one, form = next(iter(reduced.items()))
     why = f"{one} is {'left out' if form == 'dropped' else f'sent as {form}'}"
     raise _broken(option, why, "`nexus context` shows the reason; shorten its source, or use a larger window")

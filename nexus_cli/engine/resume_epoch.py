@@ -29,7 +29,7 @@ async def begin_resume_epoch(engine: Engine, subjects: Mapping[str, str], came: 
     message = Message(Role.USER, recap_text(compactor(engine), subjects, list(came), drop_id))
     item = WindowItem(last, ItemForm.SUMMARY, message, tokens=engine.context.measure(message, ""))
     gone = sum(one.tokens for one in conversation.items)
-    what = f"messages 1 to {last} of the conversation, told again as a timeline"
+    what = f"messages 1 to {last} of the conversation, replaced by a timeline"
     drops = [] if known else [Drop(drop_id, what, gone, Cause.COMPACTION, conversation.now(), (1, last))]
     planned = await engine.prompt.draft_epoch(engine.context)
     epoch = conversation.make_epoch([item], RESUME, planned.frame)

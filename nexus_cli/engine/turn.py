@@ -196,7 +196,7 @@ def _stop_asking(conversation: Conversation, spending: Spending, dispatcher: Dis
         return
     hint = "Ask in parts"
     if not limits.is_one_step:
-        hint = spending.raised_by("max_iterations", "Ask in parts, or raise limits.max_iterations")
+        hint = spending.raised_by("max_iterations", "Split the task, or raise limits.max_iterations")
     why = "the model keeps requesting calls that this run no longer allows"
     raise NexusError("limit", "the turn was stopped", why, hint)
 
@@ -228,7 +228,7 @@ def _repetition_error(dispatcher: Dispatcher, row: Sequence[ToolCall], is_refuse
         refused += 1
     why = f"{newest.name} was called {len(row)} times in a row with the same arguments"
     if refused >= len(earlier):
-        why += ", and refused each time"
+        why += " and was refused each time"
     else:
         why += f" and the same result; {ran} ran, {refused} {'was' if refused == 1 else 'were'} refused"
     _, just_refused = dispatcher.count_outcomes(earlier[:1])

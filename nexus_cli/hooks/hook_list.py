@@ -235,7 +235,7 @@ def _removed_item(key: str, parts: Mapping[str, str | None]) -> TrustItem:
 def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, source: str = "") -> Hook:
     """Return the hook of an item by the canonical text of its definition."""
     source, place = source or shown_path(item.file), Path(os.path.realpath(folder))
-    table, problem, keys = None, "it is no valid [[hook]]", dict[str, Any]()
+    table, problem, keys = None, "it is not a valid [[hook]]", dict[str, Any]()
     try:
         value = json.loads(text)
         if isinstance(value, list):
@@ -256,7 +256,7 @@ def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, s
     )
     try:
         if hook.rules and table.event not in CALL_EVENTS:
-            raise ValueError(f"{table.event} is no event of a call")
+            raise ValueError(f"{table.event} is not a tool call event")
     except ValueError as error:
         why = f"its `if` {cut_at_word(one_line(hook.condition), LONGEST)} is not supported: {error}"
         return replace(hook, state=UNSUPPORTED, why=why)
@@ -275,9 +275,9 @@ def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[Ho
     if hook.get("shell", "bash") != "bash":
         return None, f"its shell is {one_line(str(hook['shell']))}, not bash"
     if not isinstance(hook.get("if", ""), str):
-        return None, "its `if` is no text"
+        return None, "its `if` is not a string"
     if not isinstance(args, list) or not all(isinstance(word, str) for word in args):
-        return None, "`args` is no list of texts"
+        return None, "`args` is not a list of strings"
     value: dict[str, Any] = {key: hook[key] for key in ("timeout", "on_timeout") if key in hook}
     command = " ".join([command, *map(shlex.quote, args)])
     table = parse_hook({"event": event, "matcher": matcher, "command": command, **value})
@@ -285,16 +285,16 @@ def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[Ho
 
 
 def _check_matcher(hook: Hook) -> Hook:
-    """Return the hook, as not supported if its matcher is no regular expression, or one that could take for ever."""
+    """Return the hook, as not supported if its matcher is not a regular expression, or one that could take for ever."""
     matcher = "" if hook.table.matcher == "*" else hook.table.matcher
     why = ""
     if len(matcher) > LONGEST_MATCHER:
         why = f"its matcher has more than {LONGEST_MATCHER} characters"
     elif len(re.findall(r"[*+{]", matcher)) > MOST_REPEATS or re.search(r"\)[*+{]", matcher):
-        why = f"its matcher {one_line(matcher)} repeats a group, or more than {MOST_REPEATS} times"
+        why = f"its matcher {one_line(matcher)} repeats a group, or has more than {MOST_REPEATS} repetitions"
     else:
         try:
             re.compile(matcher)
         except (re.error, RecursionError, OverflowError):
-            why = f"its matcher {one_line(matcher)} is no regular expression"
+            why = f"its matcher {one_line(matcher)} is not a regular expression"
     return replace(hook, state=UNSUPPORTED, why=why) if why else hook

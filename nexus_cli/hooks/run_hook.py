@@ -158,7 +158,7 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
         with _place_script(hook, permission) as script:
             done, stderr, variables = _start(hook, given, cwd, permission, stop, script)
     except (OSError, ValueError) as error:
-        return HookRun(hook, HookAnswer(), NOT_RUN, f"it cannot be started: {one_line(str(error))}")
+        return HookRun(hook, HookAnswer(), NOT_RUN, f"the hook cannot be started: {one_line(str(error))}")
     seconds = round(time.monotonic() - began, 3)
     if done.timed_out:
         return HookRun(hook, HookAnswer(), LATE, f"it took longer than {hook.table.timeout:g} s", seconds)
@@ -169,13 +169,13 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
             why = f"{missing[1]}: command not found"
             said = f"hooks of {hook.source} do not run: {why}. Install it, or see /hooks"
             return HookRun(hook, HookAnswer(), NOT_RUN, why, seconds, said)
-        return HookRun(hook, HookAnswer(), NOT_RUN, f"it cannot be started: {words}", seconds)
+        return HookRun(hook, HookAnswer(), NOT_RUN, f"the hook cannot be started: {words}", seconds)
     answer = read_answer(hook.table.event, done.status, stdout, stderr)
     if done.status not in (0, BLOCKS):
         why = f"exit {done.status}{': ' if words else ''}{words}"
         said = ""
         if not hook.is_personal and NO_NETWORK.search(stderr):
-            said = f"hooks of {hook.source} fail: a project's hooks have no network, hooks of your own config.toml "
+            said = f"hooks of {hook.source} failed: hooks of a project have no network, those in your config.toml "
             said += "do. /timeline shows the errors"
         return HookRun(hook, answer, FAILED, why, seconds, said)
     answer = answer if hook.is_personal else answer.tighten()
@@ -204,7 +204,7 @@ def _start(
     if not hook.is_personal:
         probe = permission.load(ASK)
         if probe is None or probe.backend == "none":
-            raise OSError("there is no sandbox here")
+            raise OSError("no sandbox is available here")
         sandbox = permission.make_sandbox("write", asks=False, hook=True)
         env, confinement = sandbox.env, sandbox.confinement
     env = {**env, "CLAUDE_PROJECT_DIR": str(folder), "NEXUS_PROJECT_DIR": str(folder)}

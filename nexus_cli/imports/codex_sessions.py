@@ -200,6 +200,6 @@ class _Talk:
             texts = [str(one.get("text", "")) for one in blocks if "text" in one]
             images += [image for one in blocks if (image := self._image(one.get("image_url"))) is not None]
             if left := len(value) - len(texts) - len(images):
-                self.session.left_out["parts of results that are no text"] += left
+                self.session.left_out["parts of results that are not text"] += left
             return "\n\n".join(texts)
         return value if isinstance(value, str) else json.dumps(value)

@@ -79,7 +79,7 @@ class ForeignSetup:
             self.skip_file(path, str(why), guards=guards)
             return ""
         if len(data) > MOST_BYTES or "\0" in text:
-            self.skip_file(path, "it is too large, or no text", guards=guards)
+            self.skip_file(path, "it is too large, or not text", guards=guards)
             return ""
         self.files.append(with_tilde(path))
         return text
@@ -157,7 +157,7 @@ class ForeignSetup:
             if limit:
                 for text in self._allowed.pop(written):
                     self.rules.pop(("allow", text), None)
-                self.lose("allow", f"{written}: would allow more than there, without the rule {limit}")
+                self.lose("allow", f"{written}: would allow more here, without the rule {limit}")
 
     def add_server(self, name: str, entry: dict[str, Any]) -> None:
         """Add a server without the keys in its entry: `command` (a list) or `url`, `env` and `headers` (objects)."""
@@ -169,10 +169,10 @@ class ForeignSetup:
     def _add_server(self, name: str, entry: dict[str, Any]) -> None:
         env, headers = entry.pop("env", None) or {}, entry.pop("headers", None) or {}
         if not isinstance(env, Mapping) or not isinstance(headers, Mapping):
-            raise ValueError("env and headers have to be objects")
+            raise ValueError("env and headers must be objects")
         line = " ".join(map(str, [*entry.get("command", ()), entry.get("url", "")]))
         if is_key(line) or any(is_key(word) for word in line.replace("=", " ").split()):
-            raise ValueError("a key is in its command or address. Store it by nexus login, then nexus mcp add")
+            raise ValueError("its command or address contains a key. Store it with nexus login, then use nexus mcp add")
         secret = [str(one) for one, value in env.items() if is_key(str(value), str(one))]
         unsent = [str(one) for one, value in headers.items() if is_secret_header(str(one), str(value))]
         for one in (*secret, *unsent):
@@ -192,7 +192,7 @@ class ForeignSetup:
             self.notes.append(f"{where}: the value of {name} is a key and is not copied: nexus login {name}")
         else:
             hint = f'"{name}: Bearer ${{NAME}}" in its headers, and nexus login NAME'
-            self.notes.append(f"{where}: {name} has a key, which is not copied: write {hint}")
+            self.notes.append(f"{where}: {name} contains a key, which is not copied: write {hint}")
 
     def note_key(self, name: str, where: str) -> None:
         """Report a key that is not copied, with the command that stores it."""
@@ -203,7 +203,7 @@ class ForeignSetup:
         """Add a command (`name`.md) or, with "", the instructions of a file; without the secrets in the text."""
         clean = redact(text, environ={})
         if clean != text:
-            self.notes.append(f"{with_tilde(path)}: a key in it is replaced by [redacted]")
+            self.notes.append(f"{with_tilde(path)}: a key in it was replaced by [redacted]")
         if name:
             self.commands[name] = clean
         else:

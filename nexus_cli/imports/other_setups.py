@@ -38,7 +38,7 @@ def _set_model(setup: ForeignSetup, model: object, provider: str = "") -> None:
     if ("/" in model or provider) and known in provider_prefixes():
         setup.settings["model"] = model if model.startswith(f"{known}/") else f"{known}/{model}"
     else:
-        setup.notes.append(f"model {model[:80]}: its provider is not known, nexus config set model PROVIDER/NAME")
+        setup.notes.append(f"model {model[:80]}: unknown provider; use nexus config set model PROVIDER/NAME")
 
 
 def _read_texts(setup: ForeignSetup, instructions: Path, *folders: Path) -> None:
@@ -63,7 +63,7 @@ def read_codex(home: Path) -> ForeignSetup:
     if sandbox == "workspace-write" and approval in ("on-request", "on-failure"):
         setup.settings["allow"] = AUTO
     elif sandbox or approval:
-        setup.notes.append(f"approval_policy {approval}, sandbox_mode {sandbox}: choose a level, nexus docs rules")
+        setup.notes.append(f"approval_policy {approval}, sandbox_mode {sandbox}: choose a level, see nexus docs rules")
     for name, value in as_table(settings.get("mcp_servers")).items():
         _add_codex_server(setup, name, as_table(value), where)
     used = ("model", "model_provider", "model_reasoning_effort", "approval_policy", "sandbox_mode", "mcp_servers")
@@ -98,7 +98,7 @@ def _add_server(
     for tool in as_texts(table.get("disabled_tools") or table.get("excludeTools")):
         setup.add_rules("deny", f"tool {tool} of server {name}", partial(list, [f"mcp__{name}__{tool}"]))
     if only := as_texts(table.get("enabled_tools") or table.get("includeTools")):
-        setup.lose("deny", f"server {name}: offers only {', '.join(only)}; here all its tools are there")
+        setup.lose("deny", f"server {name}: limited to {', '.join(only)} there; here it offers all its tools")
     setup.note_unused(table, f"{used} enabled enabled_tools disabled_tools".split(), f"server {name} in {where}")
 
 
@@ -113,7 +113,7 @@ def _read_codex_rules(setup: ForeignSetup, path: Path) -> None:
         try:
             call = line.value if isinstance(line, ast.Expr) else None
             if not isinstance(call, ast.Call) or getattr(call.func, "id", "") != "prefix_rule" or call.args:
-                raise ValueError("it is no prefix_rule")
+                raise ValueError("it is not a prefix_rule")
             given = {one.arg: one.value for one in call.keywords}
             choices = [one if isinstance(one, list) else [one] for one in ast.literal_eval(given["pattern"])]
             decision = CODEX_DECISIONS[ast.literal_eval(given["decision"]) if "decision" in given else "allow"]
@@ -127,7 +127,7 @@ def _read_codex_rules(setup: ForeignSetup, path: Path) -> None:
 
 def _quote(word: object) -> str:
     if not isinstance(word, str) or not re.fullmatch(r"[\w./:=@%+,-]+", word):
-        raise ValueError(f"{word!r} is no plain word")
+        raise ValueError(f"{word!r} is not a plain word")
     return word
 
 
@@ -172,8 +172,8 @@ PLAIN: Mapping[str, PlainProgram] = {
         "",
         (".aider.conf.yml",),
         advice={
-            "lint-cmd": "write it as a [[check]], nexus docs checks",
-            "test-cmd": "write it as a [[check]], or give it to --until, nexus docs checks",
+            "lint-cmd": "write it as a [[check]], see nexus docs checks",
+            "test-cmd": "write it as a [[check]], or pass it to --until, see nexus docs checks",
         },
     ),
 }
@@ -193,12 +193,12 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
         _set_model(setup, as_table(model).get("name") or model, plain.provider)
         for key in plain.rules:
             if key in settings:
-                setup.lose_unknown(f"{key} in {where}: its rules are not translated, nexus rules add")
+                setup.lose_unknown(f"{key} in {where}: its rules are not converted; use nexus rules add")
         for key in filter(settings.__contains__, plain.advice):
             setup.note(f"{key} {' '.join(as_texts(settings[key])) or settings[key]} in {where}: {plain.advice[key]}")
         for name, value in as_table(settings.pop(plain.providers, None)).items():
             address = as_table(as_table(value).get("options")).get("baseURL")
-            own = f" ({address}): set OPENAI_API_BASE to its address, and the model to openai/NAME, nexus docs settings"
+            own = f" ({address}): set OPENAI_API_BASE to its address and the model to openai/NAME (nexus docs settings)"
             setup.note(f"provider {name} in {where}{own if address else f': nexus login {name}'}")
         for name, value in as_table(settings.get(plain.servers)).items():
             table = as_table(value)

@@ -109,7 +109,7 @@ class _Asked:
     def choose(self, what: str, answers: Sequence[str]) -> str:
         answer = self.ask(what, answers)
         if answer == MINE:
-            self.plan.kept.append(f"{what}: yours differs and stays")
+            self.plan.kept.append(f"{what}: your own value is kept")
         return answer
 
 
@@ -168,5 +168,5 @@ def _plan_instructions(setup: ForeignSetup, places: Places, asked: _Asked) -> No
 
 def refuse_without_terminal() -> NexusError:
     """Return the error of an import that nobody can confirm."""
-    hint = "--yes makes the changes (different values of yours stay), --dry-run shows them"
+    hint = "--yes makes the changes (your own values are kept), --dry-run shows them"
     return NexusError("usage", "nothing was imported", "stdin is not a terminal", hint)

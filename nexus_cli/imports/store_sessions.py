@@ -122,12 +122,10 @@ def _store(
     before = int(known.memo.get("entries", 0))
     if known.session:
         if len(foreign.entries) < before or foreign.digest(before) != known.memo.get("digest"):
-            done.problems.append(
-                f"{foreign.path}: was changed since its import; session {known.session} stays as it is"
-            )
+            done.problems.append(f"{foreign.path}: changed since its import; session {known.session} was not updated")
             return
         if len(foreign.entries) > before and ledger.session(known.session).entries != before:
-            line = f"{foreign.path}: has grown, but session {known.session} was continued here; it stays as it is"
+            line = f"{foreign.path}: new messages were not imported, because session {known.session} was continued here"
             done.problems.append(line)
             return
         if not ledger.lock(known.session):

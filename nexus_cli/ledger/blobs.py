@@ -55,7 +55,7 @@ def unpack(digest: bytes | None, codec: int | None, stored: bytes | None) -> byt
     except zlib.error as error:
         raise _damage_error("it cannot be unpacked") from error
     if sha256(data).digest() != digest:
-        raise _damage_error("it does not match its hash")
+        raise _damage_error("its content does not match its hash")
     return data
 
 
@@ -75,4 +75,4 @@ def damage_at(what: str) -> Iterator[None]:
 
 def _damage_error(why: str) -> NexusError:
     hint = "The ledger file was changed or the disk is failing: restore it from a backup, or start a new session"
-    return NexusError("ledger", "a text in the ledger is damaged", why, hint)
+    return NexusError("ledger", "the ledger contains a damaged text", why, hint)

@@ -67,7 +67,7 @@ def _refuse_wrong_target(db: Database) -> None:
     what = "the ledger cannot be copied"
     if not db.is_administrator():
         raise NexusError(
-            "usage", what, "only the administrator of the server can copy a ledger to it", "Ask the administrator"
+            "usage", what, "only the server's administrator can copy a ledger to it", "Ask the administrator"
         )
     full = [
         table
@@ -75,7 +75,7 @@ def _refuse_wrong_target(db: Database) -> None:
         if table not in ("calibrations", "counts") and db.one(f"SELECT 1 FROM {table} LIMIT 1")
     ]
     if full:
-        raise NexusError("usage", what, f"the target is not empty: it has {', '.join(full)}", "Name an empty ledger")
+        raise NexusError("usage", what, f"the target is not empty: it contains {', '.join(full)}", "Use an empty one")
 
 
 class _Copy:

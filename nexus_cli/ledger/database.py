@@ -34,10 +34,10 @@ _TAKEN = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE
 _WHY = {
     sqlite3.SQLITE_FULL: ("the disk is full", "Free some space"),
     sqlite3.SQLITE_READONLY: ("it cannot be written", "Check its permissions"),
-    sqlite3.SQLITE_CANTOPEN: ("its files cannot be opened", "Check the permissions of its folder"),
+    sqlite3.SQLITE_CANTOPEN: ("its files could not be opened", "Check the permissions of its folder"),
     sqlite3.SQLITE_IOERR: ("the disk reported an error", "Check the disk"),
-    sqlite3.SQLITE_CORRUPT: ("the file is damaged", "Set it aside, or restore it from a backup"),
-    sqlite3.SQLITE_NOTADB: ("the file is not a database", "Set it aside, or restore it from a backup"),
+    sqlite3.SQLITE_CORRUPT: ("the file is damaged", "Move it away, or restore it from a backup"),
+    sqlite3.SQLITE_NOTADB: ("the file is not a database", "Move it away, or restore it from a backup"),
     sqlite3.SQLITE_CONSTRAINT: ("its session was deleted or changed by another process", "Start a new session"),
 }
 
@@ -59,7 +59,7 @@ def ledger_error(error: sqlite3.Error, what: str = "the ledger failed") -> Nexus
     """Return `error` as a `NexusError("ledger", ...)` with a hint for the person."""
     code = primary_code(error)
     if code in _BUSY:
-        return NexusError("ledger", what, f"another process kept it locked for {BUSY_SECONDS:.0f} s", "Try again")
+        return NexusError("ledger", what, f"another process held the lock for {BUSY_SECONDS:.0f} s", "Try again")
     if getattr(error, "sqlite_errorcode", None) in _TAKEN:
         return NexusError("ledger", what, "another process continued the session", "Fork it with `nexus sessions fork`")
     if code == sqlite3.SQLITE_IOERR and _is_disk_full():
@@ -347,7 +347,7 @@ class Database:
                 retry_while_busy(lambda: self.connection.executescript("PRAGMA incremental_vacuum"))
                 self._empty_log()
             except sqlite3.DatabaseError as error:
-                raise ledger_error(error, "the data was deleted, but the file could not be made smaller") from error
+                raise ledger_error(error, "the data was deleted, but the file could not be compacted") from error
 
     def _empty_log(self) -> None:
         """Empty the write-ahead log, so that nothing deleted is left in it; wait for processes that read."""

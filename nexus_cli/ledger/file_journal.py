@@ -85,8 +85,8 @@ class FileJournal(SessionJournal):
         if self.require_save or problem.kind != "ledger":
             raise problem from error
         self._copy_to_memory()
-        what = "what follows" if problem is not error else "the session"
-        self.warn(f"{problem.message}; {what} continues in memory and is lost when it ends")
+        what = "later work" if problem is not error else "the session"
+        self.warn(f"{problem.message}; {what} is kept in memory only and lost on exit")
 
     def _diagnose(self, error: NexusError) -> NexusError:
         """Return `error`, or a clearer one if the session was deleted, which shows in many ways."""

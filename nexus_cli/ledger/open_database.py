@@ -122,7 +122,7 @@ def check_version(connection: sqlite3.Connection, path: Path) -> int:
         why = "the database belongs to another program"
         raise NexusError("ledger", f"the ledger {path} cannot be opened", why, "Set NEXUS_HOME to another folder")
     if found > len(schema.STEPS):
-        why = f"a newer nexus wrote it (schema {found}, this one knows {len(schema.STEPS)})"
+        why = f"it was written by a newer nexus (schema {found}, supported: {len(schema.STEPS)})"
         hint = "Upgrade nexus, or set NEXUS_HOME to another folder"
         raise NexusError("ledger", f"the ledger {path} cannot be opened", why, hint)
     return found
@@ -164,7 +164,7 @@ def _create_or_upgrade(path: Path) -> sqlite3.Connection:
         connection.close()
     ready = _connect_if_current(path)
     if ready is None:
-        why = "its file system does not support write-ahead logging"
+        why = "its file system does not support SQLite's write-ahead log"
         raise NexusError(
             "ledger", f"the ledger {path} cannot be opened", why, "Set NEXUS_HOME to a folder on another file system"
         )

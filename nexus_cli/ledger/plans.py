@@ -61,7 +61,7 @@ class PlanTable:
         """Return a plan; raise `NexusError("usage", ...)` if it does not exist."""
         found = self._select("key = ?", key)
         if not found:
-            raise NexusError("usage", f"plan-{key}", "there is no such schedule", "nexus schedule list shows them")
+            raise NexusError("usage", f"plan-{key}", "there is no such schedule", "See nexus schedule list")
         return found[0]
 
     def find(self, text: str) -> Plan:
@@ -72,7 +72,7 @@ class PlanTable:
         if key is not None or len(named) == 1:
             return self.get(key) if key is not None else named[0]
         why = "several have this name" if named else "there is no such schedule"
-        raise NexusError("usage", f"schedule {text[:80]!r}", why, "nexus schedule list shows them")
+        raise NexusError("usage", f"schedule {text[:80]!r}", why, "See nexus schedule list")
 
     def list_plans(self) -> list[Plan]:
         """Return all plans, sorted by their next time."""

@@ -113,7 +113,7 @@ class PostgresDatabase(Database):
         deadline = time.monotonic() + PATIENCE
         while not self._try_lock(key):
             if time.monotonic() > deadline:
-                why = f"another process has opened session {session}"
+                why = f"another process has taken over session {session}"
                 self._ended = NexusError("ledger", "the connection to the ledger was lost", why, "Fork the session")
                 raise self._ended
             time.sleep(0.1)
@@ -391,7 +391,7 @@ class PostgresDatabase(Database):
                 if self._pending and not self._is_lost:
                     with self.write():
                         pass
-            self._ended = NexusError("ledger", "the ledger cannot be used", "it is closed")
+            self._ended = NexusError("ledger", "the ledger cannot be used", "it has been closed")
             for connection in (self._server, self._listener):
                 if connection is not None:
                     with suppress(psycopg.Error):

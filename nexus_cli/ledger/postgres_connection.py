@@ -69,19 +69,19 @@ _WHY = {
     "23505": ("another process continued the session", "Fork it with `nexus sessions fork`"),
     "25006": ("the server is read-only", "Use the primary server"),
     "40P01": ("another process was using the same rows", "Try again"),
-    "42501": ("this role may not do that there", "Ask its administrator"),
+    "42501": ("this role lacks the permission", "Ask the server's administrator"),
     "53100": ("the server's disk is full", "Free some space there"),
-    "53300": ("the server has no connection left", "Try again, or raise its max_connections"),
-    "55P03": ("another process kept it locked", "Try again"),
-    "57014": (f"the server took longer than {STATEMENT_SECONDS} s, or another process kept it locked", "Try again"),
+    "53300": ("the server has no free connections", "Try again, or raise its max_connections"),
+    "55P03": ("another process held the lock", "Try again"),
+    "57014": (f"the server took longer than {STATEMENT_SECONDS} s, or another process held the lock", "Try again"),
     "57P03": ("the server is starting or stopping", "Try again"),
-    "3D000": ("the server has no such database", "Make it: createdb NAME"),
+    "3D000": ("the server has no such database", "Create it: createdb NAME"),
 }
 """SQLSTATE to the reason and a hint."""
 
 
 _HINTS = {
-    'database "': "Make it: createdb NAME",
+    'database "': "Create it: createdb NAME",
     "no password supplied": "Put it into ~/.pgpass",
     "password authentication failed": "Correct it in ~/.pgpass or ledger.url",
 }
@@ -192,7 +192,7 @@ def _set_up(connection: psycopg.Connection[Any], what: str) -> tuple[bool, objec
     """Set the limits and types of a connection, in one round trip; return as `open_connection`."""
     info, encoding = connection.info, connection.info.parameter_status("server_encoding")
     if info.server_version < OLDEST * 10_000:
-        why = f"the server is PostgreSQL {info.server_version // 10_000}, {OLDEST} or newer is needed"
+        why = f"the server is PostgreSQL {info.server_version // 10_000}; {OLDEST} or newer is required"
         raise NexusError("ledger", what, why, "Upgrade the server")
     if encoding != "UTF8":
         raise NexusError(

@@ -223,11 +223,11 @@ def prepare(db: PostgresDatabase) -> None:
         return
     found = version(db)
     if found > len(schema.STEPS):
-        why = f"a newer nexus wrote it (schema {found}, this one knows {len(schema.STEPS)})"
+        why = f"it was written by a newer nexus (schema {found}, supported: {len(schema.STEPS)})"
         raise NexusError("ledger", f"the ledger {db.place} cannot be opened", why, "Upgrade nexus")
     if found and not db.is_administrator():
-        why = f"an older nexus wrote it (schema {found}, today {len(schema.STEPS)})"
-        hint = "Its administrator upgrades it by running any nexus command"
+        why = f"it was written by an older nexus (schema {found}, required: {len(schema.STEPS)})"
+        hint = "Any nexus command run by its administrator upgrades it"
         raise NexusError("ledger", f"the ledger {db.place} cannot be opened", why, hint)
     for _ in schema.STEPS:
         with db.write(alone=True):

@@ -129,14 +129,14 @@ class RunTable:
         """Return a run; raise `NexusError("usage", ...)` if it does not exist."""
         found = self._select("key = ?", key)
         if not found:
-            raise NexusError("usage", f"run-{key}", "there is no such run", "nexus runs list shows them")
+            raise NexusError("usage", f"run-{key}", "there is no such run", "See nexus runs list")
         return found[0]
 
     def find(self, text: str) -> Run:
         """Return a run by its id; raise `NexusError("usage", ...)` if it does not exist."""
         key = parse_key(text, "run")
         if key is None:
-            raise NexusError("usage", f"run {text[:80]!r}", "there is no such run", "nexus runs list shows them")
+            raise NexusError("usage", f"run {text[:80]!r}", "there is no such run", "See nexus runs list")
         return self.get(key)
 
     def list_runs(self, states: Iterable[str] = (), limit: int = 50, **where: Any) -> list[Run]:
@@ -392,7 +392,7 @@ class RunTable:
             options = {**before.options, "paused": paused}
             if not before.has_ended and before.is_paused != paused:
                 if not self.is_own(before):
-                    why = f"it is a run of {before.principal}, and only they may pause it"
+                    why = f"it belongs to {before.principal}, and only they can pause it"
                     raise NexusError("usage", before.id, why, f"nexus runs cancel {before.id}")
                 self._db.run("UPDATE runs SET options = ?, updated = ? WHERE key = ?", _json(options), at, key)
                 self._db.notify()

@@ -29,8 +29,8 @@ _FRESH_SECONDS = 1.0
 _LONG_WAIT, _SHORT_WAIT = 40.0, 3.0
 """Seconds to wait for an answer of the server: longer than its own limit of a statement; and until the person is told,
 or a turn ends without the answer."""
-_NOW = "waiting for the server, Ctrl+C stops"
-_LATER = "unsaved entries are kept on this machine until the server answers"
+_NOW = "waiting for the server (Ctrl+C to stop)"
+_LATER = "unsaved entries are kept on this machine until the server responds"
 
 
 @dataclass(eq=False)
@@ -132,7 +132,7 @@ class ServerJournal(SessionJournal):
     def _holding_commits(self) -> Iterator[None]:
         """Let no other thread commit what waits in the block; `LedgerAwayError` if one waits for the server."""
         if not self._saving.acquire(timeout=_SHORT_WAIT):
-            raise LedgerAwayError("the ledger could not be written", "its server does not answer")
+            raise LedgerAwayError("the ledger could not be written", "its server does not respond")
         try:
             yield
         finally:
@@ -183,7 +183,7 @@ class ServerJournal(SessionJournal):
                         return True
                     if time.monotonic() >= deadline:
                         self._take_back_starts(log)
-                        hint = "Resume the session when the server answers"
+                        hint = "Resume the session when the server responds"
                         raise NexusError("ledger", away.what, f"{away.why}, for {self.wait:,.0f} s", hint) from away
                 has_waited = True
                 await asyncio.sleep(RETRY_SECONDS)
@@ -196,7 +196,7 @@ class ServerJournal(SessionJournal):
         """Commit in a thread; raise `LedgerAwayError` if the server does not answer in time."""
         attempt = asyncio.ensure_future(asyncio.to_thread(self.commit_waiting, is_asked=is_asked))
         attempt.add_done_callback(lambda done: done.cancelled() or done.exception())  # perhaps nobody waits any more
-        error = LedgerAwayError("the ledger could not be written", "its server does not answer")
+        error = LedgerAwayError("the ledger could not be written", "its server does not respond")
         done, _ = await asyncio.wait({attempt}, timeout=_SHORT_WAIT)
         if waits and not done:
             self._keep(error, _NOW)
@@ -234,7 +234,7 @@ class ServerJournal(SessionJournal):
         except OSError as error:
             self._remove_file()
             why = error.strerror or error
-            self.warn(f"unsaved entries cannot be kept on this machine ({why}): they are lost if nexus exits")
+            self.warn(f"unsaved entries cannot be kept on this machine ({why}): they will be lost if nexus exits")
 
     def _remove_file(self) -> None:
         file, self._file = self._file, None

@@ -251,7 +251,7 @@ def find(db: Database, key: str) -> SessionInfo:
     if not rows:
         raise _unknown_session(db, key)
     names = name_first([f"{row[0]} ({row[1]})" if row[1] else str(row[0]) for row in rows], 5)
-    raise NexusError("usage", f'"{key}" matches {len(rows)} sessions', names, "Give more of the id")
+    raise NexusError("usage", f'"{key}" matches {len(rows)} sessions', names, "Use the full id")
 
 
 def count_entry(db: Database, key: int, lane: int, entry: Entry) -> None:
@@ -334,9 +334,7 @@ def check_name(db: Database, name: str, own: int = 0) -> str:
     )
     if other:
         why = (
-            f"session {other[0]} has it"
-            if other[1] == title
-            else f"session {other[0]} has an id that begins with this name"
+            f"session {other[0]} has it" if other[1] == title else f"the id of session {other[0]} begins with this name"
         )
         raise NexusError("usage", f'the name "{title}" is taken', why, "Choose another name")
     return title

@@ -167,7 +167,7 @@ class SpaceTable:
         if member.kind == AGENT and not self.is_own(member):
             how = f"nexus space join {shlex.quote(name)} --as {shlex.quote(member.name)}"
             raise NexusError(
-                "usage", f"the agent {member.name}", "it belongs to somebody else", f"Its owner adds it: {how}"
+                "usage", f"the agent {member.name}", "it belongs to another user", f"Its owner can add it: {how}"
             )
         self._db.run("INSERT INTO members (space, entity) VALUES (?, ?) ON CONFLICT DO NOTHING", space, member.key)
 
@@ -203,7 +203,7 @@ class SpaceTable:
         self, agent: Entity, name: str, change: Callable[[Entity], Any], what: str, hint: str = ""
     ) -> Entity:
         """Store what `change` makes of an agent as an option of it, and return the agent; raise
-        `NexusError("usage", what, ...)` if it belongs to somebody else."""
+        `NexusError("usage", what, ...)` if it belongs to another user."""
         with self._db.write():
             self._db.lock("entities")
             found = self.get_entity(agent.key)
@@ -212,14 +212,14 @@ class SpaceTable:
             self._db.notify()
         changed = self.get_entity(agent.key)
         if changed.options.get(name) != value[name]:  # row-level security lets only its owner
-            raise NexusError("usage", what, "the agent belongs to somebody else", hint)
+            raise NexusError("usage", what, "the agent belongs to another user", hint)
         return changed
 
     def get(self, key: int) -> Space:
         """Return a space with its members; raise `NexusError("usage", ...)` if it does not exist."""
         found = self._load("s.key = ?", key)
         if not found:
-            raise NexusError("usage", f"space-{key}", "there is no such space", "nexus space list shows them")
+            raise NexusError("usage", f"space-{key}", "there is no such space", "See nexus space list")
         return found[0]
 
     def find(self, text: str) -> Space:
@@ -231,7 +231,7 @@ class SpaceTable:
             names = [one.name for one in self.list_spaces()]
             part = fold_name(text.strip())
             near = nearest_name(text, names) or next((name for name in names if part and part in fold_name(name)), "")
-            hint = f"Did you mean {near}?" if near else "nexus space list shows them"
+            hint = f"Did you mean {near}?" if near else "See nexus space list"
             raise NexusError("usage", f"the space {text[:80]!r}", "there is no such space", hint)
         return found[0]
 
@@ -284,8 +284,8 @@ class SpaceTable:
         if not text.strip():
             raise NexusError("usage", "an empty message", "there is nothing to post", "Type a message")
         if len(text) > LONGEST_MESSAGE:
-            why = f"it has {len(text):,} characters, and {LONGEST_MESSAGE:,} is the maximum"
-            raise NexusError("usage", "the message is too long", why, "Put it into a file and name that")
+            why = f"it has {len(text):,} characters; the maximum is {LONGEST_MESSAGE:,}"
+            raise NexusError("usage", "the message is too long", why, "Put the text into a file and post its path")
         if reply_to is not None and self.message(reply_to, space) is None:
             raise NexusError("usage", f"msg-{reply_to}", f"there is no such message in {space.name}")
         with self._db.write():
@@ -365,11 +365,11 @@ class SpaceTable:
     def _hold(self, message: SpaceMessage, brake: Brake) -> str:
         """Return the reason that a message starts no run, "" if it may."""
         if message.hops > MOST_HOPS:
-            return f"{MOST_HOPS} messages of agents followed each other"
+            return f"agents have sent {MOST_HOPS} messages in a row"
         root = message.root or message.key
         runs, dollars = count_caused(self._db, root)
         if runs >= brake.runs:
-            return f"msg-{root} has started {plural(runs, 'run')}, the most of one message (spaces.max_runs)"
+            return f"msg-{root} has started {plural(runs, 'run')}, the maximum for one message (spaces.max_runs)"
         return _describe_spent(root, dollars) if dollars >= brake.dollars else ""
 
     def record_spent(self, key: int) -> None:
@@ -508,7 +508,7 @@ def _find_called(
 
 def not_a_member(space: Space, who: Entity) -> NexusError:
     """Return the error for somebody who is not a member of a space."""
-    why = f"{who.name} is not a member of it"
+    why = f"{who.name} is not a member"
     hint = f"nexus space join {shlex.quote(space.name)} --as {shlex.quote(who.name)}"
     return NexusError("usage", f"the space {space.name}", why, hint)
 

@@ -99,7 +99,7 @@ def was_recorded(log: LaneLog, name: str, values: Sequence[Any]) -> bool:
 def describe_other_files() -> list[str]:
     """Return a line for the person for each folder with files of another version, which this one does not read."""
     folders = places().data / "spool", unsaved_folder()
-    told = "another version of nexus kept sessions of an outage: run that one to save them, or delete {}/*.jsonl"
+    told = "another version of nexus kept unsaved sessions: run that version to save them, or delete {}/*.jsonl"
     return [told.format(folder) for folder in folders if any(folder.glob("*.jsonl"))]
 
 
@@ -133,10 +133,10 @@ def _save_file(db: Database, session: str, path: Path) -> list[str]:
         raise
     except Exception as error:  # whatever a bad line leads to
         aside = path.rename(path.with_suffix(".refused"))
-        why = f"it does not fit what the ledger has: {error}"
-        return [f"work of another process in session {session} was not saved, as {why}. It is kept in {aside}"]
+        why = f"it conflicts with the ledger: {error}"
+        return [f"work of another process in session {session} was not saved: {why}. It is kept in {aside}"]
     path.unlink()
-    return [f"session {session}: its work while the ledger was unreachable is now saved"] if lines else []
+    return [f"session {session}: work done while the ledger was unreachable is now saved"] if lines else []
 
 
 def _record_missing(db: Database, session: str, lines: Iterable[Mapping[str, Any]]) -> None:
@@ -148,7 +148,7 @@ def _record_missing(db: Database, session: str, lines: Iterable[Mapping[str, Any
             lane, name = line["lane"], line["call"]
             values = [read_value(*pair) for pair in zip(_CALLS[name], line["values"], strict=True)]
             if lane not in lanes:
-                raise ValueError("it has a line that is no record of the session")
+                raise ValueError("it has a line that is not a record of the session")
             log = TransactionLog(db, session, lane)
             if not was_recorded(log, name, values):
                 getattr(log, name)(*values)

@@ -63,7 +63,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
         async for data in self._inner:
             self._left -= len(data)
             if self._left < 0:
-                raise ServerError("too_large", f"it sent an answer of more than {self._most // 1_000_000} MB")
+                raise ServerError("too_large", f"it sent a response larger than {self._most // 1_000_000} MB")
             yield data
 
     async def aclose(self) -> None:
@@ -179,7 +179,7 @@ class ServerConnection:
                     words = self._server.last_words()
                     self.failure = self.failure or self._error("silent", f"did not start within {seconds:g} s{words}")
                 await self.close()
-                raise self.failure or self._error("died", "the connection ended while it began")
+                raise self.failure or self._error("died", "the connection ended while the server was starting")
         except asyncio.CancelledError:
             await self.close()
             raise
@@ -330,7 +330,7 @@ class ServerConnection:
         if isinstance(one, ServerError):
             return one
         if isinstance(one, LoginNeeded) or (self._unauthorized and not self.show_url):
-            return self._error("login", f"wants a login: nexus mcp login {self.target.name}")
+            return self._error("login", f"requires a login: nexus mcp login {self.target.name}")
         if isinstance(one, OAuthFlowError):
             return self._error("login", f"the login failed: {one}")
         if isinstance(one, MCPError):
@@ -343,14 +343,14 @@ class ServerConnection:
             return self._error("refused", one.message or f"error {one.code}")
         if isinstance(one, FileNotFoundError) and self.target.command:
             return self._error(
-                "start", f"there is no program {self.target.command[0]}: install it, or correct the command"
+                "start", f"program {self.target.command[0]} not found: install it, or correct the command"
             )
         if refused := find_certificate_error(iterate_causes(one)):
             return self._error(
                 "start", ". ".join(describe_certificate_error(refused, urlsplit(self.target.url).netloc))
             )
         if isinstance(one, httpx2.TransportError) and not isinstance(one, httpx2.ConnectError | httpx2.ConnectTimeout):
-            return self._error("died", f"the connection broke off ({one or type(one).__name__})")
+            return self._error("died", f"the connection was lost ({one or type(one).__name__})")
         if isinstance(one, OSError | httpx2.TransportError):
             where = self.target.url or self.target.command[0]
             return self._error("start", f"{where}: {getattr(one, 'strerror', None) or one or type(one).__name__}")

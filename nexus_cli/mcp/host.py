@@ -142,7 +142,7 @@ class ServerHost:
                 if attempt == 2 or not _may_repeat(do, call, error):
                     unsure = do == "call" and error.fault == "died" and call.may_have_arrived
                     if unsure:
-                        raise ServerError("died", f"{error}; whether the call took effect is not known") from None
+                        raise ServerError("died", f"{error}; it is unknown whether the call took effect") from None
                     raise
             else:
                 self._state(target).failures = 0
@@ -230,7 +230,7 @@ class ServerHost:
         if state.failures > RESTARTS:
             if since < REST_SECONDS:
                 raise ServerError(
-                    "died", f"{state.last}; it failed {state.failures} times and is not started again for a minute"
+                    "died", f"{state.last}; it failed {state.failures} times and will not be restarted for a minute"
                 )
             state.failures = 0
         elif state.failures > 1:
@@ -245,7 +245,7 @@ class ServerHost:
             self._write({"id": number, "url": url})
 
         if not target.url:
-            raise ServerError("login", f"{target.name}: a server on stdin and stdout has no login")
+            raise ServerError("login", f"{target.name}: a stdio server has no login")
         connection = ServerConnection(target, AUTO, self._see_group, show)
         try:
             await connection.open(LOGIN_SECONDS)
@@ -352,7 +352,7 @@ async def _pages(listing: Callable[..., Awaitable[Any]], kind: str, entry: Calla
         page = await listing(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
         entries = [entry(one) for one in getattr(page, kind)]
         if (size := size + len(json.dumps(entries))) > _LARGEST_LIST:
-            raise ValueError(f"its list of {kind} has more than {_LARGEST_LIST // 1_000_000} MB")
+            raise ValueError(f"its list of {kind} is larger than {_LARGEST_LIST // 1_000_000} MB")
         found += entries
         cursor = page.next_cursor
         if not cursor or len(found) >= _MOST_ENTRIES:

@@ -124,7 +124,7 @@ class StoredLogin(OAuthClientProvider):
         wanted.scope = union_scopes(storage.stored.get("wanted_scope"), wanted.scope)
         if not self.begins_logins:
             storage.want_scope(wanted.scope)
-            raise LoginNeeded("the server wants a login")
+            raise LoginNeeded("the server requires a login")
         return await super()._perform_authorization_code_grant()
 
     async def _initialize(self) -> None:

@@ -36,7 +36,7 @@ _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
 """Characters that no name of a tool may have."""
-UNCHECKED = "is left out: a file that its command names is too large, or cannot be read, to see that it is unchanged"
+UNCHECKED = "is skipped: a file named in its command is too large or unreadable, so changes to it go unnoticed"
 _HIDDEN = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -67,9 +67,11 @@ def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ, added: Iter
             known = taken.setdefault(fit_name(str(name)), owner)
             twin = next((one for one in entries if fit_name(one) == fit_name(str(name))), None)
             if known != owner:
-                problems.append(f"{where} is left out: you have a server of this name")
+                problems.append(f"{where} is skipped: you have a server with this name")
             elif twin not in (None, name):
-                problems.append(f"{where} is left out: its tools would be called like those of {twin}; rename a server")
+                problems.append(
+                    f"{where} is skipped: its tool names would equal those of {twin}; rename a server"
+                )
             if known != owner or twin is not None:
                 continue
             try:
@@ -82,7 +84,7 @@ def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ, added: Iter
     for one in added:  # a rule for one of yours must not allow calls of the editor's
         if (holder := taken.get(fit_name(one.name))) is not None:
             whose = "the project has" if holder == "project" else "you have"
-            problems.append(f"MCP server {one.name} ({one.file}) is left out: {whose} a server of this name")
+            problems.append(f"MCP server {one.name} ({one.file}) is skipped: {whose} a server with this name")
         else:
             entries[one.name] = one
     return ServerFiles(dict(sorted(entries.items())), tuple(problems))
@@ -108,17 +110,17 @@ def parse_entry(
         plugin, folder = {PLUGIN_ROOT: str(folder), "PYTHONDONTWRITEBYTECODE": "1"}, None
         environ = {**environ, **plugin}
     if not isinstance(value, Mapping):
-        raise ValueError("it is no table")
+        raise ValueError("it is not a table")
     if value.get("disabled") is True or value.get("enabled") is False:
         return None
     if not _NAME.fullmatch(name):
-        raise ValueError("a name has letters, digits, `-`, `_` and `.` only, at most 50")
+        raise ValueError("a name can have at most 50 characters: letters, digits, `-`, `_` and `.`")
     if "__" in fit_name(name) or name.endswith(("_", ".")):  # where a tool's name begins must be certain
-        raise ValueError("a name has no two of `_` and `.` side by side, and none at its end")
+        raise ValueError("a name must not end with `_` or `.`, or have two of them in a row")
 
     def expand(text: object, what: str) -> str:
         if not isinstance(text, str):
-            raise ValueError(f"{what} has to be a text")
+            raise ValueError(f"{what} must be a text")
         if source != "personal":
             _refuse_keys(_VARIABLE.findall(text), what)
         if _HIDDEN.search(expanded := _VARIABLE.sub(lambda found: _find_value(found[1], environ, folder), text)):
@@ -130,9 +132,9 @@ def parse_entry(
         raise ValueError("it needs either `command` or `url`")
     url = expand(url, "url") if url else ""
     if url and not url.startswith(("https://", "http://")):
-        raise ValueError("url has to begin with https:// or http://")
+        raise ValueError("url must begin with https:// or http://")
     if value.get("type") == "sse":
-        raise ValueError("the transport sse is out of use: take the server's HTTP address, with type http")
+        raise ValueError("the transport sse is obsolete: use the server's HTTP address, with type http")
     names, values = _read_environment(value.get("env"), expand)
     headers = _read_headers(value.get("headers"), environ)
     if source != "personal":
@@ -166,7 +168,7 @@ def _refuse_keys(names: Iterable[str], what: str) -> None:
     for name in names:
         plain = name.partition(":-")[0].removeprefix("env:")
         if is_provider_key(plain.upper()):
-            raise ValueError(f"{what} names {plain}: a project's server gets no key of a provider")
+            raise ValueError(f"{what} names {plain}: a project's server cannot get a provider key")
 
 
 def _find_value(name: str, environ: Mapping[str, str], folder: Path | None) -> str:
@@ -176,7 +178,7 @@ def _find_value(name: str, environ: Mapping[str, str], folder: Path | None) -> s
         return str(folder or ".")
     name = name.removeprefix("env:")
     if not _ENV_NAME.fullmatch(name):
-        raise ValueError(f"`${{{one_line(name)[:40]}}}` names no variable of the environment")
+        raise ValueError(f"`${{{one_line(name)[:40]}}}` is not the name of an environment variable")
     if environ.get(name):
         return environ[name]
     if not has_default:
@@ -191,7 +193,7 @@ def _read_command(value: Mapping[str, Any], expand: Callable[[object, str], str]
     else:
         words = list(command) if isinstance(command, list | tuple) else [None]
     if not isinstance(arguments, list | tuple):
-        raise ValueError("args has to be a list of texts")
+        raise ValueError("args must be a list of strings")
     found = tuple(expand(word, "command") for word in (*words, *arguments))
     if found and not found[0].strip():
         raise ValueError("command is empty")
@@ -213,10 +215,10 @@ def _read_environment(value: Any, expand: Callable[[object, str], str]) -> tuple
     elif value is None:
         pairs = []
     else:
-        raise ValueError("env has to be a list of names of variables")
+        raise ValueError("env must be a list of variable names")
     for name, text in pairs:
         if not _ENV_NAME.fullmatch(name):
-            raise ValueError(f"env: {one_line(str(name))[:40]!r} is no name of a variable")
+            raise ValueError(f"env: {one_line(str(name))[:40]!r} is not a variable name")
         if text == f"${{{name}}}":
             names.add(name)
         else:
@@ -231,7 +233,7 @@ def _read_headers(value: Any, environ: Mapping[str, str]) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(text, str) for text in value.values()):
-        raise ValueError('headers has to be a table, or a list such as ["Authorization: Bearer ${TOKEN}"]')
+        raise ValueError('headers must be a table, or a list such as ["Authorization: Bearer ${TOKEN}"]')
 
     def keep(found: re.Match[str]) -> str:
         name, has_default, default = found[1].removeprefix("env:").partition(":-")
@@ -243,7 +245,7 @@ def _read_headers(value: Any, environ: Mapping[str, str]) -> dict[str, str]:
 def _read_seconds(value: Mapping[str, Any], key: str, default: float) -> float:
     seconds = value.get(key, default)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= 86400:
-        raise ValueError(f"{key} has to be a number of seconds above 0")
+        raise ValueError(f"{key} must be a number of seconds above 0")
     return float(seconds)
 
 
@@ -310,6 +312,6 @@ def _read_personal(name: str, problems: list[str]) -> Mapping[str, Any] | None:
     else:
         if isinstance(found, dict):
             return found
-        why = ": the servers have to be an object"
+        why = ": the servers must be an object"
     problems.append(with_tilde(path) + why)
     return None

@@ -53,14 +53,14 @@ class ServerProcess:
         status = self.status
         how = "it ended"
         if status is not None:
-            how = f"it was ended by signal {-status}" if status < 0 else f"it ended with status {status}"
+            how = f"it was killed by signal {-status}" if status < 0 else f"it exited with status {status}"
         return how + self.last_words()
 
     def last_words(self) -> str:
         """Return the last lines of stderr as an addition to an error, "" if there are none."""
         if self.errors:
             return f"; its last lines: {' | '.join(list(self.errors)[-3:])}"
-        return f"; it wrote something else than a message to stdout: {self.stray}" if self.stray else ""
+        return f"; it wrote a line that is not a message to stdout: {self.stray}" if self.stray else ""
 
 
 @contextlib.asynccontextmanager
@@ -110,7 +110,7 @@ async def _read_messages(process: asyncio.subprocess.Process, to_session: Any, s
                     continue
                 await to_session.send(SessionMessage(message))
     except ValueError:  # a longer line than the limit
-        server.fault = ("too_large", f"it sent a message of more than {MAX_MESSAGE // 1_000_000} MB")
+        server.fault = ("too_large", f"it sent a message larger than {MAX_MESSAGE // 1_000_000} MB")
     except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
         pass
     finally:

@@ -101,11 +101,11 @@ def make_list(offer: ServerOffer) -> ToolList:
 
 def _describe_left_out(left_out: Sequence[tuple[str, str]], named: Collection[str]) -> tuple[str, ...]:
     """Return a line for each tool that is not offered, and one for the tools beyond `MOST_TOOLS`."""
-    lines = [f"tool {name} is left out: {why}" for name, why in left_out[:MOST_LEFT_OUT]]
+    lines = [f"tool {name} is skipped: {why}" for name, why in left_out[:MOST_LEFT_OUT]]
     if more := len(left_out) - len(lines):
-        lines.append(f"{plural(more, 'more tool')} left out for such reasons")
+        lines.append(f"{plural(more, 'more tool')} skipped for similar reasons")
     if len(named) > MOST_TOOLS:
-        lines.append(f"only the first {MOST_TOOLS:,} of its tools by name are offered, it lists {len(named):,} or more")
+        lines.append(f"only the first {MOST_TOOLS:,} tools by name are offered; it lists {len(named):,} or more")
     return tuple(lines)
 
 

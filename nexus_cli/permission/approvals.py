@@ -38,7 +38,7 @@ _CALLS = {
     "later": " that starts work for later",
     "send": "",
     "server": "",
-    DEFINITION: ", whatever its server says of it",
+    DEFINITION: ", even if its server changes its definition",
 }
 """What an answer for the session covers of the calls of a tool, by `CallDecision.kind`."""
 RULE = "rule"
@@ -159,7 +159,7 @@ async def make_question(
     checked = found.checked
     detail, before = await asyncio.to_thread(call_detail, checked.tool, checked.arguments, context, limits)
     if found.change:
-        detail = f"{detail}\n\nIts definition, then and now:\n{found.change.diff}".lstrip()
+        detail = f"{detail}\n\nChanges in its definition:\n{found.change.diff}".lstrip()
     parts, more = found.shown_parts()
     doubts = found.command.doubts if found.command else ()
     question = Question(
@@ -206,7 +206,7 @@ async def allow_from_now(
             told = f"Allowed in this project from now on: {', '.join(rules)} \N{MIDDLE DOT} {undo}"
             return Notice(told, warning=False)
     except (NexusError, OSError) as error:
-        failed = f" only, the rule was not stored ({error})"
+        failed = f" only (the rule could not be stored: {error})"
     scopes = session_scopes(found)
     always.update(scopes)
     names = [scope_name(one, project) for one in scopes]

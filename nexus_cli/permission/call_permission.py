@@ -165,7 +165,7 @@ class CallPermission:
         """Raise `NexusError("config", ...)` if no sandbox works here. For `sandbox.backend = "required"`."""
         found = self.probe_backend()
         if found is not None and found.backend == "none":
-            hint = "`nexus doctor` shows what is missing; `nexus config set sandbox.backend auto` runs without it"
+            hint = "`nexus doctor` shows what is missing; `nexus config set sandbox.backend auto` makes it optional"
             raise NexusError("config", 'sandbox.backend is "required"', found.why, hint)
 
     def check_rules(self, level: str) -> None:
@@ -180,7 +180,7 @@ class CallPermission:
         unread = self._rules.unread_denials if self._rules is not None and level == ALL else ()
         if unread:
             where, _, why = unread[0].partition(": ")
-            hint = "Correct the rule (`nexus config edit`), or choose another level than all"
+            hint = "Correct the rule (`nexus config edit`), or choose a level other than all"
             raise NexusError("config", where, why, hint)
 
     def take_problems(self, level: str) -> list[str]:
@@ -188,7 +188,7 @@ class CallPermission:
         lines = list(self._rules.problems) if self._rules is not None else []
         if self.probe is not None and self.probe.backend == "none" and level != ALL:
             lines.append(
-                f"No sandbox: {self.probe.why or 'none works here'}. Every command needs approval (`nexus doctor`)"
+                f"No sandbox: {self.probe.why or 'none available'}. Every command needs approval (see `nexus doctor`)"
             )
         new = [line for line in lines if line not in self._told]
         self._told.update(new)
@@ -280,7 +280,7 @@ class CallPermission:
         if rule is None or level == ALL:
             return found
         if opened and (change := find_change(call.tool)):
-            why = f"the MCP server {call.tool.server} has changed its definition since you allowed it"
+            why = f"the MCP server {call.tool.server} has changed this tool since you allowed it"
             return replace(found, why=why, kind=DEFINITION, change=change)
         if found.is_granted:
             return replace(named, kind="protected")
@@ -408,7 +408,7 @@ class CallPermission:
             except NexusError as error:
                 if self._rules is None:
                     raise
-                told = f"{error}. The rules read before still hold"
+                told = f"{error}. The previous rules stay active"
                 self._rules = replace(self._rules, problems=(*self._rules.problems, told))
             self._is_outdated = False
         return self._rules
@@ -551,9 +551,9 @@ class CallPermission:
             env, left_out = use_project_environment(env, self._project, self._cwd, is_sandboxed=is_walled)
             notes += [left_out] if left_out else []
         if made.denied and not denied.is_whole:
-            notes.append(f"deny rules name more files than the {len(denied.paths)} that commands cannot read")
+            notes.append(f"deny rules match more than {len(denied.paths)} files; commands can read the others")
         if made.denied and made.writable and held.backend == "landlock":
-            notes.append("what a command makes directly beside a file of a deny rule is readable from the next one on")
+            notes.append("a file created next to a denied file is not readable until the next command")
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
 

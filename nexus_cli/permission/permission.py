@@ -63,11 +63,11 @@ def decide(
     if allow == ASK and tool.works_later(arguments):
         return CallDecision("ask", "it starts work that costs money later", "later")
     if allow == ASK and tool.sends and not answers:
-        return CallDecision("ask", "other people get this message", "send")
+        return CallDecision("ask", "other people receive this message", "send")
     if allow == ALL:
         return CallDecision("allow")
     if tool.stands:
-        return CallDecision("ask", "every later run of this agent is told it", "later")
+        return CallDecision("ask", "it affects every later run of this agent", "later")
     if tool.server:
         return CallDecision("ask", f"it runs on the MCP server {tool.server}", "server")
     if tool.effect is Effect.RUN:
@@ -113,16 +113,16 @@ def _check_place(
     if not writes:
         return None
     if any(target.is_relative_to(folder) for folder in config_dirs):
-        return CallDecision("ask", f"it writes to the configuration of nexus: {named}", "protected")
+        return CallDecision("ask", f"it writes to nexus's configuration: {named}", "protected")
     for place in (target, _written_path(path, cwd)):
         names = (place.relative_to(root) if place.is_relative_to(root) else place).parts
         name = protected_name(names)
         if name:
             return CallDecision("ask", f"it writes {_describe_protected(name)}: {named}", "protected")
         if obeyed_name(names):
-            return CallDecision("ask", f"it writes what other programs run or obey by themselves: {named}", "protected")
+            return CallDecision("ask", f"it writes files that other programs run or load: {named}", "protected")
     if _is_in_repository(target, root):
-        return CallDecision("ask", f"it writes into a folder that git may take for a repository: {named}", "protected")
+        return CallDecision("ask", f"it writes to a folder that git may treat as a repository: {named}", "protected")
     return None
 
 
@@ -150,7 +150,7 @@ def _describe_secret(tool: Tool, path: str, target: Path, cwd: Path, secret: Pat
     held = any(secret.is_relative_to(folder) for folder in (places().config, places().data, places().log))
     what = "nexus's own files" if held else "credentials"
     rule = " ".join(f'allow = ["{tool.name}({target})"]'.split())
-    return f"it {verb} {what}: {_name_path(path, target, cwd)}; only a rule in your own config.toml opens them: {rule}"
+    return f"it {verb} {what}: {_name_path(path, target, cwd)}; only a rule in your own config.toml allows it: {rule}"
 
 
 def _describe_protected(name: str) -> str:

@@ -74,7 +74,7 @@ TABLE = (
     Row("recent_errors", lambda now: now.recent_errors >= 3, Limits(mode=SINGLE, confirm=True), "calls keep failing"),
     Row("recent_errors", lambda now: now.recent_errors >= 2, Limits(max_iterations=2), "two calls could not run"),
     Row("event_class", lambda now: now.event_class == "communication", Limits(mode=SINGLE), "a message is answered"),
-    Row("event_class", lambda now: now.event_class == "building", Limits(confirm=True), "files or systems are changed"),
+    Row("event_class", lambda now: now.event_class == "building", Limits(confirm=True), "the run changes files"),
 )
 """The signals, in the order in which they are applied."""
 
@@ -188,12 +188,12 @@ class RunLimits:
             return None
         if tools is not None and tool.name not in tools:
             return refuse_by_limit(
-                f"{tool.name} is not for this run. It may use: {', '.join(sorted(tools))}." if tools else OFF, "tools"
+                f"{tool.name} is off in this run. Available: {', '.join(sorted(tools))}." if tools else OFF, "tools"
             )
         if tool.delegates and self.limits.sub_agents is False:
-            return refuse_by_limit("handing over work is not for this run", "sub_agents")
+            return refuse_by_limit("this run may not delegate work", "sub_agents")
         if categories is not None and tool.effect not in categories:
-            return self._bound("categories", f"calls that {_does(tool.effect)} are not for this run", "")
+            return self._bound("categories", f"this run may not make calls that {_does(tool.effect)}", "")
         return None
 
     def _over(self, acted: bool) -> CallDecision | None:
@@ -201,10 +201,10 @@ class RunLimits:
         most = self.limits.max_iterations
         if most is not None and len(self.run.batches) > most:
             steps = "one step" if most == 1 else f"{most} steps"
-            return self._bound("max_iterations", f"not run: this run may call tools in {steps}", f". {ANSWER}")
+            return self._bound("max_iterations", f"not run: the tool-call limit is {steps}", f". {ANSWER}")
         if self.limits.is_one_step and acted:
             name = "multi_tool" if self.limits.multi_tool is False else "mode"
-            return self._bound(name, "not run: this run may call tools in one step", f". {ANSWER}")
+            return self._bound(name, "not run: this run may call tools in only one step", f". {ANSWER}")
         return None
 
     def _bound(self, name: str, why: str, end: str) -> CallDecision:
@@ -212,7 +212,7 @@ class RunLimits:
         by = next((bound.bound_by for bound in self.bounds if bound.name == name), "")
         if by not in (SIGNALS, ASSESSMENT):
             return refuse_by_limit(why + end, name)
-        reason = reasons(self.now, name) if by == SIGNALS else "the task was assessed before"
+        reason = reasons(self.now, name) if by == SIGNALS else "set by the task assessment"
         return refuse_by_limit(f"{why} ({reason}){end}", SIGNALS)
 
 

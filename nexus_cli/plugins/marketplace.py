@@ -51,7 +51,7 @@ def find_market_plugin(folder: Path, name: str) -> MarketPlugin | None:
     if chosen is None:
         there = f"There are: {one_line(name_first(sorted(found), NAMED))}" if found else "It has none"
         near = nearest_name(name, found) if name else None
-        hint = f"{f'Did you mean {near}? ' if near else ''}{there}; name one as SOURCE:PLUGIN"
+        hint = f"{f'Did you mean {near}? ' if near else ''}{there}; specify one as SOURCE:PLUGIN"
         what = f"no plugin {one_line(name)[:80]!r}" if name else "a marketplace"
         raise NexusError("usage", what, "this is a marketplace of several plugins", hint)
     return MarketPlugin(_read_place(str(chosen["name"]), chosen.get("source"), value), chosen)
@@ -67,8 +67,8 @@ def _read_place(name: str, source: object, market: Mapping[str, Any]) -> PluginS
             return PluginSource("", inner="" if inner == "." else inner)
     if isinstance(source, dict) and (place := read_repository(source)):
         return place
-    why = f"the marketplace names no place for it that nexus can use ({one_line(str(source))[:200]})"
-    raise NexusError("config", f"plugin {one_line(name)[:80]}", why, "Add its folder or repository by itself")
+    why = f"the marketplace has no usable source for it ({one_line(str(source))[:200]})"
+    raise NexusError("config", f"plugin {one_line(name)[:80]}", why, "Add its folder or repository directly")
 
 
 def read_repository(source: Mapping[str, Any]) -> PluginSource | None:

@@ -80,7 +80,7 @@ def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED, listed: Mapping[s
         raise _refusal(root, f"{path} is not a JSON object", "Correct it")
     name = manifest.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise _refusal(root, f"`name` in {path} has to be letters, digits, `-` and `_`, at most 64", "Correct it")
+        raise _refusal(root, f"`name` in {path} must be at most 64 letters, digits, `-` and `_`", "Correct it")
     return _Reader(root, files, manifest).read(name, programs)
 
 
@@ -139,7 +139,9 @@ class _Reader:
             yield key
         for named, path in self._list_named(key):
             if path is None:
-                self._left_out.append(f"`{key}` of the manifest: {one_line(str(named))[:80]} is no path in the plugin")
+                self._left_out.append(
+                    f"`{key}` of the manifest: {one_line(str(named))[:80]} is not a path in the plugin"
+                )
             elif path != key:
                 yield path
 
@@ -188,13 +190,13 @@ class _Reader:
             parts = {**parts, "": self._all}
         item = TrustItem(kind, name, parts, path)
         if self._items.setdefault(item.key, item).file != path:
-            self._left_out.append(f"{one_line(path)}: there is another {kind} of this name")
+            self._left_out.append(f"{one_line(path)}: another {kind} has this name")
 
     def _add_hooks(self, where: str, data: bytes) -> None:
         found, left_out = read_hooks(data)
         self._left_out += [f"{where} {why}" for why in left_out]
         if not found and not left_out:
-            self._left_out.append(f"{where}: there is no hook in it")
+            self._left_out.append(f"{where}: contains no hooks")
         for event, matcher, hook in found:
             name = " ".join(filter(None, (event, matcher, command_line(hook) or json.dumps(hook, sort_keys=True))))
             self._add_program("hook", one_line(name), (event, matcher, hook))
@@ -203,7 +205,7 @@ class _Reader:
         value = read_json(data)
         servers = value.get("mcpServers", value) if isinstance(value, dict) else None
         if not isinstance(servers, dict):
-            self._left_out.append(f"{where}: the servers have to be an object")
+            self._left_out.append(f"{where}: the servers must be an object")
             return
         for name, entry in servers.items():
             self._add_program("server", one_line(str(name)), entry)

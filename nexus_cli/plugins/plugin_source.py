@@ -52,7 +52,7 @@ def parse_source(text: str, cwd: Path) -> PluginSource:
         market = find_market(named["market"], cwd)
         if market is None:
             hint = f"Name its repository: nexus plugin add OWNER/REPO:{named['plugin']}"
-            raise NexusError("usage", one_line(text), "no settings here name this marketplace", hint)
+            raise NexusError("usage", one_line(text), "this marketplace is unknown here", hint)
         return replace(market, inner=named["plugin"])
     found = _SOURCE.fullmatch(text)
     if found is None or found["place"].startswith("-"):
@@ -98,7 +98,7 @@ def _open_listed(found: MarketPlugin, root: Path, market: PluginSource, stack: E
         root, pinned = _open_root(found.source, stack)
     folder = root / found.source.inner
     if not folder.resolve().is_relative_to(root.resolve()) or not folder.is_dir():
-        why = f"the marketplace names a folder that is not there: {one_line(found.source.inner)}"
+        why = f"the marketplace names a folder that does not exist: {one_line(found.source.inner)}"
         raise NexusError("config", one_line(market.shown), why, _HINT)
     return OpenedSource(folder, pinned, found.manifest)
 
@@ -140,7 +140,7 @@ def _fetch(source: PluginSource, folder: Path) -> PluginSource:
         commit = _find_commit(os.fsdecode(said), source.ref)
         if not (why or commit):
             missing = f"it has no branch or tag {one_line(source.ref)}"
-            raise NexusError("usage", one_line(source.place), missing, "Name a branch, a tag or a whole commit")
+            raise NexusError("usage", one_line(source.place), missing, "Name a branch, a tag or a full commit hash")
         source = replace(source, commit=commit, ref="")
     is_known = not why
     why = why or run("fetch", "-q", "--no-tags", "--depth=1", "--", source.place, source.commit)

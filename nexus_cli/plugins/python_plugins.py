@@ -66,7 +66,7 @@ class PythonPlugin:
             return call_bounded(lambda: getattr(self.manager.hook, hook)(**given), HOOK_SECONDS)
         except BaseException as error:  # foreign code may raise anything
             self.manager = None
-            self.problems.append(f"plugin {self.entry.name}: {hook} {describe_error(error)}; it is off")
+            self.problems.append(f"plugin {self.entry.name}: {hook} {describe_error(error)}; plugin disabled")
             return None
 
 
@@ -80,7 +80,7 @@ def python_plugins() -> tuple[PythonPlugin, ...]:
         if entry.name not in found:
             found[entry.name] = _load(entry)
         elif found[entry.name].entry.package != entry.package:
-            line = f"plugin {entry.name} of {entry.package} is left out: another one has this name"
+            line = f"plugin {entry.name} of {entry.package} is skipped: another plugin has this name"
             found[entry.name].problems.append(line)
     return tuple(found[name] for name in sorted(found))
 
@@ -131,7 +131,7 @@ def _load(entry: EntryPoint) -> PythonPlugin:
         with redirect_stdout(io.StringIO()):  # stdout is for the answer alone
             manager, objects = call_bounded(lambda: import_plugin(entry), SECONDS)
     except BaseException as error:  # foreign code may raise anything
-        line = f"plugin {entry.name} ({entry.package}) {describe_error(error)}; it is left out"
+        line = f"plugin {entry.name} ({entry.package}) {describe_error(error)}; skipped"
         return PythonPlugin(entry, problems=[line])
     return PythonPlugin(entry, manager, objects)
 
@@ -171,13 +171,13 @@ def admit_objects(
             if not is_valid(one):
                 why = f"{one_line(repr(one))[:80]} is not valid"
             elif used := known.intersection(name_of(one)):
-                why = f"{min(used)} is the name of another one"
+                why = f"the name {min(used)} is already taken"
             else:
                 known.update(name_of(one))
                 found[next(iter(name_of(one)))] = one, plugin
                 kept.append(one)
                 continue
-            plugin.problems.append(f"plugin {plugin.entry.name}: one of its {kind} is left out: {why}")
+            plugin.problems.append(f"plugin {plugin.entry.name}: one of its {kind} is skipped: {why}")
         plugin.objects = {**plugin.objects, kind: tuple(kept)}
     _admitted[kind] = found
     return found

@@ -46,7 +46,7 @@ def effort_for(request: Request, provider: str) -> str:
 def effort_notice(model: str, effort: str) -> str:
     """Return a line for the person if `effort` has no effect on `model`, else ""."""
     is_sent = effort in (DEFAULT_EFFORT, sent_effort(model, effort))
-    return "" if is_sent else f"{model} is not known to take an effort: {effort} is not sent"
+    return "" if is_sent else f"{model} has no known effort levels; effort {effort} is not sent"
 
 
 def sent_effort(model: str, effort: str) -> str:

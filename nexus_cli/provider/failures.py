@@ -137,14 +137,12 @@ def _hint_for(kind: str, model: str, status: int | None) -> str:
     key_name, where = split_key_name(model)[0], base_variable(provider)
     if kind == "auth" and status == 403:
         if provider in SUBSCRIPTIONS:
-            return f"The {SUBSCRIPTIONS[provider]} subscription may not have {model}: `nexus model list`"
-        return f"Check what the key in {stored_name(provider, key_name)} may use, or choose another model"
+            return f"The {SUBSCRIPTIONS[provider]} subscription may not include {model}; see `nexus model list`"
+        return f"Check the permissions of the key in {stored_name(provider, key_name)}, or choose another model"
     if kind == "auth" and provider == "bedrock":
         return "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, or AWS_BEARER_TOKEN_BEDROCK"
     if kind == "usage" and provider == "ollama_chat":
-        return (
-            f"`ollama pull {split_model_name(model)[1]}` fetches a model; `nexus model list` shows those that are there"
-        )
+        return f"`ollama pull {split_model_name(model)[1]}` downloads it; `nexus model list` shows the models you have"
     if kind == "network" and provider in LOCAL:
         return f"Is the model server running? Its address is set by {where}"
     return {
@@ -161,7 +159,7 @@ def _hint_for(kind: str, model: str, status: int | None) -> str:
 
 NETWORK_PACKAGES = frozenset({"httpx", "httpcore", "aiohttp", "anyio", "h11", "ssl"})
 UNKNOWN_NAME = "was not found"
-NEEDS_PROXY = "a network with a proxy needs HTTPS_PROXY (nexus docs network)"
+NEEDS_PROXY = "behind a proxy, set HTTPS_PROXY (see nexus docs network)"
 PROXY_LOGIN = 407
 """The status with which a proxy wants a login."""
 LOST = frozenset({"RemoteProtocolError", "ReadError", "ConnectionResetError", "ServerDisconnectedError"})
@@ -199,7 +197,7 @@ PACKAGE_OF = {"google": "google-auth"}
 """Packages of modules that litellm may miss, if their names differ from the module's."""
 BROKEN_ANSWERS = (
     (json.JSONDecodeError, "the provider sent an event that is not JSON"),
-    (UnicodeDecodeError, "the provider sent bytes that are no UTF-8"),
+    (UnicodeDecodeError, "the provider sent bytes that are not UTF-8"),
 )
 
 
@@ -327,10 +325,10 @@ def _describe_network(f: ErrorFacts, hint: str) -> tuple[str, str, bool]:
         line = _network_line(error, f" to {place}" if place else "", place)
         return line, f"{hint}; {NEEDS_PROXY}" if line.endswith(UNKNOWN_NAME) else hint, True
     way = f"the proxy {proxy.name} ({proxy.variable})"
-    hint = f"Check {proxy.variable}, http://USER:PASSWORD@HOST:PORT; for no proxy: NO_PROXY={host}"
+    hint = f"Check {proxy.variable} (http://USER:PASSWORD@HOST:PORT); to bypass the proxy: NO_PROXY={host}"
     if f.status == PROXY_LOGIN or f.has({"ProxyError"}):
         why = next((str(link) for link in f.links if type(link).__name__ == "ProxyError"), f"{f.status} {f.line}")
-        wants = "it does not accept its name and password" if proxy.headers else "it wants a name and a password"
+        wants = "it rejected the user name or password" if proxy.headers else "it requires a user name and password"
         why = f"{wants} ({PROXY_LOGIN})" if str(PROXY_LOGIN) in why else why
         return f"{way} refused the connection to {place}: {why}", hint, False
     if f.has({"ConnectionRefusedError"}):

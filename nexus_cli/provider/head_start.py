@@ -39,7 +39,7 @@ ATTEMPT_DELAY = 0.25
 """Seconds after which the next address of a host is tried too (RFC 8305)."""
 STATUS_END = 12
 """The number of bytes of an answer up to the end of its status: `HTTP/1.1 200`."""
-WASTED = "litellm built another request than the one already sent"
+WASTED = "litellm built a different request from the one already sent"
 _OWN_WAY = re.compile(r"(http|https|all)_proxy|ssl_(verify|certificate|security_level|ecdh_curve)|.*_custom_headers")
 _has_started = False
 """This process has sent a request, or is about to."""

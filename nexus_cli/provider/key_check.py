@@ -48,7 +48,7 @@ class KeyPrompt:
         shape, host = SHAPES[provider], address_from_env(f"{provider}/", environ)
         self._name = host or shape.title
         page = f"Create a key for {shape.title} at {shape.page}."
-        goes = f"The key is sent to {host}: the environment names this address for {shape.title}."
+        goes = f"The key will be sent to {host}, the address that the environment sets for {shape.title}."
         self.intro = f"{goes if host else page} Paste it here (Esc to cancel)."
 
     def read(self, line: str) -> tuple[str, str]:
@@ -64,10 +64,10 @@ class KeyPrompt:
             return "", f"{error.message}. {error.hint}."
         refusal, untried = ("", "") if key == self._refused else check_key(self._provider, key, self._environ)
         if not refusal:
-            return key, f"The key was not tried: {untried}." if untried else ""
+            return key, f"The key was not verified: {untried}." if untried else ""
         self._refused = key
-        again = "Paste another key, or this key again to store it." if self.left else "Nothing was stored."
-        return "", f"{self._name} refuses this key: {refusal}. {again}"
+        again = "Paste another key, or paste this one again to store it anyway." if self.left else "Nothing was stored."
+        return "", f"{self._name} rejected this key: {refusal}. {again}"
 
 
 def check_key(provider: str, key: str, environ: Mapping[str, str]) -> tuple[str, str]:
@@ -111,4 +111,4 @@ def _ask(provider: str, address: str, key: str) -> tuple[str, str]:
         connection.close()
     if answer.status == UNAUTHORIZED or (answer.status == BAD_REQUEST and re.search(NO_KEY, text, re.I)):
         return format_error_line(text) or f"HTTP status {answer.status}", ""
-    return "", "" if answer.status == OK else f"{connection.host} answers with HTTP status {answer.status}"
+    return "", "" if answer.status == OK else f"{connection.host} answered with HTTP status {answer.status}"

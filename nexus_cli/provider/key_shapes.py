@@ -55,7 +55,7 @@ def find_provider(text: str) -> str:
         names = (provider, shape.title, *KEY_VARIABLES[provider])
         if word in (name.casefold() for name in names) or OTHER_NAMES.get(word) == provider:
             return provider
-    hint = f"Known providers: {', '.join(LOGIN_NAMES)}. Other keys: set litellm's environment variable"
+    hint = f"Known providers: {', '.join(LOGIN_NAMES)}. For other providers, set litellm's environment variable"
     if len(given) > LONGEST_NAME:
         raise NexusError("usage", "unknown provider", "expected the name of a provider, not a key", hint)
     raise NexusError("usage", f'unknown provider "{given}"', "nexus cannot store its key", hint)
@@ -70,8 +70,8 @@ def find_subscription(text: str) -> str:
 def check_key_name(name: str) -> None:
     """Raise `NexusError("usage", ...)` for a `name` that no key of several can have; "" is that of the usual key."""
     if name and (not KEY_NAME.fullmatch(name) or name in provider_prefixes()):
-        why = "it must be lower-case letters, digits, - and _, begin with a letter, and not be a provider"
-        raise NexusError("usage", "the name of a key", why, "Such as: --as work")
+        why = "it must contain only a-z, digits, - and _, begin with a letter, and not be a provider's name"
+        raise NexusError("usage", "invalid key name", why, "Such as: --as work")
 
 
 def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:
@@ -100,6 +100,6 @@ def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:
         return key
     if owner := next((name for name, one in SHAPES.items() if known in one.starts), ""):
         raise NexusError(
-            "usage", what, f"it looks like a key of {SHAPES[owner].title}", f"nexus login {owner} stores it"
+            "usage", what, f"it looks like a key for {SHAPES[owner].title}", f"To store it: nexus login {owner}"
         )
     raise NexusError("usage", what, f"it must begin with {' or '.join(shape.starts)}", again)

@@ -160,10 +160,10 @@ class ThinkingFold:
 KEEPS_CALL_IDS = frozenset({"gemini", "vertex_ai"})
 """Providers whose own call ids are sent back: litellm carries Gemini's thought signature inside them."""
 PROBLEMS = {
-    "length": "the answer was cut off at the output cap",
+    "length": "the answer was cut off at the output limit",
     "refused": "the provider stopped the answer: content filter",
-    "none": "the stream ended without saying why",
-    "empty": "the answer held neither text nor a tool call",
+    "none": "the stream ended without a finish reason",
+    "empty": "the answer had neither text nor a tool call",
 }
 
 

@@ -33,7 +33,7 @@ from nexus_cli.reports.usage import count_requests
 
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
 """Kinds of verdicts that count as misses."""
-ELSEWHERE = "the first here; another session had sent the same beginning"
+ELSEWHERE = "first request of this session; another session had sent the same prefix"
 HEADING = ("request", "input", "expected", "cached", "written", "missed", "cost", "why")
 LEAVES = ("written", "expected", "input")
 """Columns to leave out, in this order, if the width is too small."""
@@ -178,7 +178,7 @@ def _verdict(asked: RequestPair, facts: CacheFacts) -> Diagnosis:
 def _first_reason(step: int, read: int) -> str:
     """Return the reason that there is no earlier request to compare with; "" if the verdict gives it."""
     if step > 1:
-        return "no earlier request has figures to compare with"
+        return "no earlier request reported figures to compare with"
     return ELSEWHERE if read else ""
 
 
@@ -270,7 +270,7 @@ def miss_details_text(value: Value, width: int) -> str:
         told += f" ({found['source']})" if found.get("source") else ""
         lines += filled(f"{told}: {found['by']}." if found["by"] else f"{told}.", width)
     elif value["previous"]:
-        lines += filled(f"Nothing differs from {before}: it continues where that one ended.", width)
+        lines += filled(f"No difference from {before}: this one only adds to it.", width)
     return "\n".join([*lines, *rewrite_lines(value.get("rewrites", []), width)])
 
 
@@ -285,7 +285,7 @@ def _summary(total: Value) -> str:
     cost = f"cost {dollars(total['cost_usd'])} (" if total["cost_usd"] is not None else "(price unknown; "
     unknown = f", unknown: {total['unknown']}" if total["unknown"] else ""
     missed = plural(total["misses"], "miss", "misses")
-    return f"{text} {missed} {cost}ours: {total['ours']}, not ours: {total['not_ours']}{unknown})."
+    return f"{text} {missed} {cost}caused by nexus: {total['ours']}, not by nexus: {total['not_ours']}{unknown})."
 
 
 def _fit_table(rows: Sequence[Value], width: int) -> list[tuple[str, ...]]:

@@ -21,7 +21,7 @@ NAMED, SHOWN = 3, 12
 PLACES = {
     "window": "stays where it is",
     "summary": "below the summary",
-    "dropped": "no room: left out, can be recalled",
+    "dropped": "does not fit; can be recalled",
 }
 
 
@@ -40,8 +40,8 @@ def compaction_text(value: Value, width: int) -> str:
     rows: list[tuple[str, ...]] = [("part", "tokens", "messages", "turns", "includes")]
     rows += [_row("summarized", goes), _row("kept", value["stays"])]
     if record := value["record"]["most"]:
-        rows.append(("record", number(record), "", "", "files, commands and goals, at most this much"))
-    rows.append(("summary", number(summary["most"]), "1", "0", "at most this much"))
+        rows.append(("record", number(record), "", "", "files, commands and goals (maximum)"))
+    rows.append(("summary", number(summary["most"]), "1", "0", "(maximum)"))
     lines += [*block("after a compaction", rows, width), *filled("Tokens are estimated.", width, "  ")]
     source = SOURCES.get(summary["source"], summary["source"])
     how = f"The summary will be written by {summary['model']}, from {source}: {summary['why']}."
@@ -97,7 +97,7 @@ def _cost(cost: Value, width: int) -> list[str]:
 
 def _sum(cost: Value) -> str:
     """Describe the cost with the current cache and when it pays off, in one sentence."""
-    state, at = ("warm", "warm") if cost["warm_now"] else ("cold, or not known to be warm", "cold")
+    state, at = ("warm", "warm") if cost["warm_now"] else ("cold or unknown", "cold")
     (one, several), price = cost["next"][:2], cost["now"][at]
     parts = price, one["with"][at], one["without"][at], several["with"][at], several["without"][at]
     if None in parts:
@@ -107,6 +107,6 @@ def _sum(cost: Value) -> str:
     text = f"The cache is {state} now: the summary costs {dollars(price)}, the next request {more}"
     text += f", each later one {dollars(abs(later))} {'less' if later >= 0 else 'more'}"
     if later <= 0:
-        return f"{text}; it does not pay for itself."
+        return f"{text}; a compaction does not pay for itself."
     number_of = max(1, 1 + math.ceil((price + first) / later))
-    return f"{text}; it pays for itself after {plural(number_of, 'request')}."
+    return f"{text}; a compaction pays for itself after {plural(number_of, 'request')}."

@@ -444,7 +444,7 @@ def _cached(value: Value, width: int) -> list[str]:
     tokens = int(cached["tokens"])
     now = int(cached.get("expected", tokens))
     if not tokens:
-        text = "cache: nothing was sent before"
+        text = "cache: no request sent yet"
     elif 2 * now < tokens:
         text = f"cached: {number(now)} of {number(total)} tokens; {number(tokens)} were sent before"
     else:

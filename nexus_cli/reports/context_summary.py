@@ -52,7 +52,7 @@ def _epoch_cause(context: ContextManager) -> str:
     if epoch.model != model.info.name:
         return "another model"
     changed = epoch.effort != (model.effort or epoch.effort)
-    return "another effort" if changed else "instructions and tools are read again"
+    return "another effort" if changed else "instructions and tools are reloaded"
 
 
 def context_summary_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:
@@ -140,4 +140,4 @@ def _left_out(drops: Sequence[Value]) -> Sequence[str]:
     if len(drops) == 1:
         return [f"{cut_line(drops[0]['what'], 30)}, {tokens} tokens; /drops {drops[0]['id']} prints it"]
     text = f"{len(drops):,} parts, {tokens} tokens; /drops lists them"
-    return [f"{text}, the model can recall them", text]
+    return [f"{text}; the model can recall them", text]

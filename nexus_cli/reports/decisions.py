@@ -102,7 +102,7 @@ def _find_id(call_id: str, known: Sequence[str]) -> str:
     found = [call_id] if call_id in known else [one for one in known if one.startswith(call_id)]
     if len(found) > 1:
         some = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
-        raise NexusError("usage", call_id, f"several calls begin with this id: {some}", "Give more of the id")
+        raise NexusError("usage", call_id, f"several calls begin with this id: {some}", "Use a longer id")
     return found[0] if found else ""
 
 
@@ -205,7 +205,7 @@ def describe_verdict(row: Value) -> str:
     said = SAID[row["decision"]]
     if row["decision"] == "ask":
         if row["answer"] not in ANSWERS and row["ran"]:  # maybe after a question that its run waited for
-            return "needs approval, its check failed first"
+            return "needs approval, but a check failed first"
         said += f", {ANSWERS.get(row['answer'], 'nobody could be asked')}"
     return said
 

@@ -117,7 +117,7 @@ class ChangeText:
 async def changes_to_review(folder: Path, revision: str) -> ChangeText:
     """Return the diff of `revision`, or the uncommitted one with new files; files that are not text are only named."""
     if revision.startswith("-"):
-        return ChangeText("", problem="a range does not begin with a dash")
+        return ChangeText("", problem="a range cannot begin with a dash")
     command = f"git diff {revision or 'HEAD'}"
     try:
         if not revision:
@@ -136,7 +136,7 @@ def _range_diff(folder: Path, revision: str, stop: StopFlag) -> str:
     found = _find_git(folder)
     text, status = _git(found, stop, *found.without_filters(), *DIFF, revision, "--")
     if status:
-        raise _Unable(f"git does not know `{revision}` here")
+        raise _Unable(f"unknown git revision `{revision}`")
     return text[:MOST].decode("utf-8", "replace")
 
 

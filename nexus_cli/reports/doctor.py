@@ -18,5 +18,5 @@ def doctor_text(value: Value, width: int) -> str:
             lines += filled(name_commands(check["hint"]), width, indent)
     last = "nexus can work here." if value["ok"] else "Something is broken, see above."
     if value["ok"] and not value["model"]:
-        last = "nexus can work here as soon as it has a model, see above."
+        last = "nexus needs a model to work here, see above."
     return "\n".join([*lines, "", *filled(last, width)])

@@ -54,7 +54,7 @@ def drops_text(value: Value, width: int) -> str:
     lines += ["", *filled(f"{asked[0].upper()}{asked[1:]}. Tokens are estimated.", width)]
     beyond = sum(int(d.get("uncounted_bytes") or 0) for d in drops)
     if beyond:
-        lines += filled(f"{beyond:,} bytes beyond the hard limits were counted, not kept.", width)
+        lines += filled(f"{beyond:,} bytes beyond the hard limits were not kept.", width)
     first = drops[0]["id"]
     named = f" --session {session[:SHORT_ID]}" if session else ""
     foot = name_commands(f"`nexus drops show {first}{named}` prints one.")

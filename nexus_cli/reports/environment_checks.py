@@ -105,7 +105,7 @@ def _python(settings: Settings) -> Check:
     with suppress(ProgramRefused):
         if own_interpreter() == sys.executable:
             return Check("python", "ok", f"{version} at {sys.executable}")
-    hint = "Commands of a model may change nexus itself there: install it elsewhere, as with `uv tool install`"
+    hint = "Commands of a model can change nexus itself there: install it elsewhere, e.g. `uv tool install`"
     return Check("python", "note", f"{version} at {sys.executable}, in the project", hint)
 
 
@@ -124,11 +124,11 @@ def _path(settings: Settings) -> Check:
     if "VIRTUAL_ENV" in os.environ.keys() - left.keys():
         leads.append("VIRTUAL_ENV names it")
     if not leads:
-        return Check("path", "ok", "commands have your own programs")
+        return Check("path", "ok", "commands use your own programs")
     program = os.path.join(own_environment(), "bin", "nexus")
-    hint = "Remove it, and install with `uv tool install .` or `pipx install .`, or link the program alone: "
+    hint = "Remove it, and install with `uv tool install .` or `pipx install .`, or link only the program: "
     hint += f"ln -s {program} ~/.local/bin/nexus"
-    return Check("path", "note", f"{'; '.join(leads)}: nexus's own Python, which commands run without", hint)
+    return Check("path", "note", f"{'; '.join(leads)}: nexus's own Python, removed for commands", hint)
 
 
 def _litellm(settings: Settings) -> Check:
@@ -155,7 +155,7 @@ def _ledger(settings: Settings) -> Check:
         there = exists(path)
         ledger = Ledger.open(path if there else None)
     except NexusError as error:
-        return Check("ledger", "broken", error.message, error.hint or f"Look at {path}; `nexus ask` works without it")
+        return Check("ledger", "broken", error.message, error.hint or f"Check {path}; `nexus ask` works without it")
     except OSError as error:
         return Check("ledger", "broken", f"{path}: {error.strerror}", "`nexus ask` works without it, but saves nothing")
     notices = "; ".join(ledger.notices)
@@ -185,12 +185,12 @@ def _server(url: str) -> Check:
     latency = statistics.median(seconds) * 1000
     sees = "everything (it is the administrator)" if everything else "its own and shared sessions"
     detail = f"{shown_place(url)}, PostgreSQL {str(version and version[0]).split()[0]}; this role sees {sees}; "
-    detail += f"an answer takes {latency:.1f} ms" + ("" if ledger.writes else "; it only reads")
-    hints = [f"{row[0]} is off there: a commit may be lost" for row in sure]
+    detail += f"latency {latency:.1f} ms" + ("" if ledger.writes else "; read-only")
+    hints = [f"{row[0]} is off there: commits may be lost" for row in sure]
     if everything and shared and shared[0]:
-        hints.append("Projects are shared there: work as a role of your own, from which something is hidden")
+        hints.append("Projects are shared there: use a role of your own that does not see everything")
     if latency > SLOW_MS:
-        hints.append("Every commit waits for several answers: a server nearer by is faster")
+        hints.append("Each commit needs several round trips; a server nearby is faster")
     if not ledger.writes:
         hints.append("Use the primary server")
     return Check("ledger", "note" if hints else "ok", detail, "; ".join(hints))
@@ -213,14 +213,14 @@ def _unwritable(path: Path) -> Check | None:
 def _undo(settings: Settings) -> Check:
     used, most = count_used(places().data), settings.undo.max_mb
     where = with_tilde(places().data / "undo")
-    return Check("undo", "ok", f"{used / 1e6:,.0f} of at most {most:,} MB of copies in {where} (setting undo.max_mb)")
+    return Check("undo", "ok", f"{used / 1e6:,.0f} of {most:,} MB used by copies in {where} (setting undo.max_mb)")
 
 
 def _config(settings: Settings) -> Check:
     path = places().settings
     if settings.notices:
         return Check("settings", "note", "; ".join(settings.notices))
-    return Check("settings", "ok", str(path) if path.exists() else f"defaults; your own would be in {path}")
+    return Check("settings", "ok", str(path) if path.exists() else f"defaults; your settings would be in {path}")
 
 
 def _keys(settings: Settings) -> Check:
@@ -250,7 +250,7 @@ def _network(settings: Settings) -> Check:
     """List the variables of proxies and certificates, and try the way to the provider of the model."""
     url = _provider_address(settings)
     named = [f"{name}={_without_login(os.environ[name])}" for name in NETWORK_VARIABLES if os.environ.get(name)]
-    store = certificate_file() or ("the system" if HAS_NATIVE_STORE else "the list of Python's certifi")
+    store = certificate_file() or ("the system" if HAS_NATIVE_STORE else "Python's certifi")
     detail = f"{', '.join(named) or 'no proxy'}; certificates: {store}"
     tried = _try_connection(url) if url else Check("network", "ok", "nothing to connect to")
     name, path = named_file()
@@ -289,7 +289,7 @@ def _rules(settings: Settings) -> Check:
     except NexusError as error:
         return Check("rules", "broken", error.message, error.hint)
     if found.problems:
-        hint = "Until a deny or ask rule can be read every command needs approval" if found.broken else ""
+        hint = "While a deny or ask rule cannot be read, every command needs approval" if found.broken else ""
         return Check("rules", "broken" if found.broken else "note", "; ".join(found.problems), hint)
     counts = {decision: sum(rule.decision == decision for rule in found.rules) for decision in DECISIONS}
     named = ", ".join(f"{count} {decision}" for decision, count in counts.items() if count)
@@ -300,18 +300,18 @@ def _mcp(settings: Settings) -> Check:
     catalogue = Catalogue.read(working_folder())
     names, missing = ", ".join(catalogue.entries), find_spec("mcp") is None
     if catalogue.files.problems:
-        return Check("mcp", "note", "; ".join(catalogue.files.problems), "`nexus docs mcp` has the form of an entry")
+        return Check("mcp", "note", "; ".join(catalogue.files.problems), "`nexus docs mcp` describes the format")
     if names and missing:
         return Check("mcp", "broken", f"servers are configured: {names}", install_hint("mcp"))
     unlisted = ", ".join(one.name for one in catalogue.unlisted)
-    hint = f"`nexus mcp test {catalogue.unlisted[0].name}` starts one" if unlisted else ""
-    detail = f"{names}; tools not known yet: {unlisted}" if unlisted else names
+    hint = f"`nexus mcp test {catalogue.unlisted[0].name}` lists its tools" if unlisted else ""
+    detail = f"{names}; tools not listed yet: {unlisted}" if unlisted else names
     return Check("mcp", "ok", detail or "no servers; `nexus mcp add` adds one", hint)
 
 
 WALLS = {
     "work inside": "can write in the project",
-    "read outside": "can read elsewhere (not in the profile read)",
+    "read outside": "can read elsewhere (except in profile read)",
     "no write outside": "cannot write elsewhere",
     "no read of hidden": "cannot read credentials",
     "no sockets": "cannot open sockets",
@@ -324,12 +324,12 @@ def _sandbox_checks(found: Mapping[str, Any], setting: str) -> list[Check]:
     """Return the checks of the sandbox: the backend with its restrictions, then each profile."""
     if found["backend"] == "none":
         status = "broken" if setting == "required" else "note"
-        what = "nexus does not run" if setting == "required" else "every command needs approval, but for --allow all"
+        what = "nexus does not run" if setting == "required" else "every command needs approval (except --allow all)"
         return [Check("sandbox", status, f"none ({found['why']}); {what}", _sandbox_hint(setting))]
     plain = found["profiles"]["none"]["start_ms"]
     version = f" version {found['abi']}" if found["abi"] else ""
     better = f"; {found['why']}" if found["why"] else ""
-    hidden = f"{plural(len(found['profiles']['write']['hides']), 'private place')} of yours cannot be read"
+    hidden = f"{plural(len(found['profiles']['write']['hides']), 'private place')} hidden"
     tried = ", ".join(WALLS.get(wall, wall) for wall in found["walls"])
     walls = f"{found['backend']}{version}; checked: a command {tried}; {hidden}{better}"
     checks = [Check("sandbox", "ok", walls)]
@@ -338,7 +338,7 @@ def _sandbox_checks(found: Mapping[str, Any], setting: str) -> list[Check]:
             continue
         writes = ", ".join(map(with_tilde, profile["writes"]))
         said = "as write, with network" if name == "net" else f"writes {writes}; no network"
-        said += "; reads the project, the system and tools alone" if name == "read" else ""
+        said += "; reads only the project, the system and tools" if name == "read" else ""
         if profile["problem"]:
             checks.append(Check(f"profile {name}", "broken", f"{said}; it does not start: {profile['problem']}"))
             continue
@@ -350,7 +350,7 @@ def _sandbox_checks(found: Mapping[str, Any], setting: str) -> list[Check]:
 
 def _sandbox_hint(setting: str) -> str:
     if setting == "off":
-        return "nexus config set sandbox.backend auto switches it on"
+        return "nexus config set sandbox.backend auto enables it"
     if not sys.platform.startswith("linux"):
         return ""
     install = "Install bubblewrap (apt install bubblewrap, dnf install bubblewrap, ...)"
@@ -381,7 +381,7 @@ CHECKS: tuple[Callable[[Settings], Check], ...] = (
     _terminal,
 )
 
-PROGRAMS = {"git": "Ignore rules are then read by nexus itself", "rg": "Searching is slower without ripgrep"}
+PROGRAMS = {"git": "Without git, nexus reads ignore rules itself", "rg": "Searching is slower without ripgrep"}
 """Programs that nexus uses, and what is so without them."""
 
 
@@ -403,7 +403,7 @@ def _instructions(settings: Settings, folder: Path) -> Check:
         layers = instruction_layers(folder, _is_denied(settings, folder))
     except NexusError as error:
         return Check("instructions", "broken", error.message, error.hint)
-    hint = "`nexus doctor --instructions` shows their prices and repetitions"
+    hint = "`nexus doctor --instructions` shows their costs and repetitions"
     notices = [layer.notice for layer in layers if layer.notice]
     found = "; ".join([plural(len([layer for layer in layers if layer.text]), "file"), *notices])
     return Check("instructions", "note" if notices else "ok", found, hint)

@@ -28,7 +28,7 @@ def describe_event(event: Event) -> str:
         case e.Notice():
             return event.text
         case e.Retry(cut=True):
-            return f"cut off: {event.why.rstrip('.')}; asking again"
+            return f"cut off: {event.why.rstrip('.')}; retrying"
         case e.Retry():
             return f"retry {event.attempt} in {event.wait:.0f} s: {event.why}"
         case e.ContextDrop():
@@ -96,7 +96,7 @@ def describe_told(result: ToolResult, name: NameCommands = str) -> str:
 
 def describe_drop(drop: Drop, how: str = "") -> str:
     """Return the line about one drop: what was left out, why, and `how` to see it."""
-    beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
+    beyond = f" and {drop.uncounted:,} bytes that were not kept" if drop.uncounted else ""
     what = SECTION.sub(lambda section: section[1] + (section[3] or section[2]), drop.what)
     told = f"left out as {drop.id}: {what}, {plural(drop.tokens, 'token')}{beyond} ({name_cause(drop.cause)})"
     return f"{told}; {how}" if how else told
@@ -113,7 +113,7 @@ def describe_kept(kept: Mapping[str, Any]) -> list[str]:
     """Return the parts that the window keeps after a compaction, and those left out with their drops."""
     drops = list(kept.get("drops") or ())
     left = _left(kept["words_left"], drops[:1], kept["words_part"])
-    parts = [f"your {plural(int(kept['words']), 'message')} word for word{left}"]
+    parts = [f"your {plural(int(kept['words']), 'message')} verbatim{left}"]
     record = [plural(int(kept["files"]), "file")] if kept["files"] else []
     failing = f" ({kept['failing']:,} failing)" if kept["failing"] else ""
     record += [plural(int(kept["commands"]), "command") + failing] if kept["commands"] else []
@@ -135,7 +135,7 @@ def describe_compaction_end(event: CompactionDone) -> str:
     if event.cut and event.why == TOO_LITTLE:
         return ""
     if not event.ok:
-        paid = f"; {dollars(event.cost_usd)} was paid for the summary" if event.cost_usd else ""
+        paid = f"; the summary cost {dollars(event.cost_usd)}" if event.cost_usd else ""
         after = "Older messages are left out instead" if event.cut else "Nothing was changed"
         return f"not compacted: {event.why.rstrip('.')}{paid}. {after}"
     text = f"compacted: {event.before:,} -> {event.after:,} tokens"
@@ -182,7 +182,7 @@ def _ways(denied: Sequence[Mapping[str, Any]], switch: str) -> list[str]:
         level = max(confined, key=LEVELS.index)
         told.append(f"{switch} {level} lets {which(len(confined))} run{' too' if rules or options else ''}.")
     if alone:
-        told.append(f"Only {switch} {ALL} lets {which(len(alone))} run, and everything else too.")
+        told.append(f"Only {switch} {ALL} lets {which(len(alone))} run, but it allows everything.")
     if others := [one.rstrip(".") for one in dict.fromkeys(others) if one][:NAMED]:
         text = "; ".join(others)
         told.append(f"{text[0].upper()}{text[1:]}.")
@@ -244,7 +244,7 @@ def describe_failure(outcome: Outcome, name: NameCommands = str) -> str:
         return "Stopped. Type what to do instead, or /continue without it."
     if not outcome.has_failed:
         return (
-            f"{outcome.error['message'].rstrip('.')}. Then the session continues automatically; you can type meanwhile."
+            f"{outcome.error['message'].rstrip('.')}. The session then continues automatically; you can type meanwhile."
         )
     hint = name(outcome.error.get("hint", "")).rstrip(".").removesuffix("; ask the model to continue")
     return describe_error(outcome.error.get("message", ""), hint)  # see `Repl.feed`

@@ -113,7 +113,7 @@ def save_export(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:
             raise
         return made
     except (OSError, ValueError) as error:
-        why = (error.strerror or str(error)) if isinstance(error, OSError) else "this is not a file name"
+        why = (error.strerror or str(error)) if isinstance(error, OSError) else "not a valid file name"
         raise NexusError("usage", f"{path} cannot be written", why.lower(), "Name another file") from error
 
 

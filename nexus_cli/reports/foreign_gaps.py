@@ -22,11 +22,11 @@ from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.tools.registry import rule_tools
 
 KEYS: Mapping[str, str] = {
-    "model": "is not applied: a project chooses no model",
-    "outputStyle": "is not applied: say in NEXUS.md how to answer",
-    "statusLine": "is not run: the status line is nexus's own",
-    "enableAllProjectMcpServers": "is not applied: `nexus trust` decides on servers",
-    "enabledMcpjsonServers": "is not applied: `nexus trust` decides on servers",
+    "model": "is not applied: a project cannot choose the model",
+    "outputStyle": "is not applied: put style instructions in NEXUS.md",
+    "statusLine": "is not run: nexus has its own status line",
+    "enableAllProjectMcpServers": "is not applied: servers are approved with `nexus trust`",
+    "enabledMcpjsonServers": "is not applied: servers are approved with `nexus trust`",
 }
 """What becomes of keys of Claude's settings."""
 APPLIED = ("hooks", "disableAllHooks", "permissions", "env", "$schema", "enabledPlugins", "extraKnownMarketplaces")
@@ -56,7 +56,7 @@ def _settings(project: Path) -> Iterator[str]:
     for name in RULES:
         table = read_settings(project, name)
         if table is None:
-            yield f"{name}: it is no JSON"
+            yield f"{name}: not valid JSON"
             continue
         for key in table:
             if key not in APPLIED:
@@ -66,7 +66,7 @@ def _settings(project: Path) -> Iterator[str]:
         set_here = list_variables(wanted)
         for variable in wanted if isinstance(wanted, dict) else ():
             if variable not in set_here:
-                yield one_line(f"{name}: env {cut_at_word(variable, 100)} is not set: a project may not set it")
+                yield one_line(f"{name}: env {cut_at_word(variable, 100)} is not set: a project cannot set it")
         yield from (f"{name}: enabledPlugins: {line}" for line in _plugins(table.get("enabledPlugins"), project))
 
 
@@ -74,14 +74,14 @@ def _permissions(table: object) -> Iterator[str]:
     if not isinstance(table, dict):
         return
     if allowed := list_texts(table.get("allow")):
-        yield f"permissions.allow ({len(allowed)}) permits nothing: your own rules do (`nexus rules add allow RULE`)"
+        yield f"permissions.allow ({len(allowed)}) has no effect: your own rules allow calls (`nexus rules add`)"
     tools = rule_tools()
     for kind, text in list_rules(table):
         try:
             for ours in map_claude_rule(kind, text):
                 parse_rule(kind, ours, tools)
         except ValueError as error:
-            yield one_line(f"permissions.{kind} {cut_at_word(text, 100)} is not in force: {error}")
+            yield one_line(f"permissions.{kind} {cut_at_word(text, 100)} is not in effect: {error}")
     for key in table:
         if key not in ("allow", "deny", "ask"):
             yield one_line(f"permissions.{key} is not applied")

@@ -8,21 +8,21 @@ from nexus_cli.text.cells import one_line
 WIDEST = 36
 """Most columns of the names; what explains a longer one stands below it."""
 KEYS = (
-    ("Enter", "sends, or takes the menu's entry; in a turn: steers it"),
-    ("Shift+Enter, \\ Enter", "a new line, as Ctrl+J"),
-    ("Alt+Enter", "a new line; in a turn: sends when it has ended"),
-    ("Esc", "stops what runs; twice: back to a message of yours"),
-    ("Up", "earlier messages; during a turn: queued messages"),
-    ("Ctrl+C", "stops what runs, clears the line, twice leaves"),
-    ("Ctrl+D", "on an empty line leaves; so do exit and quit"),
-    ("Shift+Tab", "permission level: ask, edit, auto, plan"),
+    ("Enter", "sends or accepts a menu entry; in a turn: steers it"),
+    ("Shift+Enter, \\ Enter", "inserts a new line (also Ctrl+J)"),
+    ("Alt+Enter", "inserts a new line; in a turn: sends at its end"),
+    ("Esc", "interrupts; twice: goes back to an earlier message"),
+    ("Up", "shows earlier messages; during a turn: queued messages"),
+    ("Ctrl+C", "interrupts or clears the line; twice: exits"),
+    ("Ctrl+D", "exits on an empty line (so do exit and quit)"),
+    ("Shift+Tab", "cycles permission levels: ask, edit, auto, plan"),
     ("Tab", "completes /commands and @files"),
     ("Ctrl+R", "searches earlier messages"),
     ("Ctrl+G", "edits the text in your editor"),
     ("Ctrl+V", "pastes an image"),
     ("Ctrl+B", "during a turn: moves the work to the background"),
-    ("Ctrl+T, Ctrl+O", "thinking; the newest output whole, again: the transcript"),
-    ("!COMMAND", "runs a shell command, Tab completes it; !!COMMAND is not shared"),
+    ("Ctrl+T, Ctrl+O", "shows thinking; full last output, again: the transcript"),
+    ("!COMMAND", "runs a shell command, Tab completes it; !!COMMAND is not sent"),
     ("@FILE", "attaches a file or an image"),
 )
 
@@ -49,8 +49,8 @@ def help_text(value: Value, width: int) -> str:
         lines.append("")
         for group in value["more"]:
             lines += filled(" ".join(group["names"]), width, " " * 10, f"{group['name']}:".ljust(10))
-        more = "/help NAME explains a command, /help all explains all and the keys."
-        lines += ["", *filled(f"{more} ? on an empty line lists the keys, nexus docs WORDS searches the pages.", width)]
+        more = "/help NAME explains a command, /help all explains all commands and the keys."
+        lines += ["", *filled(f"{more} ? on an empty line lists the keys, nexus docs WORDS searches the docs.", width)]
     return "\n".join(lines)
 
 
@@ -78,5 +78,5 @@ def _one(command: Value, width: int) -> str:
         lines += _columns(f"  {name}", what, size, width)
     lines += [""] if options else []
     if command.get("idle"):
-        lines += filled("During a turn it waits until the turn has ended.", width)
+        lines += filled("During a turn, it runs after the turn ends.", width)
     return "\n".join(lines).rstrip("\n")

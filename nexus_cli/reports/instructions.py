@@ -137,7 +137,7 @@ def instructions_report(
         cost = _read_cost(info, tokens)
         files.append({"path": name, "kind": kind, "paths": [*globs], "tokens": tokens, "cost_usd": cost})
         if tokens > LONG:
-            what = f"{tokens:,} tokens: move what only some files need to .claude/rules with paths"
+            what = f"{tokens:,} tokens: move parts for certain files only to .claude/rules with `paths`"
             findings.append({"kind": "long", "path": name, "line": 0, "text": what, "other": ""})
     lines = [line for name, text in texts.items() for line in _read_lines(name, text)]
     findings += [*_find_repeated(lines), *_find_opposed(lines), *_find_configured(lines, root)]
@@ -287,7 +287,7 @@ def check_written(
     problems = [f"{path.name} has {tokens:,} tokens, {tokens - most:,} too many"] if tokens > most else []
     if untried := untried_commands(text, succeeded):
         named = ", ".join(f"`{one_line(line)}`" for line in untried)
-        problems.append(f"Not run here with exit status 0: {named}")
+        problems.append(f"No successful run here: {named}")
     return (
         problems,
         f"{path.name}: {tokens:,} of {most:,} tokens, sent with every request from the next session or /reload on",
@@ -316,9 +316,9 @@ def instructions_text(value: Value, width: int) -> str:
         when = f", for {', '.join(one['paths'][:3])}" if one["paths"] else ""
         price = f"{plural(one['tokens'], 'token')}{_dollars(one)}"
         lines += filled(f"{one['path']} ({one['kind']}{when}): {price}", width, "    ", "  ")
-    total = f"{number(value['tokens'])} of at most {number(value['cap'])} tokens go with every request"
+    total = f"{number(value['tokens'])} of at most {number(value['cap'])} tokens are sent with every request"
     if value["cost_usd"] is not None:
-        total += f"; {value['requests']} requests of {value['model']} pay ${value['cost_usd']:.4f}, read from the cache"
+        total += f"; they cost ${value['cost_usd']:.4f} in {value['requests']} requests to {value['model']}, if cached"
     lines += ["", *filled(total, width), ""]
     for one in value["findings"]:
         where = f"{one['path']}:{one['line']}" if one["line"] else one["path"]

@@ -18,6 +18,6 @@ class JobsReport(ReportOfSession):
 def jobs_text(value: Value, width: int) -> str:
     """List the jobs, each on one line where there is room."""
     if not value["jobs"]:
-        return "\n".join(filled("No jobs. The model starts jobs with the option `background` of bash.", width))
+        return "\n".join(filled("No jobs. The model starts jobs with bash's `background` option.", width))
     rows = [(one["id"], one["how"], one["name"]) for one in value["jobs"]]
     return "\n".join(table([("id", "state", "command"), *rows], width))

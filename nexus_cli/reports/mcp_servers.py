@@ -36,7 +36,7 @@ def mcp_servers_text(value: Value, width: int) -> str:
     if not value["servers"]:
         notes.insert(0, NONE)
     if tokens := sum(one["tokens"] or 0 for one in value["servers"]):
-        how = "each tool is sent by itself" if value["sent"] == "each" else "one tool, mcp, is sent in their place"
+        how = "each tool is sent separately" if value["sent"] == "each" else "one tool, mcp, is sent instead"
         notes.append(f"Schemas of {tokens:,} tokens: {how}")
     lines = table(rows, width, right=(1, 2)) if value["servers"] else []
     return "\n".join([*lines, *(line for note in notes for line in filled(note, width))])

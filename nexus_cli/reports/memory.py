@@ -18,7 +18,7 @@ from nexus_cli.session.session_facts import AcceptedFacts
 HITS = 20
 NAME = 24
 """Most characters of a session's name."""
-HERE = "  # this session: after you have left it"
+HERE = "  # this session: run it after leaving"
 """Comment after the command that deletes the session in which it is shown: the line can still be pasted."""
 
 
@@ -75,7 +75,7 @@ def search_facts(
 ) -> FactsReport:
     """Return the kept facts that fit `text`, the best first; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():
-        raise NexusError("usage", "nothing to search for", "the text is empty", "Give words to search for")
+        raise NexusError("usage", "nothing to search for", "the text is empty", "Enter a text to search for")
     found = ledger.facts.search(text, project, slots, HITS + 1)
     return facts_report(ledger, found[:HITS], here, more=len(found) > HITS, project=project, text=text, whole=True)
 
@@ -142,7 +142,7 @@ def memory_text(value: Value, width: int) -> str:
     if value.get("whole"):
         lines += _whole(kept, width)
         if value.get("more"):
-            lines += ["", *filled(f"The best {len(facts)}; more match.", width)]
+            lines += ["", *filled(f"Showing the best {len(facts)}; more match.", width)]
     elif kept:
         rows = [("id", "slot", "since", "from", "text")]
         rows += [
@@ -171,18 +171,18 @@ def _forgotten(fact: Value, width: int, here: str) -> list[str]:
     done = "Forgotten" if held else "Forgotten for good"
     lines = filled(f"{done}: {fact['id']} ({fact['slot']}) {fact['text']}", width, "    ", "")
     if held:
-        which = "1 session still contains it, and its model can read it, until you delete it:"
+        which = "1 session still contains it; its model can read it until you delete the session:"
         if len(held) > 1:
-            which = f"{len(held):,} sessions still contain it, and their models can read it, until you delete them:"
+            which = f"{len(held):,} sessions still contain it; their models can read it until you delete them:"
         lines += filled(which, width, "    ", "")
         lines += [name_commands(f"    nexus sessions delete {one}{HERE if one == here else ''}") for one in held]
     return lines
 
 
 def _waits(waiting: list[Value]) -> str:
-    if len(waiting) == 1:
-        return name_commands(f"1 proposal of the model waits for you (nexus memory accept {waiting[0]['id']}):")
-    return name_commands(f"{len(waiting):,} proposals of the model wait for you (nexus memory accept ID, or all):")
+    ids = waiting[0]["id"] if len(waiting) == 1 else "ID, or all"
+    facts = plural(len(waiting), "fact")
+    return name_commands(f"{facts} proposed by the model (to accept: nexus memory accept {ids}):")
 
 
 def _whole(facts: list[Value], width: int) -> list[str]:
@@ -193,7 +193,7 @@ def _whole(facts: list[Value], width: int) -> list[str]:
         lines += [*filled(head, width, "    ", ""), *filled(_statement(fact), width, "    ")]
         if worded:
             accept = name_commands(f"nexus memory accept {fact['id']}")
-            how = f"active in your own words; the model's wording waits ({accept}): {fact['text']}"
+            how = f"active in your own words; wording proposed by the model ({accept}): {fact['text']}"
             lines += filled(how, width, "    ")
         if fact["state"] == "proposed" and fact.get("quote"):
             own = fact["actor"] == "agent"
@@ -213,7 +213,7 @@ def changed_facts_text(value: Value, width: int) -> str:
     """Format the report: the changed facts, then the model's comment."""
     lines = []
     for fact in value["remembered"]:
-        waits = "waits for you: nexus memory accept" if fact["state"] == "proposed" else fact["state"]
+        waits = f"proposed; nexus memory accept {fact['id']}" if fact["state"] == "proposed" else fact["state"]
         waits += f"; then {', '.join(fact['replaces'])} will be forgotten" if fact["replaces"] else ""
         lines += filled(f"+ {fact['id']} {fact['text']} ({waits})", width, "      ", "")
     for fact in value["forgotten"]:

@@ -169,4 +169,4 @@ def _origin(model: Value) -> str:
     """Describe the origin of a window that is not in the table."""
     if model["window_told"]:
         return f', as the provider reported; [models."{model["name"]}"] window in config.toml overrides it'
-    return "" if model["known"] else ", assumed: it is not in the table"
+    return "" if model["known"] else ", assumed: the model is not in the table"

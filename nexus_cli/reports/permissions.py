@@ -14,7 +14,7 @@ from nexus_cli.text.hidden_signs import mark_on_one_line
 
 _RUNS = {
     ASK: "reading inside the project, and commands that only read; everything else needs approval",
-    EDIT: "also editing files inside the project, but for .git, .nexus, instruction and shell start-up files",
+    EDIT: "also editing files inside the project, except .git, .nexus, instruction and shell start-up files",
     AUTO: "also commands confined to the project, without network",
     ALL: "everything, unconfined: nothing needs approval",
     PLAN: "read-only; the model proposes a plan",

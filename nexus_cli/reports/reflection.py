@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.reports.text.lines import Value, filled
+from nexus_cli.reports.text.lines import Value, filled, plural
 
 SHOWN = 5
 """Most facts that are named by their ids."""
@@ -15,6 +15,6 @@ def reflection_text(value: Value, width: int) -> str:
     if new := value.get("waiting"):
         every = "all" if len(new) > 1 and not value.get("older") else "ID" if len(new) > 1 else new[0]
         names = ", ".join(new) if len(new) <= SHOWN else f"{new[0]} to {new[-1]}"
-        lessons = "1 lesson waits" if len(new) == 1 else f"{len(new):,} lessons wait"
-        lines += ["", *filled(f"{lessons} for you ({names}): /memory shows them, /memory accept {every} keeps.", width)]
+        lessons = f"{plural(len(new), 'new lesson')} ({names})"
+        lines += ["", *filled(f"{lessons}: /memory to review, /memory accept {every} to keep.", width)]
     return "\n".join(lines)

@@ -24,5 +24,5 @@ def replay_text(value: Value, width: int = ONE_LINE) -> str:
     elif not count:
         text = f"Session {session} has sent no request: there is nothing to compare."
     else:
-        text = f"{plural(count, 'request')} of session {session} rebuilt: every line is as it was sent."
+        text = f"{plural(count, 'request')} of session {session} rebuilt: identical to what was sent."
     return "\n".join(filled(text, width))

@@ -203,12 +203,12 @@ def between_text(value: Value, width: int) -> str:
     step, before = value["step"], value.get("before")
     tokens, epoch, model = value["tokens"], value["epoch"], value["model"]
     change = int(tokens["after"]) - int(tokens["before"])
-    against = f"against request {before}" if before else "the first of its session"
+    against = f"against request {before}" if before else "(the first of its session)"
     head = [
         f"request {step} {against}: {number(tokens['after'])} tokens, {change:+,}",
         f"The window was rewritten: {epoch['cause']}."
         if epoch.get("cause")
-        else "The window continues the one before.",
+        else "The window continues the previous one.",
     ]
     if before and model["before"] != model["after"]:
         head.append(f"model {model['after']}, before {model['before']}")

@@ -45,7 +45,7 @@ from nexus_cli.tools.registry import describe_past_subject
 if TYPE_CHECKING:
     from nexus_cli.sections.planner import SectionObject
 
-UNNOTED = "the limits that this request was sent under were not recorded at that time"
+UNNOTED = "the limits of this request were not recorded"
 Memos = Callable[[str], Sequence[Memo]]
 MOST = 10
 WORDS = 60
@@ -228,7 +228,7 @@ def prune_notice(state: SessionState) -> list[str]:
     if rewrite is None or rewrite.price is None:
         return []
     saved = f"about {rewrite.price.saved:,} tokens"
-    return [f"nexus will take old or stale results of tools out before the next request ({saved})"]
+    return [f"nexus will remove old or stale tool results before the next request ({saved})"]
 
 
 def new_view(options: Options, settings: Settings, services: ServiceMakers) -> RequestView:
@@ -249,8 +249,8 @@ def first_view(state: SessionState) -> RequestView:
     # Without words there is no message yet in which anything joins the sections.
     added = count(first.preamble) if texts else sum(int(one["tokens"]) for one in first.told)
     request = engine.context.project(epoch=epoch, told=first.told, added=added, texts=texts)
-    unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
-    assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]
+    unknown = f"unknown context window for {info.name}" if info.name else "no model is chosen"
+    assumed = [f"{unknown}; assuming {info.window:,} tokens"]
     notices = [] if info.known or info.window_refused else assumed
     return RequestView(
         request,
@@ -269,11 +269,11 @@ def first_view(state: SessionState) -> RequestView:
 def change_notice(before: Epoch, after: Epoch) -> str:
     """Return the notice for a request under a new epoch."""
     if before.model != after.model:
-        shown = f"this shows what {after.model} would be sent, after {before.model}"
-        return f"a switch of model rewrites the window; {shown}"
+        shown = f"this shows what would be sent to {after.model} instead of {before.model}"
+        return f"switching the model rewrites the window; {shown}"
     if before.effort == after.effort:
         return "a reload rewrites the window; this shows what would be sent"
-    return f"a switch of effort rewrites the window; this shows what would be sent with {after.effort!r}"
+    return f"switching the effort rewrites the window; this shows what would be sent with {after.effort!r}"
 
 
 def _sections_with(log: LaneLog, rows: Sequence[RequestRow], row: RequestRow) -> Sections:
@@ -326,7 +326,7 @@ def _what(item: WindowItem, calls: Mapping[str, ToolCall]) -> str:
     if item.form is ItemForm.SUMMARY:
         return f"summary of entries up to {item.entry}"
     if item.form is ItemForm.MARKER:
-        return "line where entries were left out"
+        return "marker for entries left out"
     shortened = " (shortened)" if item.form is ItemForm.ELIDED else ""
     if message.role is Role.TOOL:
         call = calls.get(message.tool_call_id or "")

@@ -93,7 +93,7 @@ def rewrite_lines(rows: Sequence[Value], width: int) -> list[str]:
     heading = ("cause", "removed", "resent", "cost", "summary", "pays after", "since", "came out")
     lines = block("rewrites", [heading, *map(_cells, rows[-LISTED:])], width) if rows else []
     for one in rows[-LISTED:]:
-        pays = "" if one["pays"] else " (not for its price)"
+        pays = "" if one["pays"] else " (does not pay for itself)"
         lines += filled(f"{one['cause']}: {one['why']}{pays}", width, "    ", "  ")
     if len(rows) > LISTED:
         costs = [cost for one in rows for cost in (one["cost"], one["summary_usd"])]

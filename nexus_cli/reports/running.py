@@ -23,7 +23,7 @@ from nexus_cli.reports.text.lines import Value, cut_line, filled, table, when
 
 SERVERS = ("serve", "acp", "schedule", "runs")
 """Commands whose process has several sessions: ending one would end all."""
-NONE = "Nothing runs, waits or asks now."
+NONE = "Nothing is running or waiting."
 TITLE = 200
 RunningState = Literal["asks", "runs", "waits", "queued", "broken off", "idle"]
 

@@ -220,9 +220,9 @@ def name_signal(kind: str, value: Mapping[str, Any]) -> str:
         answers = (value.get("answers") or {"": value}).values()
         return "; ".join(dict.fromkeys(_describe_answer(one) for one in answers))
     if kind == MISSED:
-        return one_line(f"an event that it does not wait for: {value['why']}")
+        return one_line(f"an event it is not waiting for: {value['why']}")
     if kind not in ("service", JOINED):
-        return {PROVIDER: "time to ask the provider again", PERSON: "resumed by a person"}.get(kind, kind)
+        return {PROVIDER: "time to retry the provider", PERSON: "resumed by a person"}.get(kind, kind)
     line = value["line"] if kind == JOINED else name_event(str(value.get("event") or ""), value.get("payload"))
     return f"service {value['service']}: {line}"
 
@@ -311,14 +311,12 @@ def runs_text(value: Value, width: int) -> str:
             [f"{plural(len(found), 'run')} {value['done']}.", *(f"{one['id']}  {name_origin(one)}" for one in found)]
         )
     if not found:
-        return "\n".join(
-            filled("No runs: they begin with scheduled work, services, spaces, or a waiting session.", width)
-        )
+        return "\n".join(filled("No runs. Scheduled work, services, spaces and waiting sessions start runs.", width))
     lines = list[str]()
     for _, rows in groupby(found, _fold_key):
         one, *earlier = rows
         since = format_local_minute(str(one["updated"]))
-        like = f"and {len(earlier)} like it from {earlier[-1]['id']} on" if earlier else ""
+        like = f"and {len(earlier)} like it since {earlier[-1]['id']}" if earlier else ""
         row = filter(None, (one["id"], name_state(one), since, like, name_origin(one)))
         lines.append(cut_line(" · ".join(row), width))
         more = (" · ".join(filter(None, _facts(one))), _outcome(one), _last_error(one))
@@ -361,7 +359,7 @@ def _record_lines(value: Value) -> Iterator[str]:
     yield " · ".join(figures)
     if until := value["until"]:
         status = "has no exit status" if until["status"] is None else f"exits {until['status']}"
-        status += ", but a part of its pipe fails" if until["status"] == 0 and not until["passed"] else ""
+        status += ", but a command in its pipe fails" if until["status"] == 0 and not until["passed"] else ""
         after = f"{status} after {plural(until['rounds'], 'round')}" if until["rounds"] else "has not run"
         yield f"until: {one_line(until['command'])} {after}"
         yield from (f"| {line}" for line in until["left"])
@@ -399,7 +397,7 @@ def _name_wait(one: Value) -> str:
     if one["waits_for"] != PROVIDER:
         return f"{one['waits_for']}, until {until}" if until else str(one["waits_for"])
     is_due = str(one["wake_at"]) <= format_utc(local_now())
-    again = f"nexus serve asks again (due {until})" if is_due else f"asks again {until}"
+    again = f"nexus serve retries (due {until})" if is_due else f"next retry {until}"
     return f"the provider since {format_local_minute(one['waits_since'])}, {again}"
 
 

@@ -41,7 +41,7 @@ def plan_text(value: Value, width: int) -> str:
     (one,) = value["plans"]
     done = str(value["done"])
     if done == "removed":
-        return "\n".join(filled(f"{one['id']} was removed; its runs stay.", width))
+        return "\n".join(filled(f"{one['id']} was removed; its runs are kept.", width))
     if done == "queued":
         who = "nexus serve runs it, or nexus serve --once"
         return "\n".join(filled(f"{one['id']} is due now: {value['run']} is queued. {who}.", width))
@@ -54,16 +54,16 @@ def plan_text(value: Value, width: int) -> str:
     if value["done"] == "added":
         if one["ask"]:
             level = one["level"]
-            waits = f"It waits for you where its level ({level}) does not cover a call: nexus runs list."
+            waits = f"It waits for your approval of calls that its level ({level}) does not cover: nexus runs list."
             lines += filled(name_commands(waits), width)
         if one["until"]:
             lines += filled(f"A run is done once `{one['until']}` exits 0.", width)
         if one["worktree"]:
-            lines += filled(name_commands("Each run works in a worktree of its own; nexus runs show names it."), width)
+            lines += filled(name_commands("Each run works in its own worktree, listed by nexus runs show."), width)
         lines += filled(value["offer"], width) if value["offer"] else []
         if one["rules"]:
-            lines += filled(f"It may also run, outside the sandbox too: {', '.join(one['rules'])}", width)
-        lines += filled("nexus serve runs it, or nexus serve --once from cron or a timer of systemd.", width)
+            lines += filled(f"It may also run, even outside the sandbox: {', '.join(one['rules'])}", width)
+        lines += filled("nexus serve runs it, or nexus serve --once from cron or a systemd timer.", width)
     return "\n".join(lines)
 
 

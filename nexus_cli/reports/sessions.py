@@ -131,7 +131,7 @@ def show_session(ledger: Ledger, session: str) -> SessionReport:
 def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> SearchReport:
     """Return the newest entries that contain `text`; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():
-        raise NexusError("usage", "nothing to search for", "the text is empty", "Give words to search for")
+        raise NexusError("usage", "nothing to search for", "the text is empty", "Enter a text to search for")
     return SearchReport(version=1, text=text, folder=folder, **to_json_value(ledger.search(text, folder, limit)))
 
 
@@ -184,7 +184,7 @@ def last_exchange(session: Session) -> dict[str, Any]:
 def sessions_text(value: Value, width: int) -> str:
     """Return the sessions of a folder or of all."""
     sessions, runs = value.get("sessions", []), int(value.get("runs", 0))
-    left = f"{plural(runs, 'run')} of `nexus ask` left out: `nexus sessions list --all` lists them too." if runs else ""
+    left = f"{plural(runs, 'run')} of `nexus ask` hidden: `nexus sessions list --all` lists them too." if runs else ""
     left = name_commands(" ".join(filter(None, (describe_more_sessions(value), left))))
     if not sessions:
         others = name_commands("`nexus sessions list --all` lists the sessions of other folders.")
@@ -225,7 +225,7 @@ def search_text(value: Value, width: int) -> str:
             head = f"{hit['session']} [{hit['entry']}] {when(hit['at'])} {hit['actor']}{name}"
             lines += [*filled(head, width, "    ", ""), *filled(str(hit["snippet"]), width, "    "), ""]
         more = ", the newest; --limit shows more" if value.get("more") else ""
-        lines += filled(f"{plural(len(hits), 'place')}{more}.", width)
+        lines += filled(f"{plural(len(hits), 'match', 'matches')}{more}.", width)
     if value.get("damaged"):
         lines += filled(f"{plural(int(value['damaged']), 'damaged text')} could not be read.", width)
     return "\n".join(lines)

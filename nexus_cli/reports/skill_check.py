@@ -24,7 +24,7 @@ AGENT_KEYS = frozenset(
 )
 USED_FLAGS = frozenset({"disable-model-invocation", "user-invocable"})
 UNUSED: Mapping[str, str] = {
-    "disallowed-tools": "is not applied: `nexus rules add deny TOOL` forbids one",
+    "disallowed-tools": "is not applied: `nexus rules add deny TOOL` denies a tool",
     "when_to_use": "is not read: put it into the description",
     "context": "is not applied: the guide is read in the session itself",
     "agent": "is not applied: the guide is read in the session itself",
@@ -32,10 +32,10 @@ UNUSED: Mapping[str, str] = {
     "paths": "is not applied: the description decides",
     "shell": "is not applied: commands run in bash",
     "mode": "is not applied",
-    "permissionmode": "is not applied: a worker has the level of its session, or what the call says",
-    "background": "is not applied: the call says whether the session waits",
-    "mcpservers": "is not applied: a worker has the servers of its session",
-    "memory": "is not applied: a worker has the memory of its session",
+    "permissionmode": "is not applied: a worker has its session's level, or the one in the call",
+    "background": "is not applied: the call decides whether the session waits",
+    "mcpservers": "is not applied: a worker has its session's servers",
+    "memory": "is not applied: a worker has its session's memory",
 }
 """Keys of other programs, and what becomes of them."""
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -82,7 +82,7 @@ def _check_file(path: Path, shown: str) -> Iterator[str]:
         yield f"{shown}: {one_line(error.why)}; left out"
         return
     if found is None:
-        yield f"{shown}: is not a regular file; left out"
+        yield f"{shown}: not a regular file; skipped"
         return
     front = split_guide(found.text, str(path))
     lines = found.text.splitlines()
@@ -94,7 +94,7 @@ def _check_file(path: Path, shown: str) -> Iterator[str]:
         yield f"{shown}:{place}: {said.replace(key, one_line(written), 1) if written.lower() == key else said}"
     for number, line in enumerate(lines, 1):
         for other in OTHER_VARIABLE.findall(line):
-            yield f"{shown}:{number}: {one_line(other)} is not filled in"
+            yield f"{shown}:{number}: {one_line(other)} is not substituted"
 
 
 def _check_fields(fields: Mapping[str, str], path: Path) -> Iterator[tuple[str, str]]:
@@ -105,7 +105,7 @@ def _check_fields(fields: Mapping[str, str], path: Path) -> Iterator[tuple[str, 
         if key in UNUSED:
             yield key, f"{one_line(key)} {UNUSED[key]}"
         elif key not in USED | USED_FLAGS or (is_agent and key == "effort"):
-            yield key, f"{one_line(key)} is unknown, and not used"
+            yield key, f"{one_line(key)} is unknown and ignored"
         elif key == "allowed-tools":
             yield from ((key, f"{key}: {problem}") for problem in read_granted(value)[1])
         elif key in USED_FLAGS and value not in ("true", "false"):
@@ -118,7 +118,7 @@ def _check_fields(fields: Mapping[str, str], path: Path) -> Iterator[tuple[str, 
     if is_skill and name and name != path.parent.name:
         yield "name", f"name differs from its folder {one_line(path.parent.name)}"
     if is_skill and not said:
-        yield "", "there is no description: the first paragraph stands for it, and without one the skill is left out"
+        yield "", "no description: the first paragraph is used; without a paragraph, the skill is skipped"
     if len(said) > LONGEST_DESCRIPTION:
         yield "description", f"description has more than {LONGEST_DESCRIPTION:,} characters"
 

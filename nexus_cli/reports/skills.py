@@ -20,7 +20,7 @@ from nexus_cli.sections.skills import (
 )
 from nexus_cli.session.recipes import find_all_agents
 
-NO_SKILLS = "There are no skills. A skill is a folder with a SKILL.md, in the skills folder beside config.toml."
+NO_SKILLS = "No skills. A skill is a folder with a SKILL.md, in the skills folder beside config.toml."
 
 
 class ListedSkill(JsonOf[Skill]):
@@ -101,8 +101,8 @@ def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
     else:
         hint = "A skill is a folder with a SKILL.md in the skills folder beside config.toml (`nexus config path`)"
     if hidden:
-        hint += f"; this project has {hidden} more, which count after `nexus trust`"
-    return NexusError("usage", f"skill '{one_line(name)}'", "there is no skill of this name", hint)
+        hint += f"; this project has {hidden} more, available after `nexus trust`"
+    return NexusError("usage", f"skill '{one_line(name)}'", "there is no skill with this name", hint)
 
 
 def skills_text(value: Value, width: int) -> str:
@@ -117,13 +117,13 @@ def skills_text(value: Value, width: int) -> str:
     elif value["skills"]:
         lines += ["", *filled("`nexus skill use NAME` prints the guide of a skill.", width)]
     if brief := sum(one.get("catalogue") in ("named", "counted") for one in value["skills"]):
-        lines += filled(f"{brief:,} of them are in a request by name or number only.", width)
+        lines += filled(f"{brief:,} of them appear in requests only by name or as a count.", width)
     return "\n".join(lines)
 
 
 def describe_untrusted(number: int, noun: str) -> str:
     """Return the line about guides of a project that are not in effect."""
-    return f"This project has {plural(number, noun)} not in effect: `nexus trust` shows what would be."
+    return f"This project has {plural(number, noun)} not in effect: `nexus trust` lists what would be."
 
 
 def _name_call(one: Value) -> str:
@@ -140,7 +140,7 @@ def _describe(one: Value) -> str:
     if one["shadowed"]:
         return f"[not used: the entry above has the same name] {one['description']}"
     return (
-        f"[a built-in command has this name: {_name_call(one)} calls it] {one['description']}"
+        f"[a built-in command has this name; use {_name_call(one)}] {one['description']}"
         if one.get("built_in")
         else one["description"]
     )

@@ -11,7 +11,7 @@ from nexus_cli.reports.text.lines import Value, cut_line, filled, plural, table,
 from nexus_cli.text.cells import cells, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 
-NONE = "There are no spaces. nexus space create NAME makes one."
+NONE = "No spaces. nexus space create NAME creates one."
 SILENT = "No messages yet."
 NEW = "new"
 """Text of the line between read and new messages."""

@@ -19,7 +19,7 @@ WIDE = 50
 """Least width at which names have a column of their own."""
 TRUST = {
     "trusted": "trusted",
-    "changed": "trusted in part: some files are new or have changed (`nexus trust`)",
+    "changed": "partly trusted: some files are new or have changed (`nexus trust`)",
     "untrusted": "not trusted: its configuration is not in effect (`nexus trust`)",
     "nothing": "has no configuration of its own",
 }
@@ -160,5 +160,5 @@ def _broken(value: Value) -> Iterator[str]:
 def sandbox_line(value: Value) -> str:
     """Describe the sandbox backend, or the reason that there is none, in one line without a full stop."""
     if value["backend"] == "none":
-        return f"none, so every command needs approval below all ({value['why']})"
+        return f"none; every command needs approval below level all ({value['why']})"
     return str(value["backend"])

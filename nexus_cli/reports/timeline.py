@@ -117,7 +117,7 @@ def _title(value: Value) -> str:
     if space := value.get("space"):
         more = [f"{len(space['members']) - MOST_NAMED} more"] if len(space["members"]) > MOST_NAMED else []
         members = ", ".join([*(f"{one['name']} ({one['type']})" for one in space["members"][:MOST_NAMED]), *more])
-        new = f" · (new) is unread by {value['reader']}" if value["reader"] else ""
+        new = f" · (new) means unread by {value['reader']}" if value["reader"] else ""
         return f'space "{space["name"]}" · {members}{new}'
     name = f" {value['name']}" if value["name"] else ""
     session = f"session {value['session']}{name} · {value['model']}" if value["session"] else "no session yet"
@@ -258,7 +258,7 @@ def _decided(row: Value) -> str:
 
 def _request(row: Value) -> Iterator[str]:
     if row["finish"] in (None, "lost"):
-        yield f"no answer to about {short(row['input'])} in"
+        yield f"no response to about {short(row['input'])} tokens"
     else:
         yield describe_tokens(row)
         yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""

@@ -12,7 +12,7 @@ from nexus_cli.reports.text.lines import Value, filled, number, table
 from nexus_cli.session.session_state import SessionState
 
 DOES = {
-    Effect.NONE: "works in the session only",
+    Effect.NONE: "acts only in the session",
     Effect.READ: "reads files",
     Effect.EDIT: "changes files",
     Effect.RUN: "runs commands",
@@ -84,5 +84,5 @@ def tools_text(value: Value, width: int) -> str:
     rows = [("name", "tokens", "does", "asks first")]
     rows += [(tool["name"], number(tool["tokens"]), tool["does"], tool["asks"]) for tool in tools]
     total = sum(tool["tokens"] or 0 for tool in tools)
-    foot = f"{number(total)} tokens of schemas in every request. Level: {value['level']}; /permissions changes it."
+    foot = f"{number(total)} schema tokens in every request. Level: {value['level']}; /permissions changes it."
     return "\n".join([*table(rows, width, right=(1,)), "", *filled(foot, width)])

@@ -51,12 +51,12 @@ MANY = 5
 STANDS = {
     "trusted": "Trusted.",
     "changed": "New and changed files are not in effect; the others are.",
-    "untrusted": "It is not in effect.",
-    "nothing": "There is no configuration of this project: nothing to trust.",
+    "untrusted": "Not in effect.",
+    "nothing": "This project has no configuration to trust.",
 }
 SINCE = {
     "changed": "Changed since it was trusted",
-    "new": "New since this was trusted",
+    "new": "New since it was trusted",
     "removed": "Removed since it was trusted",
 }
 
@@ -200,7 +200,7 @@ def diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) 
     for name in sorted({*before, *now}):
         path, old, new = shown_path(name), before.get(name, ""), now.get(name, "")
         if old is None or new is None:
-            diffs.append(f"{one_line(path)}: binary, or too large to be compared\n")
+            diffs.append(f"{one_line(path)}: binary, or too large to compare\n")
         elif old != new:
             made = unified_diff(old if name in before else None, new, path)
             diffs.append(made or f"{one_line(path)}: different\n")
@@ -229,7 +229,7 @@ def _setting(key: str, value: Any, loaded: LoadedSettings, said: ProjectSettings
     mine = loaded.values.get(key)
     met = apply_project(loaded, said, "").values.get(key)
     if met == mine:
-        effect = "no change" if mine == value else f"has no effect, yours is {mine}"
+        effect = "no change" if mine == value else f"no effect (yours is {mine})"
     else:
         effect = f"instead of {mine}" if mine is not None else "not limited until now"
     return {"key": key, "value": value, "effect": effect}
@@ -246,9 +246,9 @@ def _recipes(found: Configuration) -> list[str]:
             except NexusError as error:
                 problems.append(one_line(error.message))
             if not NAME.fullmatch(name.removeprefix(INSIDE).removesuffix(".toml")):
-                problems.append(f"{where}: no recipe can be named so")
+                problems.append(f"{where}: not a valid recipe name")
             if name.removeprefix(INSIDE).removesuffix(".toml") in taken:
-                problems.append(f"{where}: another recipe has this name, and comes first")
+                problems.append(f"{where}: another recipe with this name is used instead")
     return problems
 
 

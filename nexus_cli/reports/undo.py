@@ -51,11 +51,11 @@ def undo_text(value: Value, width: int) -> str:
     for name, one in _name_references([one for one in references if not one["restored"]]).items():
         if one["command"] != (value["head_moved"] or {}).get("command"):
             how = ". To move it back:" if one["command"] else ""
-            lines += folded(f"kept      {name} (moved on since){how}", width, "  ")
+            lines += folded(f"kept      {name} (moved since){how}", width, "  ")
             lines += folded(one["command"] or "", width, "  ") if how else []
     if moved := value["head_moved"]:
         after = moved["after"].removeprefix("refs/heads/") if "/" in moved["after"] else moved["after"][:12]
-        lines += filled(f"HEAD was moved and stays at {_plain(after)}. To move it back:", width)
+        lines += filled(f"HEAD was moved and is still at {_plain(after)}. To move it back:", width)
         lines += folded(moved["command"], width, "  ")
     if unsure:
         lines += filled(
@@ -74,7 +74,7 @@ def undo_text(value: Value, width: int) -> str:
 def describe_unsure(paths: Sequence[str], project: str = "") -> str:
     """Return a line with the paths that an undo leaves because they may be the person's."""
     names = name_first([_plain(path.removeprefix(f"{project}/")) for path in paths], 10)
-    return f"Perhaps yours, changed while a command ran: {names}."
+    return f"Possibly yours (changed while a command ran): {names}."
 
 
 def _count(paths: Sequence[str]) -> str:
@@ -97,7 +97,7 @@ def _name_references(rows: Sequence[Value]) -> dict[str, Value]:
 def _headline(value: Value, counts: str) -> str:
     verb, turn, newest = value["action"], value["turn"], value.get("newest_turn")
     if not counts and value["unfollowed"]:
-        return f"Nothing to {verb} of what was followed."
+        return f"Nothing to {verb} among the files covered."
     if not counts:
         return f"Nothing to {verb}." if turn is None else f"Nothing to {verb} in turn {turn}."
     if turn is None:

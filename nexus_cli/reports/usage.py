@@ -155,8 +155,8 @@ def usage_text(value: Value, width: int) -> str:
         line
         for row in value.get("imported", ())
         for line in filled(
-            f"Not in these sums: {plural(row['sessions'], 'session')} imported from {row['from']}, which used"
-            f" {number(row['input'])} tokens in, {number(row['output'])} out there",
+            f"Not included: {plural(row['sessions'], 'session')} imported from {row['from']}, with"
+            f" {number(row['input'])} input and {number(row['output'])} output tokens",
             width,
         )
     ]
@@ -179,7 +179,7 @@ def usage_text(value: Value, width: int) -> str:
     projects = value["projects"][:PROJECTS]
     lines += block("by project", usage_rows("project", projects), width)
     if hidden := len(value["projects"]) - len(projects):
-        lines += filled(f"{plural(hidden, 'project')} with less not listed: --json has all", width, "  ")
+        lines += filled(f"{plural(hidden, 'project')} with less usage not listed: --json lists all", width, "  ")
     lines += price_hint(value["models"], width)
     return "\n".join([*lines, *others])
 
@@ -245,12 +245,14 @@ def price_hint(rows: Sequence[Value], width: int) -> list[str]:
     covered = [name for name in models if is_covered(name)]
     models = [name for name in models if name not in covered]
     lines = (
-        ["", *filled(f"Covered by the subscription, not by dollars: {', '.join(covered)}.", width)] if covered else []
+        ["", *filled(f"Covered by a subscription, at no cost per token: {', '.join(covered)}.", width)]
+        if covered
+        else []
     )
     if not models:
         return lines
-    others = f" (and of {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""
-    text = f"No price was known for requests to {models[0]}{others}. To set that of later ones (output_price likewise):"
+    others = f" (and {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""
+    text = f"No known price for requests to {models[0]}{others}. To set it for later requests (output_price likewise):"
     return [*lines, "", *filled(text, width), *filled(price_command(models[0]), width, "  ")]
 
 

@@ -74,7 +74,7 @@ def workers_text(value: Value, width: int) -> str:
     way = name_commands("nexus agents show ID shows one; in its session /agents steer ID WORDS, stop ID, review ID")
     lines = [*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)] if rows[1:] else filled(NONE, width)
     if agents := agent_rows(value):
-        offered = "The model can hand work to these agents; you ask for one with @NAME:"
+        offered = "The model can delegate work to these agents; you request one with @NAME:"
         lines += ["", *filled(offered, width), *table([("agent", "from", "what"), *agents], width)]
     if value.get("untrusted"):
         lines += ["", *filled(describe_untrusted(value["untrusted"], "agent"), width)]

@@ -39,7 +39,7 @@ def worktrees_text(value: Value, width: int) -> str:
     """List the worktrees of a project or of all."""
     found = value["worktrees"]
     if not found:
-        return "\n".join(filled("No worktrees here: nexus -w NAME works in one.", width))
+        return "\n".join(filled("No worktrees here: nexus -w NAME creates one.", width))
     is_all = value["project"] is None
     rows = [("name", "state", "changes", "made", *(["project"] if is_all else []), "folder")]
     now = local_now()
@@ -69,7 +69,7 @@ def applied_text(value: Value, width: int) -> str:
     lines = [f"applied   {path}" for path in value["written"] if path not in conflicts]
     lines += [f"the same  {path}" for path in value["there"]]
     for one in value["conflicts"]:
-        where = "" if one["is_marked"] else f"; the other version is {value['folder']}/{one['path']}"
+        where = "" if one["is_marked"] else f"; other version: {value['folder']}/{one['path']}"
         lines.append(f"conflict  {one['path']}: {one['why']}{where}")
     shown = ("".join(char if char.isprintable() else "?" for char in line) for line in lines)
     return "\n".join(piece for line in shown for piece in folded(line, width))

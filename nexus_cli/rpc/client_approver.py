@@ -12,7 +12,7 @@ from nexus_cli.core.approval import Allow, Answer, Defer, Deny, PersonQuestion, 
 from nexus_cli.core.event import Event, PersonAnswered, PersonAsked, question_id
 from nexus_cli.rpc.jsonrpc import INVALID_PARAMS, REFUSED, RpcError
 
-NOBODY = "no client listens to this agent, so nobody can be asked"
+NOBODY = "no client is connected to this agent, so nobody can be asked"
 ANSWERS = ("once", "session", "no")
 GRACE_SECONDS = 30.0
 """Seconds that a question waits for a client to reconnect."""

@@ -198,7 +198,7 @@ class AgentDispatcher:
         if self._ending:
             raise RpcError(BUSY, STOPPING)
         if len(self._works) + len(self._commands) > MOST_WAITING:
-            raise RpcError(BUSY, f"{MOST_WAITING} messages and commands wait for this agent already")
+            raise RpcError(BUSY, f"{MOST_WAITING} messages and commands are already queued for this agent")
 
     async def _turn(self, trigger: Trigger, own: EventFeed | None, ahead: int) -> AskResult:
         try:
@@ -550,7 +550,7 @@ def _read_image(text: str) -> Part:
     except ValueError:
         data = b""
     if why := describe_bad_image(data):
-        raise RpcError(INVALID_PARAMS, f"an image, in base64: {why}")
+        raise RpcError(INVALID_PARAMS, f"invalid base64 image: {why}")
     return Part(image_type(data), data, "image")
 
 

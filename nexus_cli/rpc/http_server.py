@@ -173,14 +173,14 @@ class RpcServer:
     def _refusal(self, request: web.Request) -> web.Response | None:
         checked = not self._is_from_outside(request)
         if checked and not self._is_own_host(request.headers.get("Host", "")):
-            return problem_response(403, "this Host is not served here")
+            return problem_response(403, "this Host is not allowed")
         origin = request.headers.get("Origin")
         if checked and origin is not None and not self._is_own_host(origin.partition("://")[2]):
-            return problem_response(403, "pages of this Origin are not served here")
+            return problem_response(403, "requests from this Origin are not allowed")
         if not self._may_enter(request):
             return problem_response(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            return problem_response(415, "a compressed body is not taken")
+            return problem_response(415, "compressed bodies are not supported")
         return None
 
     def _is_from_outside(self, request: web.Request) -> bool:
@@ -264,7 +264,7 @@ class RpcServer:
     async def _events(self, request: web.Request) -> web.StreamResponse:
         seen = request.headers.get("Last-Event-ID", "")
         if seen and not (seen.isascii() and seen.isdigit() and len(seen) < 16):
-            return problem_response(400, "Last-Event-ID is the number of an event")
+            return problem_response(400, "Last-Event-ID must be an event number")
         agent = self._methods.pool.get(request.match_info["agent_id"])
         if agent is None:
             return problem_response(404, "no such agent")
@@ -289,7 +289,7 @@ class RpcServer:
                 text = b"".join(b"id: %d\ndata: %b\n\n" % (item.seq, item.data) for item in items)
                 await _write(request, response.write(text or b": keep-alive\n\n"))
             if listener.is_cut_off:
-                why = "too many events were not read; Last-Event-ID resumes"
+                why = "the client reads too slowly; reconnect with Last-Event-ID"
                 last = json_text({"v": 1, "type": CUT, "why": why}, escaped=False).encode()
                 await _write(request, response.write(b"data: " + last + b"\n\n"))
             await _write(request, response.write_eof())
@@ -363,7 +363,7 @@ async def _write(request: web.Request, work: Awaitable[object]) -> None:
     except TimeoutError:
         if request.transport is not None:
             request.transport.abort()
-        raise ConnectionResetError("the client does not read") from None
+        raise ConnectionResetError("the client is not reading") from None
 
 
 def _wants_events(request: web.Request) -> bool:

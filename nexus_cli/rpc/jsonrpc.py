@@ -74,7 +74,7 @@ def parse_calls(body: bytes) -> tuple[list[RpcCall], bool]:
     try:
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
     except RecursionError:
-        raise RpcError(PARSE_ERROR, "it is nested too deeply") from None
+        raise RpcError(PARSE_ERROR, "the JSON is nested too deeply") from None
     except ValueError as error:
         raise RpcError(PARSE_ERROR, one_line(str(error))[:200]) from None
     if not isinstance(value, list):
@@ -82,7 +82,7 @@ def parse_calls(body: bytes) -> tuple[list[RpcCall], bool]:
     if not value:
         raise RpcError(INVALID_REQUEST, "the batch is empty")
     if len(value) > MOST_CALLS:
-        raise RpcError(INVALID_REQUEST, f"the batch has {len(value)} calls, at most {MOST_CALLS} are allowed")
+        raise RpcError(INVALID_REQUEST, f"the batch has {len(value)} calls; at most {MOST_CALLS} are allowed")
     return [_parse_call(one) for one in value], True
 
 
@@ -93,21 +93,21 @@ def _refuse_constant(name: str) -> NoReturn:
 def _parse_call(value: Any) -> RpcCall:
     """Return a request object, or a call with the reason that `value` is not one."""
     if not isinstance(value, dict):
-        return RpcCall(error=RpcError(INVALID_REQUEST, "it is not an object"))
+        return RpcCall(error=RpcError(INVALID_REQUEST, "the request is not an object"))
     key = value.get("id")
     if isinstance(key, bool) or not (key is None or isinstance(key, str | int)) or len(str(key)) > LONGEST_ID:
-        return RpcCall(error=RpcError(INVALID_REQUEST, "id has to be a short string, a whole number or null"))
+        return RpcCall(error=RpcError(INVALID_REQUEST, "id must be a short string, a whole number or null"))
     method, params = value.get("method"), value.get("params", {})
     why = ""
     if value.get("jsonrpc") != "2.0":
-        why = 'jsonrpc has to be "2.0"'
+        why = 'jsonrpc must be "2.0"'
     elif not isinstance(method, str):
-        why = "method has to be a string"
+        why = "method must be a string"
     elif not isinstance(params, dict | list):
-        why = "params has to be an object"
+        why = "params must be an object"
     if why:
         return RpcCall(id=key, error=RpcError(INVALID_REQUEST, why))
-    error = RpcError(INVALID_PARAMS, "parameters are given by name") if isinstance(params, list) and params else None
+    error = RpcError(INVALID_PARAMS, "params must be passed by name") if isinstance(params, list) and params else None
     return RpcCall(str(method), {} if error else params or {}, key, "id" not in value, error)
 
 

@@ -83,9 +83,7 @@ def _remove_dead(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise NexusError(
-            "usage", f"socket {path}", "a file that is not a socket exists there", "Choose another --socket"
-        )
+        raise NexusError("usage", f"socket {path}", "the path exists and is not a socket", "Choose another --socket")
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
         probe.setblocking(False)  # a blocking connect would hang if too many already wait
         try:

@@ -61,7 +61,7 @@ class Method:
         """Raise `RpcError` unless `params` match the method."""
         known = self.params
         unknown = [name for name in params if name not in known]
-        problems = [f"{name[:80]!r} is no parameter of {self.name}" for name in unknown[:3]]
+        problems = [f"{name[:80]!r} is not a parameter of {self.name}" for name in unknown[:3]]
         problems += [f"{name} is missing" for name, one in known.items() if one["required"] and name not in params]
         found = (_problem(name, known[name]["schema"], value) for name, value in params.items() if name in known)
         problems += filter(None, found)
@@ -72,7 +72,7 @@ class Method:
 AGENT_ID = Param(name="agent_id", description="The agent.", required=True, schema=json_schema(str))
 FOLDER = Param(
     name="cwd",
-    description="A folder of the project; the server's without one.",
+    description="A folder of the project; default: the server's folder.",
     required=False,
     schema=json_schema(str),
 )
@@ -112,7 +112,7 @@ def read_verb(verb: Verb) -> Method:
     """Return the method that a verb declares."""
     name, takes, read = verb.method
     about = " ".join(verb.help.partition("\n\n")[0].split())
-    about += "" if verb.authority is Authority.READS else " Needs the level edit."
+    about += "" if verb.authority is Authority.READS else " Requires level edit."
     params = {"cwd": FOLDER}
     for one in verb.parameters:
         is_required = one.default is Parameter.empty
@@ -146,11 +146,11 @@ def _problem(name: str, schema: Schema, value: Any) -> str:
     if (given != kind and (given, kind) != ("integer", "number")) or (
         kind == "array" and not all(isinstance(one, str) for one in value)
     ):
-        return f"{name} has to be {_WORDS[kind]}"
+        return f"{name} must be {_WORDS[kind]}"
     if kind == "integer" and not schema["minimum"] <= value <= schema["maximum"]:
-        return f"{name} has to be between {schema['minimum']} and {schema['maximum']}"
+        return f"{name} must be between {schema['minimum']} and {schema['maximum']}"
     if kind == "number" and not 0 < value < float("inf"):
-        return f"{name} has to be above 0"
+        return f"{name} must be above 0"
     if kind == "object":
         parts = schema["properties"]
         problems = (

@@ -77,7 +77,7 @@ class ServerMethods:
 
     def _resolve(self, cwd: str) -> Path:
         if "\0" in cwd:
-            raise RpcError(INVALID_PARAMS, "cwd has a character that no path can have")
+            raise RpcError(INVALID_PARAMS, "cwd contains a NUL character")
         return self._folder / os.path.expanduser(replace_surrogates(cwd))
 
     async def run_verb(self, verb: Verb, cwd: str = "", **given: Any) -> Mapping[str, Any]:
@@ -227,8 +227,8 @@ def openrpc_document() -> dict[str, Any]:
         "info": {
             "title": "nexus",
             "version": __version__,
-            "description": "POST /rpc, JSON-RPC 2.0. GET /agents/AGENT_ID/events: server-sent events of an agent; the "
-            "schemas are those of their types.",
+            "description": "POST /rpc: JSON-RPC 2.0. GET /agents/AGENT_ID/events: server-sent events of an agent; "
+            "their schemas are in components.schemas, by event type.",
         },
         "methods": [_describe(method) for method in METHODS.values()],
         "components": {"schemas": {name: json_schema(kind) for name, kind in EVENTS.items()}},

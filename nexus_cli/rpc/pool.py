@@ -197,7 +197,7 @@ class AgentPool:
         resumed = self._find_session(config.session) if config.session else None
         folder = Path(os.path.realpath(config.cwd or self._folder_of(resumed)))
         if not os.path.isdir(folder):
-            raise NexusError("usage", f"folder {folder}", "there is no such folder", "Name one that exists: cwd")
+            raise NexusError("usage", f"folder {folder}", "there is no such folder", "Set cwd to an existing folder")
         settings = self.shared.config or settings_in(folder)
         prompt, lines = config.system_prompt, tuple[str, ...]()
         if prompt is None and self.shared.prompt_loader is not None:
@@ -284,8 +284,8 @@ class AgentPool:
         found = ledger.find_session(key)
         name = next((agent.agent_id for agent in self.list() if agent.session.id == found.id), "")
         if name or ledger.is_locked(found.id):
-            why = f"agent {name} works in it" if name else "a worker works in it"
-            raise InUseError(f"session {found.id} is open elsewhere", why, "Use or destroy that agent")
+            why = f"agent {name} is using it" if name else "a worker is using it"
+            raise InUseError(f"session {found.id} is open elsewhere", why, "Use or destroy that agent, or retry later")
         return found
 
     def _folder_of(self, resumed: SessionInfo | None) -> Path:

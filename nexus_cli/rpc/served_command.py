@@ -91,7 +91,7 @@ class ServedContext:
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         if not self.can_choose:
-            raise refuse_elsewhere("choosing from a list", "Name one behind the command")
+            raise refuse_elsewhere("choosing from a list", "Name an item after the command")
         self.choice_id, self._choice = secrets.token_hex(4), asyncio.get_running_loop().create_future()
         self._call("choose", id=self.choice_id, title=title, choices=to_json_value(choices))
         self.paused.set()
@@ -113,7 +113,7 @@ class ServedContext:
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         if settings is not None:
-            raise refuse_elsewhere("a change of the settings")
+            raise refuse_elsewhere("changing settings")
         before, resumed = self.session, bool(options.resume)
         copied = is_copy(before, options.resume)
         await self._reopen(options)
@@ -124,7 +124,7 @@ class ServedContext:
 
     def start(self, text: str = "", *, typed: bool = False, after: Callable[[], Awaitable[None]] | None = None) -> None:
         if after is not None:
-            raise refuse_elsewhere("a change of the session for one turn")
+            raise refuse_elsewhere("changing the session for one turn")
         self._call("start", text=text, typed=typed)
 
     async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:

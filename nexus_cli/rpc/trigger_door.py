@@ -76,7 +76,7 @@ class TriggerDoor:
             return problem_response(404, "no such service")
         given = request.content_type if "Content-Type" in request.headers else ""
         if given.partition("/")[0] in NO_TEXT:
-            return problem_response(415, "the body is JSON or text")
+            return problem_response(415, "the body must be JSON or text")
         try:
             refuse_bad_key(request.headers.get("Idempotency-Key", "").strip())
             body = await _read_body(request)
@@ -87,12 +87,12 @@ class TriggerDoor:
                 return json_response({"challenge": event.challenge})
             async with self._lock:
                 if await asyncio.to_thread(self._is_replayed, service, event):
-                    return problem_response(401, "the signature is replayed: it came with another id or event")
+                    return problem_response(401, "replayed signature: already used with another id or event")
                 answer = await asyncio.to_thread(take_event, self._ledger, service, event)
         except ValueError as error:
             return problem_response(400, str(error))
         except TooManyRuns:
-            why = f"too many runs of {service.name} wait already"
+            why = f"too many runs of {service.name} are already waiting"
             return problem_response(429, why, {"Retry-After": str(RETRY_SECONDS)})
         except NexusError as error:
             return problem_response(400 if error.kind == "usage" else 503, error.message)

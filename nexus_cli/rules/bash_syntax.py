@@ -72,8 +72,8 @@ _NAMES = {
     "declaration_command": "a declaration",
     "if_statement": "a condition",
     "for_statement": "a loop",
-    "while_statement": "a loop that may not end",
-    "c_style_for_statement": "a loop that may not end",
+    "while_statement": "a possibly endless loop",
+    "c_style_for_statement": "a possibly endless loop",
     "compound_statement": "a group",
     "case_statement": "a case statement",
     "elif_clause": "a condition",
@@ -204,7 +204,7 @@ class _Reader:
                 inner_piped = piped if flow and piped >= 0 else start
                 stack.append((children[place], inner_certain, inner_piped, nested, is_doubt))
         if stack or _GAP.fullmatch(self.source[self.end :]) is None:
-            self._mark_unclear("a part that is not parsed")
+            self._mark_unclear("a part that nexus cannot parse")
 
     def _mark_unclear(self, why: str) -> None:
         self.line.is_unclear = True
@@ -236,7 +236,7 @@ class _Reader:
             self._mark_unclear("a backtick in a word")
         gap = self.source[self.end : start]
         if start > self.end and _GAP.fullmatch(gap) is None and not (leaf.type == "<<" and _DASH.fullmatch(gap)):
-            self._mark_unclear("a part that is not parsed")
+            self._mark_unclear("a part that nexus cannot parse")
         self.end = max(self.end, end)
 
     def _collect(self, node: Node, children: list[Node], certain: bool, piped: int, nested: bool) -> None:

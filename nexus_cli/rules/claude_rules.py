@@ -45,11 +45,11 @@ def map_claude_rule(decision: str, written: str) -> list[str]:
     """Return our rules for one of Claude's; raise `ValueError` with the reason if there are none."""
     found = _RULE.fullmatch(written.strip())
     if found is None:
-        raise ValueError("it is not TOOL or TOOL(PATTERN)")
+        raise ValueError("expected TOOL or TOOL(PATTERN)")
     name, pattern = found[1], found[2]
     if name.startswith("mcp__"):
         if pattern is not None:
-            raise ValueError("a tool of a server takes no pattern here")
+            raise ValueError("an MCP tool takes no pattern in nexus")
         return [name if "__" in name[5:] else f"{name}__*"]
     if name == "Bash":
         return [map_command("*" if pattern is None else pattern)]
@@ -64,23 +64,23 @@ def map_claude_rule(decision: str, written: str) -> list[str]:
     if name == "WebFetch" and pattern.startswith("domain:"):
         host = pattern.removeprefix("domain:").strip()
         if "*" in host and decision == "allow":
-            raise ValueError("an allow rule here names one host")
+            raise ValueError("an allow rule must name one host in nexus")
         return [f"fetch({host})"]
-    raise ValueError("nexus has no such pattern" if name in TOOLS else "nexus has no such tool")
+    raise ValueError("nexus does not support this pattern" if name in TOOLS else "nexus has no such tool")
 
 
 def _map_claude_path(pattern: str) -> str:
     if pattern.startswith("//"):
         return map_path(pattern[1:])
     if pattern.startswith("/"):
-        raise ValueError("it begins at the folder of Claude's settings; write the whole path, or ./ for the project")
+        raise ValueError("the path is relative to Claude's settings; write the absolute path, or ./ for the project")
     return map_path(pattern)
 
 
 def map_path(pattern: str) -> str:
     """Return a path pattern in our form; raise `ValueError` for signs that mean something else here."""
     if _ODD_IN_PATHS.search(pattern):
-        raise ValueError("a pattern here has only `*`, `**` and `?`")
+        raise ValueError("path patterns in nexus support only `*`, `**` and `?`")
     return pattern
 
 

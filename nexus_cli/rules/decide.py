@@ -76,7 +76,7 @@ class CommandDecision:
     prefixes: tuple[str, ...] = ()
     """Allow rules that "always" would store, one for each part that asks; () where that must not be offered."""
     doubts: tuple[str, ...] = ()
-    """Reasons to ask that are not in a part of the line: "a loop that may not end"."""
+    """Reasons to ask that are not in a part of the line: "a possibly endless loop"."""
 
 
 def decide_command(
@@ -112,7 +112,7 @@ def decide_command(
     only_reads = not closed and not any(reason or restricted for reason, restricted in looks)
     hidden = _find_hidden(command, line, search) if search.strict else []
     if any(one.name in os.environ for one in line.bindings):
-        line.doubts["an assignment to a variable of the environment"] = None
+        line.doubts["an assignment to an environment variable"] = None
     named = [*line.doubts, *_check_redirects(line, folders)]
     printed = {VARIABLE} if _only_prints_variables(line, looks) else set()
     doubts = [*named, *([] if only_reads else [one for one in line.forms if one not in printed])]
@@ -160,7 +160,7 @@ def _are_lifted(parts: Sequence[CommandPart], rules: RuleSet) -> bool:
 def _find_reason(command: SimpleCommand, line: CommandLine, search: _Search, folders: Folders, *, writes: bool) -> str:
     """Return the reason that a command does not run as a reader, "" if it does. Follows a `cd` in `folders`."""
     if search.level == ALL or line.is_long:
-        reason = "a line of this length is never read-only"
+        reason = "the line is too long to be checked as read-only"
         if command.words and program_name(command.words[0]) == "cd":
             with suppress(NotReadOnly):
                 folders.enter(command)
@@ -171,7 +171,7 @@ def _find_reason(command: SimpleCommand, line: CommandLine, search: _Search, fol
     strict = () if reason else (*search.strict, *search.reads)
     passed = next((one for one in strict if reaches_unnamed(command, one.effect)), None)
     if passed is not None:
-        reason = f"it may be what {passed.decision} {passed.text} names, as its words are not known before it runs"
+        reason = f"it may match {passed.decision} {passed.text}: its arguments are not known before it runs"
     return reason
 
 
@@ -186,11 +186,11 @@ def _find_restriction(
     is_all = search.level == ALL
     written = find_written(command, (), search.writes, folders)
     if written is not None and not (is_all and written.decision == "ask"):
-        why = f"it writes what {written.decision} {written.text} names ({written.origin})"
+        why = f"it writes a file covered by {written.decision} {written.text} ({written.origin})"
         return CommandPart(shown, written.decision, written.text, written.origin, why)
     closed = _find_closed_file(command.words[1:], search.reads, folders, [folders.assumed])
     if closed is not None and not (is_all and (closed.decision == "ask" or not _reads_plainly(command))):
-        why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
+        why = f"it names a file covered by {closed.decision} {closed.text} ({closed.origin})"
         return CommandPart(shown, "deny" if is_all else "ask", closed.text, closed.origin, why)
     return None
 
@@ -213,7 +213,7 @@ def _judge(command: SimpleCommand, reason: str, profile: Profile, search: _Searc
         return CommandPart(shown, "allow", None, f"level {level}")
     narrow = next((rule for rule in search.rules.of("allow") if rule.match(command.words) == "yes"), None)
     if reason and narrow is not None and not command.assignments:
-        reason = f"allow {narrow.text} covers what only reads, and {reason}"
+        reason = f"allow {narrow.text} covers only read-only use, and {reason}"
     why = reason or f"{shorten(shown[0])} runs without a question only in a line that cannot write"
     return CommandPart(shown, "ask", None, f"level {level}", why)
 
@@ -275,13 +275,13 @@ def _closed_redirects(line: CommandLine, search: _Search, folders: Folders) -> l
         operator, target = one.operator, one.target
         written = find_written(SimpleCommand(()), [one], search.writes, folders)
         if written is not None and (level != ALL or written.decision == "deny"):
-            why = f"it writes what {written.decision} {written.text} names ({written.origin})"
+            why = f"it writes a file covered by {written.decision} {written.text} ({written.origin})"
             parts.append(CommandPart((operator, target.text), written.decision, written.text, written.origin, why))
         closed = None
         if operator in ("<", "<>"):
             closed = _find_closed_file([target], search.reads, folders, folders.entered)
         if closed is not None and (level != ALL or (closed.decision == "deny" and target.is_plain)):
-            why = f"it reads a file of {closed.decision} {closed.text} ({closed.origin})"
+            why = f"it reads a file covered by {closed.decision} {closed.text} ({closed.origin})"
             decision: Decision = "deny" if level == ALL else "ask"
             parts.append(CommandPart(("<", target.text), decision, closed.text, closed.origin, why))
     return parts
@@ -335,7 +335,7 @@ class _Collected:
 class _Search:
     """The search for what a deny or ask rule names, in a command and in all that it runs.
 
-    What may be that asks. At level `all`, at which nothing asks, what may be what a deny rule names is refused.
+    What may match a rule asks. At level `all`, at which nothing asks, what may match a deny rule is refused.
     """
 
     def __init__(self, rules: RuleSet, level: str, line: str) -> None:
@@ -362,25 +362,25 @@ class _Search:
                 or any(rule.match(words) != "no" for words in found.unsure)
                 or any(rule.is_shown(code) for code in found.codes)
             ):
-                asked = self._doubt(rule, f"it may be what {rule.decision} {rule.text} names ({rule.origin})")
+                asked = self._doubt(rule, f"it may match {rule.decision} {rule.text} ({rule.origin})")
             if asked is None and any(rule.match(words) != "no" for words in found.passed):
                 program = shorten(program_name(command.words[0]))
-                asked = self._doubt(rule, f"{program} may run what {rule.decision} {rule.text} names ({rule.origin})")
+                asked = self._doubt(rule, f"{program} may run a command of {rule.decision} {rule.text} ({rule.origin})")
         if asked is None and found.is_hidden:
-            why = f"it runs code that is not in the line, and there is {self.strict[0].decision} {self.strict[0].text}"
+            why = f"it runs code from outside the line, which {self.strict[0].decision} {self.strict[0].text} may match"
             shown = self.find_shown(self.line) if self.level == ALL else [self._doubt(self.strict[0], why)]
             asked = next(iter(shown), None)
         return asked
 
     def find_shown(self, text: str, *, partly: bool = False) -> list[Found]:
         """Return a refusal for the first rule whose command is written, or `partly` so, in a text that is not read."""
-        why = "it may be what {0.decision} {0.text} names ({0.origin})"
+        why = "it may match {0.decision} {0.text} ({0.origin})"
         return [self._doubt(rule, why.format(rule)) for rule in self.strict if rule.is_shown(text, partly=partly)][:1]
 
     def _doubt(self, rule: PermissionRule, why: str) -> Found:
         if self.level != ALL:
             return "ask", rule.text, rule.origin, why
-        advice = "write the command out, without variables, and not as code or arguments that another program runs"
+        advice = "write the command directly, without variables, and not as an argument for another program"
         return "deny", rule.text, rule.origin, f"{why}: {advice}"
 
     def _collect(self, command: SimpleCommand, inputs: list[str]) -> _Collected:
@@ -446,11 +446,11 @@ def _find_reasons(
 ) -> list[str]:
     """Return the reasons that the line asks under `level`."""
     hidden = find_hidden_sign(command)
-    reasons = [f"it holds a hidden character ({hidden})"] if hidden else []
+    reasons = [f"it contains a hidden character ({hidden})"] if hidden else []
     reasons += [f"the rule in {where} cannot be read" for where in rules.broken[:1]]
     if line.is_unclear and rules.restricts():
         shown = ", ".join([*line.doubts, *line.forms])
-        reasons.append(f"it cannot be read whole, and there is a rule that refuses or asks: {shown}")
+        reasons.append(f"it cannot be fully parsed, and deny or ask rules exist: {shown}")
     elif level != AUTO:
         reasons += [f"it has {doubt}" for doubt in doubts]
     return reasons + [part.why for part in parts if part.decision == "ask"]
@@ -459,10 +459,10 @@ def _find_reasons(
 def _find_wishes(confined: bool, network: bool, outside: str) -> list[str]:
     """Return the reasons that the call asks for any command."""
     if outside:
-        return ["it wants to run outside the sandbox"]
+        return ["it requests to run outside the sandbox"]
     if not confined:
         return ["this system has no sandbox"]
-    return ["it wants the network"] if network else []
+    return ["it requests network access"] if network else []
 
 
 def _prefixes(commands: list[SimpleCommand], parts: list[CommandPart]) -> tuple[str, ...]:

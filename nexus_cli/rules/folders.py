@@ -73,9 +73,9 @@ class Folders:
         if words and words[0].text == "--":
             words = words[1:]
         if len(words) != 1 or not words[0].is_plain or words[0].text.startswith("-") or not words[0].text:
-            raise NotReadOnly("cd leads to a folder that is not known")
+            raise NotReadOnly("the target folder of cd is not known")
         if command.is_nested:
-            raise NotReadOnly("cd in a loop or a condition leads to a folder that is not known")
+            raise NotReadOnly("the target folder of cd in a loop or condition is not known")
         entered = [os.path.normpath(os.path.join(folder, words[0].text)) for folder in (self.assumed, *self.others)]
         for folder in entered:
             if os.path.realpath(folder) != folder and os.path.lexists(folder):
@@ -87,7 +87,7 @@ class Folders:
         self.assumed, self.others = entered[0], list(dict.fromkeys(one for one in others if one != entered[0]))
         self.entered += entered
         if len(self.others) > MOST_FOLDERS:
-            raise NotReadOnly("the folder changes too often")
+            raise NotReadOnly("the working folder changes too often")
 
 
 def check_path(word: Word, folders: Folders) -> None:
@@ -97,7 +97,7 @@ def check_path(word: Word, folders: Folders) -> None:
         return
     if word.has_tilde:
         if text != "~" and not text.startswith("~/"):
-            raise NotReadOnly(f"{shorten(text)} is not known before it runs")
+            raise NotReadOnly(f"the value of {shorten(text)} is not known before it runs")
         text = os.path.expanduser(text)
     for folder in (folders.assumed, *folders.others):
         path = os.path.join(folder, text)
@@ -115,7 +115,7 @@ def check_glob(path: str, folders: Folders) -> None:
     # A bash before 5.2 finds `..` by `.*`.
     up = any(part.startswith(".") and fnmatch.fnmatchcase("..", part.replace("[", "*")) for part in parts[first:])
     if up or ".." in parts[first:] or not folders.holds(os.path.realpath("/".join(parts[:first]) or "/")):
-        raise NotReadOnly(f"{shorten(path)} may lie outside the project")
+        raise NotReadOnly(f"{shorten(path)} may be outside the project")
     found = ["/".join(parts[:first]) or "/"]
     for part in parts[first:]:
         deeper: list[str] = []
@@ -130,7 +130,7 @@ def check_glob(path: str, folders: Folders) -> None:
                 for entry in entries:
                     folders.listed += 1
                     if folders.listed > MOST_LISTED:
-                        raise NotReadOnly(f"{shorten(part)} finds too many files")
+                        raise NotReadOnly(f"{shorten(part)} matches too many files")
                     if pattern.match(entry.name):
                         deeper.append(entry.path)
         for one in deeper:

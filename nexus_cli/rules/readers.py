@@ -80,7 +80,7 @@ def check_read_only(command: SimpleCommand, folders: Folders) -> str:
     except NotReadOnly as why:
         return str(why)
     except (OSError, ValueError, RecursionError):
-        return "a path in it cannot be resolved"
+        return "one of its paths cannot be resolved"
     return ""
 
 
@@ -106,7 +106,7 @@ def _check(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) ->
     if not words:
         raise NotReadOnly("it has no program")
     if folders.is_lost:
-        raise NotReadOnly("a command before it changes the shell")
+        raise NotReadOnly("an earlier command changes the shell's state")
     if not HARMLESS_VARIABLES.issuperset(command.assignments):
         raise NotReadOnly("it sets a variable")
     if not words[0].is_known:
@@ -114,7 +114,7 @@ def _check(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) ->
     name = system_name(words[0])
     if name == "cd":
         if words is not command.words:
-            raise NotReadOnly("cd leads to a folder that is not known")
+            raise NotReadOnly("the target folder of cd is not known")
         folders.enter(command)
         return
     texts = [word.text for word in words[1:]]
@@ -124,7 +124,7 @@ def _check(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) ->
     if wrapper is not None and wrapper.is_transparent and name:
         inner, sure = skip_options(words, WRAPPERS[name], head)
         if not sure or not inner:
-            raise NotReadOnly(f"what {name} runs is not known")
+            raise NotReadOnly(f"the command that {name} runs is not known")
         _check(inner, command, folders)
         return
     if len(texts) == 1 and name in _VERSIONS and _VERSION.fullmatch(texts[0]):
@@ -138,9 +138,9 @@ def _check(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) ->
     if name in SUBCOMMANDS_THAT_READ:
         _check_subcommand(words, name, folders)
     elif name not in READERS:
-        raise NotReadOnly(f"{shorten(words[0].text)} is not on the list of commands that only read")
+        raise NotReadOnly(f"{shorten(words[0].text)} is not a known read-only command")
     if wants_to_write(name, words):
-        raise NotReadOnly(f"{name} writes with such an option")
+        raise NotReadOnly(f"{name} writes with this option")
     if name == "date":
         _check_date(words[1:])
     _check_words(words, name, command, folders)
@@ -154,7 +154,7 @@ def _check_program(name: str, folders: Folders) -> None:
     """Raise `NotReadOnly` where the PATH leads to a program of the project: in the walls another one would be found."""
     found = shutil.which(name)
     if found is not None and found != find_program(name, Path(folders.project)):
-        raise NotReadOnly(f"{name} is a program of the project")
+        raise NotReadOnly(f"{name} is a program from the project")
 
 
 def _check_date(words: Sequence[Word]) -> None:
@@ -179,17 +179,17 @@ def _check_subcommand(words: tuple[Word, ...], name: str, folders: Folders) -> N
         if unknown:
             raise NotReadOnly(f"the value of {shorten(unknown)} is not known before it runs")
         what = f"{name} {shorten(verb)}".rstrip()
-        raise NotReadOnly(f"{what} is not on the list of commands that only read")
+        raise NotReadOnly(f"{what} is not a known read-only command")
     if name != "git":
         _check_program(name, folders)
         return
     rest = "".join(f" {word.text}" for word in words[place + 1 :])
     changes = _CHANGES.get(verb)
     if changes is not None and changes.match(rest) and not _lists(verb, rest):
-        raise NotReadOnly(f"git {verb} with such words changes it")
+        raise NotReadOnly(f"git {verb} with these arguments changes the repository")
     own = {value.casefold() for key, value in ENVIRONMENT.items() if key.startswith("GIT_CONFIG_KEY")}
     if verb == "config" and any(word.text.casefold() in own for word in words):
-        raise NotReadOnly("nexus sets this key for commands that only read")
+        raise NotReadOnly("nexus sets this key for read-only commands")
     _check_repository(folders)
 
 
@@ -213,7 +213,7 @@ def _check_repository(folders: Folders) -> None:
         is_elsewhere = os.path.islink(git) or not os.path.isdir(git)
         known = find_worktree(Path(place)) is not None or find_worktree_folder(Path(place)) is not None
         if not folders.holds(place) or (is_elsewhere and not known):
-            raise NotReadOnly("git finds another repository than the project's")
+            raise NotReadOnly("git would use a repository other than the project's")
 
 
 def _check_words(words: Sequence[Word], name: str, command: SimpleCommand, folders: Folders) -> None:
@@ -230,7 +230,7 @@ def _check_words(words: Sequence[Word], name: str, command: SimpleCommand, folde
     if not operands and name in _READS_FOLDER:
         for folder in (folders.assumed, *folders.others):
             if not folders.holds(folder) and os.path.lexists(folder):
-                raise NotReadOnly("the folder may lie outside the project")
+                raise NotReadOnly("the folder may be outside the project")
     for before, word in pairwise(words):
         if not word.is_known:
             is_shown = is_text or (name == "test" and (len(words) == 4 or words[1].text in ("-n", "-z")))
@@ -263,7 +263,7 @@ def _check_existing(word: Word, folders: Folders, *, alone: bool) -> None:
 
 
 def check_input(target: Word, place: int, folders: Folders) -> None:
-    """Raise `NotReadOnly` if the input of a redirect at `place` may lie outside the project."""
+    """Raise `NotReadOnly` if the input of a redirect at `place` may be outside the project."""
     if target.is_known:
         check_path(target, folders)
     else:
@@ -276,7 +276,7 @@ def _check_computed(word: Word, is_shown: bool, command: SimpleCommand, folders:
         if "{}" not in word.text and word.text != "$@":
             raise NotReadOnly(f"the value of {shorten(word.text)} is not known before it runs")
         if word.text.startswith(("/", "~")) or ".." in word.text.split("/"):
-            raise NotReadOnly(f"{shorten(word.text)} may lie outside the project")
+            raise NotReadOnly(f"{shorten(word.text)} may be outside the project")
         return
     for place, piece in enumerate(word.pieces):
         if piece.is_variable:
@@ -284,7 +284,7 @@ def _check_computed(word: Word, is_shown: bool, command: SimpleCommand, folders:
         elif not piece.is_output and (not is_shown or {"*", "?", "["} & set(piece.shape)):
             is_first = place == 0 and piece.text.startswith(("/", "~"))
             if piece.text == "$" or ".." in piece.text or (is_first and len(word.pieces) > 1):
-                raise NotReadOnly(f"{shorten(word.text)} may lie outside the project")
+                raise NotReadOnly(f"{shorten(word.text)} may be outside the project")
 
 
 def _check_variable(name: str, is_first: bool, is_shown: bool, command: SimpleCommand, folders: Folders) -> None:
@@ -303,7 +303,7 @@ def _check_variable(name: str, is_first: bool, is_shown: bool, command: SimpleCo
         elif is_shown and not {"*", "?", "["} & set(value.text):
             continue
         elif not is_first and ".." in value.text:
-            raise NotReadOnly(f"{shorten(value.text)} may lie outside the project")
+            raise NotReadOnly(f"{shorten(value.text)} may be outside the project")
         elif value.has_glob:
             check_path(value, folders)
         elif is_first:

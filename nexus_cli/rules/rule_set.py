@@ -274,7 +274,7 @@ def parse_rule(
     """Return the rule that `text` is; raise `ValueError` with one line that says what is wrong."""
     found = _FORM.fullmatch(text.strip())
     if found is None or find_hidden_sign(text):
-        raise ValueError(f"{_quote(text)} is no rule: TOOL or TOOL(PATTERN), such as bash(npm test *)")
+        raise ValueError(f"{_quote(text)} is not a rule; expected TOOL or TOOL(PATTERN), such as bash(npm test *)")
     name = found[1]
     pattern = found[2]
     tool = tools.get(found[1])
@@ -282,8 +282,8 @@ def parse_rule(
         if pattern is not None:
             raise ValueError(f"{_quote(text)}: a tool of an MCP server takes no pattern")
         if len(name) > LONGEST_SERVER_TOOL:
-            most = f"more than {LONGEST_SERVER_TOOL} characters, which no tool of a server has here"
-            raise ValueError(f"{_quote(text)} has {most}: name all of its server, or the name that the model calls")
+            most = f"more than {LONGEST_SERVER_TOOL} characters, the maximum for an MCP tool"
+            raise ValueError(f"{_quote(text)} has {most}: name the whole server, or the name that the model uses")
         return PermissionRule(decision, text.strip(), name, file=file, line=line)
     if tool is None:
         near = difflib.get_close_matches(name, tools, 1, 0.4)
@@ -300,13 +300,13 @@ def parse_rule(
     if pattern is None:
         return rule
     if not pattern.strip():
-        raise ValueError(f"{_quote(text)} has an empty pattern; {name} alone is every call")
+        raise ValueError(f"{_quote(text)} has an empty pattern; {name} without one matches every call")
     if tool.runs_commands:
         return _with_command_pattern(rule, pattern)
     if not tool.paths and not tool.reaches:
         raise ValueError(f"{_quote(text)}: {name} takes no pattern")
     if pattern.count("**") > MOST_DEEP or len(pattern) > LONGEST_PATTERN:
-        raise ValueError(f"{_quote(text)} is too long, or has more than {MOST_DEEP} times `**`")
+        raise ValueError(f"{_quote(text)} is too long, or contains `**` more than {MOST_DEEP} times")
     pattern = pattern.strip()
     if tool.reaches and ("://" in pattern or not tool.paths):
         address = pattern if "://" in pattern else f"https://{pattern}"
@@ -322,7 +322,7 @@ def _with_command_pattern(rule: PermissionRule, pattern: str) -> PermissionRule:
     """Return the rule with the words of a command pattern, of which the last may be `*`, or end in `*`."""
     tool, text, line = rule.tool, rule.text, read_command_line(pattern)
     if len(line.commands) != 1 or line.doubts or line.forms or line.redirects or line.commands[0].assignments:
-        raise ValueError(f"{_quote(text)} is no single command of plain words")
+        raise ValueError(f"{_quote(text)} is not a single command of plain words")
     words = line.commands[0].words
     is_open = words[-1].text == "*" and words[-1].has_glob
     words = words[:-1] if is_open else words
@@ -334,7 +334,7 @@ def _with_command_pattern(rule: PermissionRule, pattern: str) -> PermissionRule:
     starred = next((word for word in words if word.has_glob), None)
     if starred is not None:
         claude = starred.text.removesuffix(":*") if starred.text.endswith(":*") else ""
-        alone = "`*` stands alone, as the last word" if rule.decision == "allow" else "`*` can only end a pattern"
+        alone = "`*` must be a separate, final word" if rule.decision == "allow" else "`*` can only end a pattern"
         advice = f"write {tool}({claude} *)" if claude else alone
         raise ValueError(f"{_quote(text)} has {_quote(starred.text)} in it: {advice}")
     return replace(rule, pattern=pattern, argv=argv, is_open=is_open)
@@ -432,7 +432,7 @@ class _Collector:
             if stricter is not None:
                 self.problems.append(
                     f"{file} line {rule.line}: {rule.decision} {_quote(rule.text)} never takes effect: "
-                    f"{stricter.decision} {_quote(stricter.text)} in line {stricter.line} contradicts it"
+                    f"{stricter.decision} {_quote(stricter.text)} in line {stricter.line} overrides it"
                 )
 
     def check_examples(self, written: str, examples: tuple[str, ...], where: str, project: Path) -> None:

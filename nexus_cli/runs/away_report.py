@@ -63,9 +63,9 @@ def describe_rest(ledger: Ledger, run: Run) -> str:
     facts = describe_run(ledger, run)
     origin = f"{run.id} ({name_origin(facts)})"
     if facts["came"]:
-        return f"{origin} continues with nexus serve: {facts['came']}"
+        return f"{origin} will continue when nexus serve runs: {facts['came']}"
     if broken_runs(ledger, [run]):
-        return f"{origin} broke off; nexus runs resume {run.id}"
+        return f"{origin} broke off; to resume it: nexus runs resume {run.id}"
     if run.waits is None:
         return f"{origin} {run.state}: {_cut(run, run.error or run.last_words)}".removesuffix(": ")
     act = f"/runs or nexus runs resume {run.id}" if run.waits.kind == APPROVAL else "nexus space open"
@@ -91,7 +91,7 @@ def _in_project(ledger: Ledger, runs: Iterable[Run], project: str) -> list[Run]:
 
 def _first_notes(notes: list[AwayNote]) -> list[AwayNote]:
     more = len(notes) - MOST_LINES
-    return notes[:MOST_LINES] + ([AwayNote(f"... and {more} more: nexus runs list shows them")] if more > 0 else [])
+    return notes[:MOST_LINES] + ([AwayNote(f"... and {more} more (see nexus runs list)")] if more > 0 else [])
 
 
 def _source(run: Run) -> tuple[str, int, str]:

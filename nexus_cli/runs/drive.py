@@ -160,7 +160,7 @@ class RunDriver:
         folder = Path(self.run.options.get("folder") or Path.home())
         if not folder.is_dir():
             why = "the folder no longer exists"
-            raise NexusError("usage", f"folder {folder}", why, "Restore the folder, or start the work elsewhere")
+            raise NexusError("usage", f"folder {folder}", why, "Restore the folder, or start the work in another one")
         return folder
 
     def end_after_step(self) -> None:
@@ -229,7 +229,7 @@ class RunDriver:
             said = _error_text(error["message"], error["hint"]) if error is not None else ""
             if outcome.retry_after is not None and (attempts := self._earlier_attempts(outcome)):
                 seconds = format_duration(self.ledger.runs.now() - attempts["since"])
-                said = f"the provider was away for {seconds} (runs.wait_provider): {said}"
+                said = f"the provider was unavailable for {seconds} (runs.wait_provider): {said}"
             if self.was_cut:
                 said = f"stopped at its limit: {error['message'] if error is not None else f'limits.{ending}'}"
             if self.is_short and "max_cost" in (ending or said):
@@ -252,7 +252,7 @@ class RunDriver:
         pause = max(outcome.retry_after, PAUSES[min(value["tries"], len(PAUSES) - 1)])
         error, usage = outcome.error["message"], self.ledger.runs.count_usage(self.run.session)["usage"]
         if outcome.error["kind"] == "network" and not usage["input"]:
-            error = f"{error.rstrip('.')}; the provider has never answered this run: is its address right?"
+            error = f"{error.rstrip('.')}; the provider has never answered this run: is its address correct?"
         value = {**value, "tries": value["tries"] + 1, "error": error}
         return Wait(PROVIDER, PROVIDER, value, min(present + pause, end))
 

@@ -77,17 +77,17 @@ def fire_due(ledger: Ledger, warn: Callable[[str], None]) -> list[int]:
             firing = decide_firing(plan, now)
         except NexusError as error:  # a time zone that no longer exists
             ledger.plans.change(plan.key, paused=True)
-            warn(f"{plan.id} is paused: {error.message}. nexus schedule resume {plan.id}")
+            warn(f"{plan.id} is paused: {error.message}. To resume it: nexus schedule resume {plan.id}")
             continue
         runs = [] if firing.facts is None else [(f"{plan.id} {plan.next_at}", firing.facts)]
         keys = ledger.plans.fire(plan, firing.next_at, at, runs)
         if runs and not keys and (waits := ledger.runs.list_runs([WAITING], 1, plan=plan.key)):
             run = waits[0].id
-            warn(f"{plan.id} was not started: {run} is still waiting. nexus runs resume {run}")
+            warn(f"{plan.id} was not started: {run} is still waiting. To resume it: nexus runs resume {run}")
         folder = plan.options.get("folder")
         if keys and plan.cron and folder and not Path(folder).is_dir():  # the run that was just queued fails
             ledger.plans.change(plan.key, paused=True)
-            warn(f"{plan.id} is paused: folder {folder} no longer exists. nexus schedule resume {plan.id}")
+            warn(f"{plan.id} is paused: folder {folder} no longer exists. To resume: nexus schedule resume {plan.id}")
         queued += keys
     return queued
 

@@ -131,7 +131,7 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
     """Store a plan; raise `NexusError("usage", ...)` if it is invalid."""
     prompt = new.prompt.strip()
     if not prompt or len(prompt) > LONGEST_PROMPT:
-        why = f"it has {len(prompt):,} characters, at most {LONGEST_PROMPT:,}" if prompt else "the prompt is missing"
+        why = f"it has {len(prompt):,} characters (maximum {LONGEST_PROMPT:,})" if prompt else "the prompt is missing"
         raise NexusError("usage", "the schedule", why, "Describe the task")
     if new.missed not in MISSED:
         raise NexusError("usage", f"--missed {new.missed[:40]!r}", "must be once or skip")
@@ -168,7 +168,7 @@ def check_level(level: str, settings: RunSettings) -> str:
     """Return a level of unattended runs; raise `NexusError("usage", ...)` for one above the person's settings."""
     level = require_level(level, "--allow")
     if LEVELS.index(level) > LEVELS.index(settings.allow):
-        why = f"your settings allow unattended runs at most level {settings.allow}"
+        why = f"your settings limit unattended runs to level {settings.allow}"
         raise NexusError("usage", f"--allow {level}", why, f"nexus config set runs.allow {level}")
     return level
 
@@ -263,7 +263,7 @@ def _offer_worktree(ledger: Ledger, plan: Plan) -> str:
         here = "A session is open in this folder"
     else:
         return ""
-    return f"{here}: with --worktree the runs work in a copy and leave your files alone."
+    return f"{here}: with --worktree, runs work in a copy and do not change your files."
 
 
 def _is_open_in(ledger: Ledger, folder: Path) -> bool:
@@ -387,12 +387,12 @@ class PlanService(Plans):
         told = ("allow", "level", "max_cost")
         limits = {name: value for name, value in new.options["limits"].items() if name not in told}
         cost = new.options["max_cost"] or settings.max_cost
-        often = f"again and again ({time.cron}, {time.zone}), first" if time.cron else "once,"
-        day = f"${settings.max_cost_day:g} a day for all plans"
+        often = f"repeatedly ({time.cron}, {time.zone}), first" if time.cron else "once,"
+        day = f"${settings.max_cost_day:g} per day for all plans"
         rows = [
             f"when: {often} at {first}",
-            f"level: {new.options['allow']}, where nobody watches (`nexus serve`)",
-            f"cost: at most ${cost:g} a run, {day}, model {new.options['model']}",
+            f"level: {new.options['allow']}, unattended (`nexus serve`)",
+            f"cost: at most ${cost:g} per run, {day}, model {new.options['model']}",
             *([f"limits: {', '.join(f'{name} {value}' for name, value in limits.items())}"] if limits else []),
         ]
         return "\n".join(rows)
@@ -422,7 +422,9 @@ class PlanService(Plans):
     def _remove(self, ledger: Ledger, name: str) -> ToolResult:
         plan = ledger.plans.find(name)
         if plan.options.get("by") != AGENT or plan.id not in {one["id"] for one in self._own_plans(ledger)}:
-            raise NexusError("usage", plan.id, "the person made it, or it is of another project", "They can remove it")
+            raise NexusError(
+                "usage", plan.id, "the person created it, or it belongs to another project", "They can remove it"
+            )
         ledger.plans.remove(plan.key)
         return ToolResult(f"{plan.id} was removed")
 

@@ -56,14 +56,14 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
     given = [name for name, value in (("--at", at), ("--in", within), ("--cron", cron)) if value.strip()]
     if len(given) != 1:
         why = f"{' and '.join(given)} are different times" if given else "it has no time"
-        raise NexusError("usage", "the plan", why, "Give one of --at TIME, --in DURATION and --cron EXPR")
+        raise NexusError("usage", "the plan", why, "Use exactly one of --at TIME, --in DURATION and --cron EXPR")
     if zone:
         find_zone(zone)  # checked even if a duration does not need it
     if within:
         seconds = parse_duration(within)
         if seconds is None:
-            why = f"it is not a duration of up to {MOST_YEARS} years"
-            raise NexusError("usage", f"--in {within[:80]!r}", why, "Such as '2 hours', 90m or '1d 2h'")
+            why = f"expected a duration of up to {MOST_YEARS} years"
+            raise NexusError("usage", f"--in {within[:80]!r}", why, "For example '2 hours', 90m or '1d 2h'")
         return PlanTime(now + seconds)
     if cron:
         name = zone or local_zone()
@@ -76,7 +76,7 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
     try:
         return PlanTime(_near(parse_time(at, now, zone), now, at))
     except (ValueError, OverflowError):
-        raise NexusError("usage", f"--at {at[:80]!r}", "it is not a time", SUCH_AS) from None
+        raise NexusError("usage", f"--at {at[:80]!r}", "it is not a valid time", SUCH_AS) from None
 
 
 def _near(at: float, now: float, text: str) -> float:
@@ -84,7 +84,7 @@ def _near(at: float, now: float, text: str) -> float:
     if at <= now:
         raise NexusError("usage", f"--at {text[:80]!r}", "the time is in the past", "Give a future time")
     if at > now + MOST_DAYS * 86400:
-        why = f"it is more than {MOST_YEARS} years ahead"
+        why = f"it is more than {MOST_YEARS} years in the future"
         raise NexusError("usage", f"the time {text[:80]!r}", why, "Give an earlier time")
     return at
 
@@ -103,11 +103,11 @@ class CronTimes:
         times = cls(" ".join(words), find_zone(zone))
         try:
             if len(words) != 5 or len(expression) > LONGEST:
-                raise CronSimError(f"it takes five fields: {FIELDS}")
+                raise CronSimError(f"expected five fields: {FIELDS}")
             times.fields  # noqa: B018  (parses them)
         except (CronSimError, ValueError) as error:
-            why = str(error).replace("Bad ", "there is no such ")
-            raise NexusError("usage", f"--cron {expression[:80]!r}", why, "Such as '0 9 * * MON-FRI'") from None
+            why = str(error).replace("Bad ", "invalid ")
+            raise NexusError("usage", f"--cron {expression[:80]!r}", why, "For example '0 9 * * MON-FRI'") from None
         return times
 
     @cached_property

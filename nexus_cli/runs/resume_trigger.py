@@ -61,16 +61,16 @@ def describe_signal(wait: Wait, signal: Signal) -> str:
     """Describe a signal in a few words."""
     match signal.kind:
         case "timeout":
-            return f"the time-out has passed, and it has not come ({wait.why})"
+            return f"the wait timed out ({wait.why})"
         case "person":
             said = str(signal.value.get("text") or "").strip()
-            return "somebody resumed this run without waiting on" + (f", and said: {said}" if said else "")
+            return "somebody resumed this run without waiting any longer" + (f", and said: {said}" if said else "")
         case "reply":
             return "the reply has come"
         case "unanswered" if "run" not in signal.value:
-            return f"{signal.value['name']} has left the space without an answer"
+            return f"{signal.value['name']} left the space without an answer"
         case "unanswered":
-            return f"{signal.value['name']} has ended run-{signal.value['run']} without an answer"
+            return f"run-{signal.value['run']} of {signal.value['name']} ended without an answer"
     return describe_event(signal.kind, signal.value)
 
 

@@ -104,7 +104,7 @@ def asks_approval(run: Run) -> bool:
 def require_own(ledger: Ledger, run: Run) -> None:
     """Raise `NexusError("usage", ...)` if a run works on the machines of another person, whom it asks."""
     if not ledger.runs.is_own(run):
-        why = f"it is a run of {run.principal}, and runs on their machine"
+        why = f"it belongs to {run.principal} and runs on their machine"
         raise NexusError("usage", run.id, why, f"`nexus runs show {run.id}` shows its report")
 
 

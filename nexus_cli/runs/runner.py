@@ -301,6 +301,6 @@ def _choose_model(name: str, settings: Settings) -> str:
     none."""
     made = resolve_alias(name, settings) if name else unnamed_model(os.environ, settings)
     if not made:
-        why = "neither the run nor the settings name one"
+        why = "neither the run nor the settings specify one"
         raise NexusError("config", "no model", why, "nexus config set model NAME")
     return made

@@ -101,17 +101,17 @@ def load_services(tables: Mapping[str, Mapping[str, Any]], folder: Path) -> tupl
     """Return the services by name with their tokens, and a line for each invalid one; may raise `NexusError`."""
     services, problems = {}, []
     for name, values in sorted(tables.items()):
-        why = "" if NAME.fullmatch(name) else "its name takes letters, digits, '.', '_' and '-', at most 64"
+        why = "" if NAME.fullmatch(name) else "its name must be 1 to 64 letters, digits, '.', '_' or '-'"
         why = why or ("" if str(values.get("instruction", "")).strip() else "it has no instruction")
         if why:
-            problems.append(f"service {name[:80]!r} of your settings is not served: {why}")
+            problems.append(f"service {name[:80]!r} in your settings is not served: {why}")
             continue
         options = {key: value for key, value in values.items() if key not in OWN_KEYS}
         try:
             check_rules(options.get("rules") or ())
             secret = _read_secret(values)
         except NexusError as error:
-            problems.append(f"service {name} of your settings is not served: {error.message}")
+            problems.append(f"service {name} in your settings is not served: {error.message}")
             continue
         where = Path(str(options.get("folder") or folder)).expanduser()
         options = {"recipe": RECIPE, "allow": ASK, **options, "folder": str(where), "by": "person"}
@@ -165,7 +165,7 @@ def parse_payload(body: bytes, media_type: str) -> Any:
         return json.loads(replace_surrogates(json.dumps(value, ensure_ascii=False)))
     except (ValueError, RecursionError):
         if is_json:
-            raise ValueError(f"the body is not JSON of at most {MOST_DEPTH} levels") from None
+            raise ValueError(f"the body is not valid JSON, or has more than {MOST_DEPTH} levels") from None
         return text
 
 
@@ -178,7 +178,7 @@ def _parse_finite(word: str) -> float:
 
 def _refuse_depth(value: Any, levels: int) -> None:
     if not levels:
-        raise ValueError("it is nested too deep")
+        raise ValueError("it is nested too deeply")
     for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         _refuse_depth(one, levels - 1)
 
@@ -326,5 +326,5 @@ def service_value(service: Service, url: str) -> ServiceObject:
 def refuse_bad_key(key: str) -> None:
     """Raise `NexusError("usage", ...)` for an invalid idempotency key."""
     if len(key) > LONGEST_KEY or not key.isprintable():
-        why = f"it takes at most {LONGEST_KEY} printable characters"
+        why = f"it must have at most {LONGEST_KEY} characters, all printable"
         raise NexusError("usage", "Idempotency-Key", why)

@@ -50,8 +50,8 @@ class UnattendedRules:
             own = self._cap(run.options)
             least = max(min(own, cap * LEAST_SHARE), min(own, cap, float(run.options.get(NEEDS) or 0.0)))
             if unspent < least:
-                spent = f"{max(0.0, cap - unspent):.4g} of the {cap:g} USD of today for {whose} are spent"
-                return f"{spent}, too few are left for {run.id}: queued runs continue tomorrow"
+                spent = f"{max(0.0, cap - unspent):.4g} of today's {cap:g} USD for {whose} are spent"
+                return f"{spent}; too little is left for {run.id}: queued runs continue tomorrow"
             if unspent - kept < least:
                 return KEPT
         return ""
@@ -107,7 +107,7 @@ def trust_options(ledger: Ledger, run: Run) -> Mapping[str, Any]:
     settings. Raises `NexusError("usage", ...)` for an unknown type, and for another folder.
     """
     if run.type not in (*UNATTENDED, *PLAIN):
-        why = f"nexus knows no runs of type {run.type[:40]!r}"
+        why = f"unknown run type {run.type[:40]!r}"
         raise NexusError("usage", f"{run.id} is refused", why, "Upgrade nexus, or ask who queued it")
     if not ledger.db.is_shared:
         return run.options

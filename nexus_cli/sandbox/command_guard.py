@@ -107,8 +107,8 @@ class CommandGuard:
         project, lines = self.snapshot.project, []
         if self.snapshot.has_more:
             lines.append(
-                f"only {MOST_FOLDERS:,} folders of the project are guarded: files that tools obey in others, further "
-                "down or newer, stay as commands leave them"
+                f"only {MOST_FOLDERS:,} folders of the project are guarded: in deeper or newer ones, commands can "
+                "change files that other tools load"
             )
         if links := [path.removeprefix(f"{project}/") for path in self.snapshot.links_out()]:
             lines.append(f"links out of the project, to unprotected files: {', '.join(links[:3])}")
@@ -135,7 +135,9 @@ def _writes(folder: Path) -> Iterator[None]:
     except UncheckedError:
         raise
     except MemoryError as error:
-        raise UncheckedError("nexus is out of memory: while it is, commands that may write are not started") from error
+        raise UncheckedError(
+            "nexus is out of memory: commands that may write are not started until memory is free"
+        ) from error
     except OSError as error:
         otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of that folder"
         why = f"nexus cannot write {folder}: {error.strerror or error}. {write_failure_hint(error, otherwise)}"
@@ -159,7 +161,7 @@ def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[Protec
     try:
         records = [(path, runs, _read(path)) for path, runs in find_records(folder, roots)]
     except ValueError as error:
-        raise UncheckedError(f"{folder}: {error}. Look at the project, then delete that file") from error
+        raise UncheckedError(f"{folder}: {error}. Check the project, then delete that file") from error
     for path, runs, snapshot in reversed(records):
         if runs:
             running.append(snapshot)
@@ -171,7 +173,7 @@ def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[Protec
         _keep_left(kept, found)
         path.unlink()
         if found:
-            told.append(f"what a command that was cut short did was undone (copies: {kept})")
+            told.append(f"undid protected changes of an interrupted command (copies: {kept})")
             told += _lines(found, snapshot.project)
     return running, told
 
@@ -221,6 +223,6 @@ def _lines(told: Iterable[RestoredPath], project: str) -> list[str]:
 def _describe_failure(project: str, error: Exception) -> str:
     why = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
     return (
-        f"NOT CHECKED: changes of the last command to hooks, instructions and similar files in {project} could not be "
-        f"compared ({why}). No command starts there before it is; do not run git there"
+        f"NOT CHECKED: changes by the last command to hooks, instructions and similar files in {project} could not be "
+        f"compared ({why}). No command starts there until they are; do not run git there"
     )

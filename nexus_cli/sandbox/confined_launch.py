@@ -29,7 +29,7 @@ def restrict_thread(rules: int, program: bytes) -> None:
     syscalls.syscall(syscalls.LANDLOCK_RESTRICT_SELF, rules, 0)
     syscalls.install_filter(program)
     if _can_write_to_device() or not syscalls.has_filter():
-        raise SandboxError("the kernel accepted the rules and does not enforce them")
+        raise SandboxError("the kernel accepted the rules but does not enforce them")
 
 
 def launch() -> None:

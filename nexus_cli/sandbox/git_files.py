@@ -53,13 +53,13 @@ def read_settings(configuration: str) -> Iterator[tuple[str, str, str]]:
             continue
         if line[0] == "[":
             if not (section := _read_section(line)):
-                raise NotPlain("a section of the repository's configuration is not read")
+                raise NotPlain("a section of the repository's configuration is not supported")
             yield section, "", ""
             continue
         key, _, value = line.partition("=")
         key, value = key.strip(" \t").lower(), value.strip(" \t")
         if not section or value.endswith("\\") or not key.replace("-", "").isalnum():
-            raise NotPlain("a line of the repository's configuration is not read")
+            raise NotPlain("a line of the repository's configuration is not supported")
         yield section, key, value
 
 
@@ -120,7 +120,7 @@ def object_length(configuration: bytes) -> int:
         raise ValueError(str(error)) from error
     length = _LENGTHS.get(settings.get(("extensions", "objectformat"), "sha1"))
     if length is None:
-        raise ValueError("names an object format that is not known")
+        raise ValueError("uses an unknown object format")
     return length
 
 

@@ -63,12 +63,12 @@ def check_repository(project: str) -> None:
     if not os.path.isdir(git):
         folder = find_worktree_folder(Path(project))
         if folder is None:
-            raise NotPlain("the repository lies elsewhere, or does not know this worktree")
+            raise NotPlain("the repository is elsewhere, or does not list this worktree")
         git, common = str(folder), str(folder.parent.parent)
     head = _read_line(os.path.join(git, "HEAD"))
     is_head = head.removeprefix("ref:").lstrip().startswith("refs/") if head.startswith("ref:") else _is_hash(head)
     if not is_head or not all(os.path.isdir(os.path.join(common, name)) for name in ("objects", "refs")):
-        raise NotPlain(".git is no repository: git may find another one")
+        raise NotPlain(".git is not a repository: git may find another one")
     _check_git_folder(git, common, project, 0)
 
 
@@ -81,15 +81,15 @@ def _check_git_folder(git: str, common: str, work: str, depth: int) -> None:
         for name in ("", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads"):
             _check_links(os.path.join(folder, name))
         if os.path.lexists(os.path.join(folder, "objects/info/alternates")) and not _is_of_worktree(folder):
-            raise NotPlain("the repository reads objects of another one")
+            raise NotPlain("the repository borrows objects from another one")
     if git == common and os.path.lexists(os.path.join(git, "commondir")):
-        raise NotPlain("the repository lies elsewhere")
+        raise NotPlain("the repository is elsewhere")
     for linked in _linked_folders(git, common):
         nested = os.path.join(work, linked)
         if not os.path.lexists(os.path.join(nested, ".git")):
             continue
         if depth == DEEPEST or os.path.realpath(nested) != nested:
-            raise NotPlain(f"the repository in {os.path.basename(nested)} is not looked into")
+            raise NotPlain(f"the repository in {os.path.basename(nested)} is not checked")
         _check_nested(nested, common, depth + 1)
 
 
@@ -109,7 +109,7 @@ def _check_nested(nested: str, common: str, depth: int) -> None:
     if not os.path.isdir(git):
         git = str(read_git_file(Path(nested)))
         if not git.startswith(os.path.join(common, "modules", "")):
-            raise NotPlain(f"the repository of {os.path.basename(nested)} lies elsewhere")
+            raise NotPlain(f"the repository of {os.path.basename(nested)} is elsewhere")
     _check_git_folder(git, git, nested, depth)
 
 
@@ -168,6 +168,6 @@ def _read(path: str, most: int, what: str) -> bytes:
         return read_regular(path, most)
     except OSError as error:
         if error.errno in (errno.EFBIG, errno.ELOOP, errno.ENOTDIR):
-            why = "is too long to be read" if error.errno == errno.EFBIG else "is a link"
+            why = "is too large to read" if error.errno == errno.EFBIG else "is a link"
             raise NotPlain(f"the repository's {what} {why}") from error
         raise

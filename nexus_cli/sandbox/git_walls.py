@@ -72,7 +72,7 @@ def _refuse_unless_plain(project: Path) -> None:
             check_repository(str(project))
     except (NotPlain, OSError) as error:
         why = str(error) if isinstance(error, NotPlain) else "its repository cannot be read"
-        raise ProgramRefused(f"without a sandbox git does not run here: {why}") from error
+        raise ProgramRefused(f"without a sandbox, nexus does not run git here: {why}") from error
 
 
 def list_git_folders(project: Path) -> Iterator[Path]:

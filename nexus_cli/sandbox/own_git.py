@@ -53,11 +53,11 @@ _REASONS = (
     (b"No space left on device", "no space left on the device"),
     (b"Disk quota exceeded", "the disk quota is exceeded"),
     (b"dubious ownership", "it belongs to another user: see safe.directory in `git help config`"),
-    (b"Ignoring path", "git takes no such name as .Git: rename or delete it"),
+    (b"Ignoring path", "git does not accept a name such as .Git: rename or delete it"),
     (b"could not open directory", "a folder cannot be listed"),
-    (b"ut of memory", "it needs more memory than it may have"),
+    (b"ut of memory", "it exceeds its memory limit"),
     (b"not a git repository", "not a git repository"),
-    (b"ermission denied", "a file of the repository may not be read, or is a link that leads out of the project"),
+    (b"ermission denied", "a file of the repository cannot be read, or is a link out of the project"),
 )
 """Phrases in git's errors, and what is told instead."""
 _NAMED = re.compile(rb"(?:could not open directory '|Ignoring path )([^'\n]+)")
@@ -74,7 +74,7 @@ def explain(what: str, status: int, errors: bytes = b"", cwd: Path | None = None
     why = next((told for words, told in _REASONS if words in errors), "")
     named = [os.fsdecode(one) for one in _NAMED.findall(errors)] if cwd else []
     shown = next((one for one in named if os.path.lexists(os.path.join(cwd or "", one))), "")
-    return f"git {what} failed: {why}{shown and f' ({shown})'}" if why else f"git {what} ended with status {status}"
+    return f"git {what} failed: {why}{shown and f' ({shown})'}" if why else f"git {what} exited with status {status}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Git:
         from nexus_cli.sandbox.git_walls import find_pipe  # noqa: PLC0415  (the first run of git)
 
         if pipe := find_pipe(self.project or project_root(self.cwd)):
-            raise ProgramRefused(f"{pipe} is a pipe, for which git waits: remove it")
+            raise ProgramRefused(f"{pipe} is a named pipe, which would block git: remove it")
 
     def _start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
@@ -180,7 +180,7 @@ class Git:
         listed = self.try_run("config", "--includes", "-z", "--name-only", "--get-regexp", "^filter[.]")[1]
         names = {name.rpartition(".")[0] for name in os.fsdecode(listed).split("\0") if name}
         if any("=" in name for name in names):
-            raise GitError("the configuration names filters that cannot be switched off")
+            raise GitError("the configuration sets filters that cannot be disabled")
         off = ("clean=", "smudge=", "process=", "required=false")
         return [word for name in sorted(names) for value in off for word in ("-c", f"{name}.{value}")]
 
@@ -234,7 +234,7 @@ def merge_texts(program: str, texts: Sequence[bytes], *options: str, folder: Pat
         return git.try_run("merge-file", "-p", "-q", *options, *_SIDES)[:2]
 
 
-def failure(what: str, error: GitError | OSError, hint: str = "Your files are as they were") -> NexusError:
+def failure(what: str, error: GitError | OSError, hint: str = "Your files were not changed") -> NexusError:
     """Return the error to show to a person when git or the disk failed, with `hint` unless the disk is full."""
     why = getattr(error, "strerror", "") or str(error)
     named = f"{why}: {error.filename}" if isinstance(error, OSError) and error.filename else why

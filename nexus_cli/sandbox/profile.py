@@ -160,10 +160,10 @@ def make_profile(
     wanted = (project, *added, *_personal_paths(write, home))
     writable = [one for one in wanted if one.parent != one and not home.is_relative_to(one)]
     notes = [
-        f"commands cannot write in {one}: it is or holds your home folder" for one in wanted if one not in writable
+        f"commands cannot write in {one}: it is or contains your home folder" for one in wanted if one not in writable
     ]
     if any(is_below(str(path), map(str, writable)) and os.path.exists(path) for path in secret):
-        notes.append("the project holds hidden folders: with Landlock no new file can be made directly beside them")
+        notes.append("the project contains hidden folders: with Landlock, no new file can be created next to them")
     git_folder = find_worktree_folder(project)
     if project in writable and git_folder and not home.is_relative_to(git_folder.parent.parent):
         # The whole git folder, as in the main worktree: `rebase` and `stash` create `packed-refs.lock` in it.

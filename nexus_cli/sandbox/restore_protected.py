@@ -30,10 +30,10 @@ from nexus_cli.sandbox.kept_paths import find_matches, name_with_ways, place_of
 from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, SavedNode, read_links
 from nexus_cli.tree.real_tree import RealTree
 
-REPOSITORY = "new repository: git there runs programs that its configuration or hooks name"
+REPOSITORY = "new repository: git runs programs from its configuration and hooks"
 REBASE = "a rebase that runs programs (exec) when it continues"
 GONE = "is gone; nexus undo restores a removed repository, but not one that was moved out of the project"
-UNREAD = "cannot be read: repositories that it links to were not checked"
+UNREAD = "cannot be read: linked repositories were not checked"
 _MOST_SEARCHED = 100_000
 """Most files and folders that are searched for a git folder that was moved."""
 _TODO = "rebase-merge/git-rebase-todo"

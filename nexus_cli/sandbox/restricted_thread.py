@@ -160,7 +160,7 @@ def end_strays(thread: RestrictedThread, outside: int) -> None:
 
 def _kill_all_within_reach(outside: int) -> None:
     if _may_signal(outside):
-        raise OSError(errno.EPERM, "the sandbox does not contain signals")
+        raise OSError(errno.EPERM, "the sandbox does not block signals")
     limit = time.monotonic() + _SECONDS
     while True:
         # Atomic: a process that is just forking gets no child, so that none escapes.

@@ -65,7 +65,7 @@ class SessionNetwork:
         """Make it. Raises `OSError` with the reason if this system does not let us."""
         program = find_program("nsenter", project)
         if program is None:
-            raise OSError("no nsenter is on the PATH (package util-linux)")
+            raise OSError("nsenter is not on the PATH (package util-linux)")
         self.interpreter = own_interpreter(project)
         """The Python that runs helpers outside of the sandbox."""
         maker = start_program(
@@ -180,4 +180,4 @@ def make_network(backend: Backend, project: Path) -> tuple[SessionNetwork | None
             raise OSError(f"not with {backend}")
         return SessionNetwork(project), ""
     except OSError as error:
-        return None, f"commands share no network here ({error}): no other command can reach a server of this one"
+        return None, f"commands share no network here ({error}): they cannot reach each other's servers"

@@ -74,7 +74,7 @@ def _read_file(read: Callable[[], FileText | None], path: Path, name: str, origi
     try:
         found = read()
     except NexusError as error:
-        return IdentityFile(name, "", where, origin, one_line(f"{error.message}; it is left out"))
+        return IdentityFile(name, "", where, origin, one_line(f"{error.message}; skipped"))
     if found is None:
         return IdentityFile(name, "", where, origin, one_line(odd_file(path)))
     text = trim_text(found.text)

@@ -213,7 +213,7 @@ class _ImportReader:
         problems = dict[str, None]()
         for number, name in find_imports(layer.text):
             if self.looked_for >= MOST_LOOKED_FOR:
-                problems[f"all from line {number} on are beyond the {MOST_LOOKED_FOR:,} of a session"] = None
+                problems[f"all from line {number} on (limit of {MOST_LOOKED_FOR:,} per session reached)"] = None
                 break
             self.looked_for += 1
             path = Path(os.path.normpath(os.path.join(layer.path.parent, os.path.expanduser(name))))
@@ -225,7 +225,7 @@ class _ImportReader:
         if not problems:
             return [layer, *parts]
         told = list(problems)[:NAMED] + ([f"{len(problems) - NAMED} more"] if len(problems) > NAMED else [])
-        notice = f"{one_line(replace_surrogates(str(layer.path)))} imports what is not read: {'; '.join(told)}"
+        notice = f"{one_line(replace_surrogates(str(layer.path)))} has imports that were not read: {'; '.join(told)}"
         return [replace(layer, notice="; ".join(filter(None, (layer.notice, notice)))), *parts]
 
     def _read(
@@ -240,9 +240,9 @@ class _ImportReader:
         if not os.path.isfile(real):
             return None, "is not there" if _FILE.match(name) and not os.path.isdir(real) else ""
         if len(chain) > DEEPEST:
-            return None, f"is more than {DEEPEST} files deep"
+            return None, f"is nested more than {DEEPEST} files deep"
         if self.count >= MOST:
-            return None, f"is beyond the {MOST} files of a session"
+            return None, f"exceeds the limit of {MOST} files per session"
         try:
             found = read_unasked(gate, path, LIMIT) if gate else read_text(Path(real), LIMIT)
         except FileRefused as refused:

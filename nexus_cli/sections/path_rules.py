@@ -103,7 +103,7 @@ def list_rules(folder: Path, gate: UnaskedFiles) -> Iterator[PathRule]:
     except OSError:
         return
     except FileRefused as refused:
-        yield PathRule(place, folder, (), "", f"{_shown(place)} {refused}: it is left out")
+        yield PathRule(place, folder, (), "", f"{_shown(place)} {refused}; skipped")
         return
     for path in sorted(found)[:MOST]:
         try:
@@ -112,7 +112,7 @@ def list_rules(folder: Path, gate: UnaskedFiles) -> Iterator[PathRule]:
         except OSError:
             continue
         except FileRefused as refused:
-            yield PathRule(path, folder, (), "", f"{_shown(path)} {refused}: it is left out")
+            yield PathRule(path, folder, (), "", f"{_shown(path)} {refused}; skipped")
             continue
         rule = _unchanged.find((path, folder), version)
         if rule is None:
@@ -130,9 +130,9 @@ def _read_rule(path: Path, folder: Path, gate: UnaskedFiles) -> PathRule:
     try:
         found = read_unasked(gate, path, LIMIT, by_name=True)
     except FileRefused as refused:
-        return PathRule(path, folder, (), "", f"{shown} {refused}: it is left out")
+        return PathRule(path, folder, (), "", f"{shown} {refused}; skipped")
     except NexusError as error:
-        return PathRule(path, folder, (), "", f"{one_line(error.message)}; it is left out")
+        return PathRule(path, folder, (), "", f"{one_line(error.message)}; skipped")
     if found is None:
         return PathRule(path, folder, (), "")
     front = read_front_matter(found.text)

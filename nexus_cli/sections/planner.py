@@ -124,7 +124,7 @@ class SectionChoice:
     def _why(self) -> Why:
         """Return `why` with the bytes of its file that were not read."""
         beyond = self.section.unread_bytes
-        return join_why(self.why, (f"{beyond:,} bytes of its file are not read",) if beyond else ())
+        return join_why(self.why, (f"file truncated: {beyond:,} bytes not read",) if beyond else ())
 
     def to_json(self, *, cached: bool) -> dict[str, Any]:
         """Return one element of `sections` in `nexus docs json`, with the hash of the text that is sent."""

@@ -81,7 +81,7 @@ class SectionReader:
                     continue
                 for section in task.value:
                     if section.id in found:
-                        skipped[name] = f"there is a section {section.id} already"
+                        skipped[name] = f"section {section.id} already exists"
                     else:
                         found[section.id] = _with_drop(section)
         notices += [f"context section {name} was left out: {why}" for name, why in skipped.items()]
@@ -161,7 +161,7 @@ def _size(value: Value, most: int) -> int:
             waiting += one
         elif not (one is None or isinstance(one, int) or (isinstance(one, float) and math.isfinite(one))):
             what = f"the number {one}" if isinstance(one, float) else type(one).__name__
-            raise ValueError(f"it read what is no plain data: {what}")
+            raise ValueError(f"it read data that is not plain: {what}")
     return total
 
 
@@ -172,7 +172,7 @@ def _render(contributor: Contributor, value: Value, view: View, recipe: Recipe) 
     if sum(len(form) for section in sections for form in section.forms) > 2 * contributor.most:
         raise ValueError(f"it wrote more than {contributor.most:,} characters")
     if any(section.layer is not contributor.layer for section in sections):
-        raise ValueError(f"it wrote for another layer than {contributor.layer}")
+        raise ValueError(f"it wrote for a layer other than {contributor.layer}")
     return _overridden(contributor, sections, recipe)
 
 

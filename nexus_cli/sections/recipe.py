@@ -97,7 +97,7 @@ def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | No
             text = decode(project.files[f"{name}.toml"], where).text
             return Recipe(name, source=where, **recipe_file.read_project_recipe(text, where))
     if odd:
-        raise NexusError("config", odd, "is not a regular file", "Put the recipe in its place")
+        raise NexusError("config", odd, "is not a regular file", "Replace it with the recipe file")
     there = sorted({*recipe_names(folders), *(project.names() if project else ())})
     near = nearest_name(name, there)
     hint = (f"Did you mean {near}? " if near else "") + f"There are: {', '.join(there) or 'none'}"

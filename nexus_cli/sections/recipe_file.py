@@ -187,4 +187,4 @@ def _only(where: str, prefix: str, keys: Iterable[str], known: Collection[str]) 
 
 def _expect(where: str, key: str, good: bool, form: str) -> None:
     if not good:
-        raise NexusError("config", where, f"{one_line(key)} has to be {form}", "Correct the file")
+        raise NexusError("config", where, f"{one_line(key)} must be {form}", "Correct the file")

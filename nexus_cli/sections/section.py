@@ -92,11 +92,11 @@ class Section:
 
     def __post_init__(self) -> None:
         if len(self.forms) not in LADDERS or not all(form.strip() for form in self.forms):
-            raise ValueError(f"section {self.id}: it has one to four forms, and every form needs a text")
+            raise ValueError(f"section {self.id}: it needs one to four forms, each with a text")
         if not 0 <= self.least < len(self.forms):
             raise ValueError(f"section {self.id}: there is no form {self.least}")
         if not 0 <= self.order <= Phase.TOOL_RESULT + 999:
-            raise ValueError(f"section {self.id}: order {self.order} is in no phase")
+            raise ValueError(f"section {self.id}: order {self.order} is outside all phases")
 
     @property
     def full(self) -> str:

@@ -200,7 +200,7 @@ def explain_uncallable(cwd: Path, kinds: Sequence[str] = (SKILL, COMMAND)) -> di
         found |= {one.name: f"{one.path} is not trusted: nexus trust" for one in waiting}
     for one in (one for kind in kinds for one in find_guides(cwd, kind)[0] if not one.is_callable):
         if not one.shadowed:
-            found[one.name] = f"{one.path} {one.problem or 'is for the model alone (user-invocable)'}"
+            found[one.name] = f"{one.path} {one.problem or 'is only for the model (user-invocable)'}"
     return found
 
 
@@ -208,7 +208,7 @@ def read_guide(skill: Skill) -> str:
     """Return the guide as written, without front matter; raise `NexusError("config", ...)` if that fails."""
     found = _read(skill.source, skill.path, LIMIT)
     if found is None:
-        raise NexusError("config", skill.path, "is not there any more", "`nexus skill list` lists the skills")
+        raise NexusError("config", skill.path, "no longer exists", "`nexus skill list` lists the skills")
     return split_guide(found.text, skill.path).text.strip("\n")
 
 
@@ -349,7 +349,7 @@ def _problem(text: str, front: FrontMatter, source: Path | bytes, where: str) ->
     if not front.text.strip().strip("-"):
         whole = _read(source, where, LIMIT)
         if not read_front_matter(whole.text if whole else "").text.strip().strip("-"):
-            return "has no guide behind its front matter"
+            return "has no text after its front matter"
     return ""
 
 

@@ -61,7 +61,7 @@ def check_agent_fields(fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         for named in NAMED_TOOL.findall(fields.get(field, "")):
             name, _, pattern = named.partition("(")
             if pattern:
-                yield field, f"nexus ignores the pattern of {one_line(named)}; nexus rules add restricts calls"
+                yield field, f"nexus ignores the pattern of {one_line(named)}; to restrict calls, use nexus rules add"
             is_known = name in _ALL or name.startswith(_SERVER) or find_our_tools(name) or name in known
             if not is_known:
                 yield field, f"there is no tool {one_line(name)} here"

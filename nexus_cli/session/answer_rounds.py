@@ -22,7 +22,7 @@ MOST_REPAIRS = 2
 MOST_SHARE = 4
 """A schema may take one in so many tokens of the budget: a message is elided in its middle, a schema must not be."""
 DEMAND = (
-    "Your final answer has to be one JSON document that matches this JSON Schema, without a code fence or other words."
+    "Your final answer must be one JSON document that matches this JSON Schema, without a code fence or other words."
 )
 
 

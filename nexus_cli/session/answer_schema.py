@@ -43,7 +43,7 @@ LONGEST = 200
 """Most characters of one problem."""
 SECONDS = 3.0
 """Time limit for a schema with patterns."""
-ENDLESS = "it refers to itself without end"
+ENDLESS = "it refers to itself endlessly"
 
 _FENCED = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 _PROBES: tuple[Any, ...] = (None, {}, [], "", 0)
@@ -73,7 +73,7 @@ class AnswerSchema:
     def __init__(self, text: str, named: str = "--schema") -> None:
         """Parse a schema. Raises `NexusError("usage", ...)`, which calls it `named`, if it cannot be used."""
         if len(text.encode("utf-8", "replace")) > MOST_BYTES:
-            why = f"a schema is part of the request and may have at most {MOST_BYTES // 1024} KiB"
+            why = f"the schema is part of the request; it can have at most {MOST_BYTES // 1024} KiB"
             raise NexusError("usage", named, why, "Remove unneeded parts")
         try:
             self.schema: Any = parse_json(text)
@@ -144,14 +144,14 @@ def parse_json(text: str) -> Any:
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
-        raise ValueError(f"arrays and objects are nested more than {MOST_DEPTH} deep") from None
+        raise ValueError(f"arrays and objects are nested more than {MOST_DEPTH} levels deep") from None
     written = json.dumps(data, ensure_ascii=False)
     stored = replace_surrogates(written)
     return data if stored is written else json.loads(stored)
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"not JSON: {name} is not a number")
+    raise ValueError(f"not JSON: {name} is not allowed")
 
 
 def _read_float(text: str) -> float:
@@ -188,7 +188,7 @@ def _is_deep(value: Any) -> bool:
 def _find_document(answer: str) -> Any:
     """Return the JSON document of an answer: the whole, else the last fenced block that is one, else the text from the
     first bracket to the last. Raises `ValueError` with the problem of the last of these."""
-    problem = ValueError("there is no JSON document in the answer")
+    problem = ValueError("the answer contains no JSON document")
     for text in _candidates(answer):
         try:
             return parse_json(text)

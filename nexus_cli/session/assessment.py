@@ -37,7 +37,7 @@ async def assess(engine: Engine, dispatcher: Dispatcher, words: str) -> Limits:
         model = other_model(engine.context, engine.settings, name)
         answer = await run_separately(engine, dispatcher, own_recipe("assess"), neutralize(words[:SHOWN]), model=model)
     except NexusError as error:
-        engine.control.emit(Notice(f"the task was not assessed by {name}: {error.message}", warning=False))
+        engine.control.emit(Notice(f"{name} could not assess the task: {error.message}", warning=False))
         return Limits()
     limits = parse_assessment(answer)
     if said := ", ".join(f"{key} {value}" for key, value in limits.to_json().items()):

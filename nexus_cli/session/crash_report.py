@@ -20,11 +20,11 @@ def report_bug(bug: BaseException) -> NexusError:
     "Can't start new thread" and "Too many open files" are reported as limits of the system, not as bugs.
     """
     if isinstance(bug, OSError) and bug.errno in (errno.EMFILE, errno.ENFILE):
-        why = "the limit of this process, or of this machine, is reached"
+        why = "this process or this machine has reached its limit"
         return NexusError("internal", "too many open files", why, "Raise it, for example with ulimit -n 256")
     if isinstance(bug, RuntimeError) and "can't start new thread" in str(bug):
-        why = "the limit of processes of this user, or of this machine, is reached"
-        return NexusError("internal", "no thread can be started", why, "`ulimit -u` shows it; end other programs")
+        why = "this user or this machine has reached its limit of processes"
+        return NexusError("internal", "no thread can be started", why, "`ulimit -u` shows it; close other programs")
     frames = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(bug.__traceback__)]
     try:
         path = private_dir(places().log) / "nexus.log"
@@ -32,7 +32,7 @@ def report_bug(bug: BaseException) -> NexusError:
             path.replace(path.with_suffix(".log.1"))
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w", encoding="utf-8") as file:
             file.write(f"{format_utc(local_now())} {type(bug).__name__} at {' < '.join(reversed(frames))}\n")
-        hint = f"Please report it with the end of {path}"
+        hint = f"Please report it with the last lines of {path}"
     except OSError:
         hint = "Please report it"
     where = frames[-1] if frames else "an unknown place"

@@ -133,7 +133,7 @@ def make_provider(settings: Settings, *, saves: bool = True) -> Provider:
 def refuse_while_busy(session: Session) -> None:
     """Raise `NexusError("usage", ...)` if workers or jobs of a session run, which another session would end."""
     if session.workers is not None and (busy := session.workers.running()):
-        why = f"{', '.join(busy)} {'works' if len(busy) == 1 else 'work'} for it in the background"
+        why = f"{', '.join(busy)} {'is' if len(busy) == 1 else 'are'} still working in the background"
         raise NexusError("usage", "the session cannot be left", why, "Wait, or stop them: /agents stop NAME")
     if session.jobs is not None and (left := session.jobs.running()):
         why = f"{', '.join(left)} {'runs' if len(left) == 1 else 'run'} in the background and would be stopped"
@@ -204,7 +204,7 @@ def _open(
     notices.extend([*told, *unknown_tools(recipe)])
     name = options.model or (found.model if found else "")
     if not name:
-        raise NexusError("usage", "no model", "neither an option nor the session names one", "Use --model NAME")
+        raise NexusError("usage", "no model", "neither an option nor the session specifies one", "Use --model NAME")
     if provider is None or isinstance(provider, RetryingProvider):
         check_model(name)
     info = _load_first_info(ledger, name, settings, recipe, options, log, notices)
@@ -215,7 +215,7 @@ def _open(
         notices.append(notice)
     if found and found.worktree not in ("", options.worktree):
         resume = f"nexus -w {found.worktree} -r {found.id}"
-        notices.append(f"this session worked in worktree {found.worktree}; it continues in {options.cwd} ({resume})")
+        notices.append(f"this session worked in worktree {found.worktree}; now in {options.cwd} (to return: {resume})")
     made = found or ledger.create_session(
         folder=str(options.cwd),
         project=ledger.project_of(options.cwd),
@@ -481,7 +481,7 @@ class SessionFactory:
         found = discover_tools()
         for tool in added:
             if found.setdefault(tool.name, tool) is not tool:
-                self.notices.append(f"the tool {tool.name} was left out: another tool has this name")
+                self.notices.append(f"the tool {tool.name} is not available: another tool has this name")
         return ToolRegistry(found.values(), services)
 
     def _make_offer(

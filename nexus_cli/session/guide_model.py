@@ -53,10 +53,10 @@ def read_guide_model(guide: Skill, present: str, settings: Settings, environ: Ma
             resolve_endpoint(wanted, environ)
             model = wanted
         except NexusError as error:
-            own = f'; alias.{named} = "MODEL" in config.toml names yours' if error.kind == "usage" else ""
+            own = f'; to choose one, set alias.{named} = "MODEL" in config.toml' if error.kind == "usage" else ""
             problems.append(one_line(f"model {named}: {error.why[:200] or error.message}{own}"))
     if effort and effort not in (DEFAULT_EFFORT, *EFFORTS):
-        problems.append(one_line(f"effort {effort[:20]}: it is one of {', '.join(EFFORTS)}"))
+        problems.append(one_line(f"effort {effort[:20]}: it must be one of {', '.join(EFFORTS)}"))
         effort = ""
     elif notice := effort_notice(model or present, effort):
         problems.append(notice)

@@ -91,7 +91,7 @@ class JobPort:
         """Return the line about it for the model."""
         if not self.url:
             why = self.why or "not decided yet"
-            return f"{job} listens on port {self.listener.port}, for commands alone: the person cannot open it ({why})"
+            return f"{job} listens on port {self.listener.port}, for commands only: the person cannot open it ({why})"
         is_moved = not self.url.endswith(f":{self.listener.port}")
         moved = f" ({self.listener.port} is taken there; commands use {self.listener.port})" if is_moved else ""
         return f"{job} {self.url}{moved}: the person can open it until {job} ends"
@@ -189,9 +189,9 @@ class JobPorts:
         if listener.port < LEAST_PORT:
             return f"ports below {LEAST_PORT} are not forwarded"
         if named := KNOWN_PORTS.get(listener.port):
-            return f"it is the usual port of {named}"
+            return f"it is the default port of {named}"
         if network is None or listener.network != network.name:
-            return "its network is its own"
+            return "it uses a separate network"
         if not is_typed and state.engine.settings.jobs.forward == OFF:
             return "jobs.forward is off"
         if not is_typed and not (state.options and state.options.interactive and not state.options.spawner):
@@ -220,7 +220,7 @@ class JobPorts:
             call = ToolCall(f"{job}-{port.listener.port}", "forward", {"job": job, "port": port.listener.port})
             what = f"forward port {port.listener.port} of {job} to 127.0.0.1 for your browser"
             answer = await state.dispatcher.ask_aside(
-                Question(call, what, "a page of the job gets an address of this machine", "", "every port", "network"),
+                Question(call, what, "a page of the job gets an address on this machine", "", "every port", "network"),
                 state.engine.control,
             )
             if not isinstance(answer, Allow):

@@ -137,7 +137,7 @@ def load_next_limits(log: LaneLog, found: SessionInfo, options: Options, setting
     except NexusError as error:
         if options.recipe:
             raise
-        why = f"{error.message}. {error.hint}. The request is shown with the limits recorded last"
+        why = f"{error.message}. {error.hint}. The request is shown with the last recorded limits"
         return _last(log, found, why)
     return NextLimits(recipe, *compose_limits(limit_layers(settings, recipe, options, True)))
 

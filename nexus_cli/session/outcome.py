@@ -21,11 +21,11 @@ PARTIAL = frozenset(
     ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")
 )
 """Kinds of error after which the last text may be incomplete: it is not printed, but kept in the session."""
-_LEFT_OUT = {"tools": "leaves {tool} out", "categories": "leaves out every tool of its kind"}
-_STEPS = "lets only {steps} of a turn call tools"
+_LEFT_OUT = {"tools": "excludes {tool}", "categories": "excludes every tool of this kind"}
+_STEPS = "allows tool calls in only {steps} of a turn"
 _LAYERS = {
     "recipe": ("the recipe {recipe}", "choose another with --recipe NAME"),
-    "settings": ("the limits.{limit} of your settings", "change it with nexus config edit"),
+    "settings": ("the limits.{limit} in your settings", "change it with nexus config edit"),
     "project": ("the limits.{limit} in this project's .nexus/config.toml", "change it there, or nexus trust --revoke"),
     COMMAND_LINE: ("--no-tools", "omit it"),
 }
@@ -33,7 +33,7 @@ _LAYERS = {
 _PLAIN = {
     SAID_NO: "you said no",
     SIGNALS: "the state of the run forbade it; ask again",
-    "confirm": "this run asks before it changes anything, which takes a terminal",
+    "confirm": "this run asks before each change, which requires a terminal",
 }
 
 
@@ -68,7 +68,7 @@ def explain_denial(row: Mapping[str, Any], bounds: Sequence[Bound], recipe: str,
         why = row["why"].removeprefix("not permitted: ")
         return {**row, "limit": "", "by": "rules", "hint": f"at every level: {why}" if limit == BY_RULE else why}
     if limit in BUDGET:
-        return {**row, "by": "budget", "hint": "the last request of the budget is for the report"}
+        return {**row, "by": "budget", "hint": "the last request of the budget is reserved for the report"}
     if limit in (SAID_NO, SIGNALS):
         return {**row, "limit": "", "by": limit, "hint": _PLAIN[limit]}
     bound = next((one for one in bounds if one.name == limit), None)
@@ -91,7 +91,7 @@ def _hint(row: Mapping[str, Any], bound: Bound | None, by: Sequence[str], recipe
         return _PLAIN[limit]
     again = "" if limit in SETS or limit == "allow" else "ask again, or "
     if limit == "allow":  # no reachable level is enough
-        by, says = ["recipe"], "allows too little for that"
+        by, says = ["recipe"], "does not allow that"
     elif limit in SETS:
         says = _LEFT_OUT[limit].format(tool=row["tool"])
     else:

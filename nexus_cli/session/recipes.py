@@ -21,11 +21,11 @@ INSIDE = "recipes/"
 FRONTS = ("chat", "ask")
 """Default recipes of the front ends: a session started in one front end can resume in the other."""
 NOT_TRUSTED: Mapping[State, str] = {
-    "changed": "it belongs to this project, and is new or has changed since that was trusted",
+    "changed": "it belongs to this project, and is new or has changed since the project was trusted",
     "untrusted": "it belongs to this project, which is not trusted",
 }
 """Reasons for ignoring a recipe of the project, by its trust state."""
-TAKEN = "has the name of a recipe, which comes first"
+TAKEN = "has the same name as a recipe, which takes precedence"
 TRUST = "`nexus trust` shows its content and enables it"
 
 
@@ -57,7 +57,7 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
         hint = f"{named}. {error.hint}" if agents else error.hint
         raise NexusError("usage", error.what, why or error.why, TRUST if why else hint) from error
     shadowed = here is not None and name in here.names() and name in recipe_names(folders())
-    notice = f"recipe {name} of this project is not used: another recipe of this name comes first"
+    notice = f"recipe {name} of this project is not used: another recipe with this name takes precedence"
     return found, (notice,) if shadowed else ()
 
 
@@ -88,8 +88,8 @@ def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tupl
     try:
         return load(options.front if own in FRONTS and options.front else own)
     except NexusError as error:
-        why = f"the session has the limits of its recipe: {error.message}"
-        hint = "Continue in another recipe: --recipe ask"
+        why = f"the session's limits come from its recipe: {error.message}"
+        hint = "Continue with another recipe: --recipe ask"
         hint = f"{TRUST}; or continue with another recipe: --recipe ask" if error.hint == TRUST else hint
         raise NexusError(error.kind, f"session {found.id} cannot continue", why, hint) from error
 

@@ -165,7 +165,7 @@ class SessionJobs(Jobs):
 
     def refuse_more(self) -> str:
         running = len(self.running())
-        return f"{running} jobs run, which is the most: stop one" if running >= MOST else ""
+        return f"{running} jobs are running (the maximum): stop one" if running >= MOST else ""
 
     async def start(self, command: str, context: ToolContext, seconds: int | None) -> ToolResult:
         if why := self.refuse_more():
@@ -227,7 +227,7 @@ class SessionJobs(Jobs):
         process.watch(lambda: self._end(job))
         self._record(job)
         begins = self._changes.begin_jobs(f"job {job.id} {job.name}", context.project)
-        line = f"{job.id} in the background; /jobs lists it"
+        line = f"moved {job.id} to the background; /jobs lists it"
         self._engine.control.emit(Notice(line, warning=False))
         self._watch_ports()
         await asyncio.shield(begins)
@@ -310,7 +310,7 @@ class SessionJobs(Jobs):
         await self._look()
         await self._ports.open(found.id)
         lines = (line.replace("the person", "you") for line in self._ports.describe(found.id))  # written for the model
-        return ToolResult("\n".join(lines) or f"{found.id} listens on no port")
+        return ToolResult("\n".join(lines) or f"{found.id} is not listening on any port")
 
     def describe_all(self) -> list[JobObject]:
         """Return a row for each job, those of earlier processes first."""

@@ -162,7 +162,7 @@ class SessionServers(ServerTools):
         if entry is None:
             return ToolResult(error=f"there is no MCP server {server} any more", ran=False)
         if entry.source in ("project", "plugin") and await self._is_changed(entry):
-            why = "the server, or a file that its command names, changed since you trusted it: run nexus trust"
+            why = "the server or a file named in its command changed since you trusted it: run nexus trust"
             self._tell(f"MCP server {server}: {why}")
             return ToolResult(error=f"MCP server {server} is not used: {why}", ran=False)
         try:
@@ -173,7 +173,7 @@ class SessionServers(ServerTools):
             self._begin_list(entry)
         text = answer.text.strip("\n")
         if answer.is_error:
-            return ToolResult(error=text or "the tool failed and did not say why", images=answer.images)
+            return ToolResult(error=text or "the tool failed without an error message", images=answer.images)
         return ToolResult(text, images=answer.images)
 
     async def attach(self, trigger: Trigger) -> Trigger:
@@ -275,7 +275,7 @@ class SessionServers(ServerTools):
             if name in self._catalogue.lists and (is_new or not self._is_told(name, sent)):
                 self._announce(name)
                 count = len(self._names(name))
-                self._tell(f"MCP server {name}: {count} tool{'s' * (count != 1)}, in every request after a compaction")
+                self._tell(f"MCP server {name}: {count} tool{'s' * (count != 1)}, in requests after a compaction")
         for name in (before or {}).keys() - (self._known or {}).keys():
             self._announce(name)
 
@@ -310,7 +310,7 @@ class SessionServers(ServerTools):
             try:
                 await asyncio.to_thread(dispatcher.permission.pin_allowed, tools)
             except NexusError as error:
-                self._tell(f"definitions of MCP tools are not kept: {error}")
+                self._tell(f"definitions of MCP tools could not be saved: {error}")
 
     def _tell(self, line: str) -> None:
         """Tell the person a line once: at once during a turn, else with the next one."""

@@ -181,7 +181,7 @@ class _Expansion:
         granted, problems = read_granted(written)
         self._state.dispatcher.granted += tuple(granted)
         if granted:
-            self._tell_once(one_line(f"{self._guide.name} permits for its turn: {', '.join(granted)}"))
+            self._tell_once(one_line(f"{self._guide.name} allows for its turn: {', '.join(granted)}"))
         for problem in problems:
             self._tell_once(f"allowed-tools of {self._guide.name}: {problem}")
 
@@ -191,11 +191,9 @@ class _Expansion:
         now = engine.model
         asked = await asyncio.to_thread(read_guide_model, self._guide, now.info.name, engine.settings, os.environ)
         for problem in asked.problems:
-            self._tell_once(f"{self._guide.name} asks for {problem}; not applied")
+            self._tell_once(f"{self._guide.name} requests {problem}; not applied")
         if asked.differs_from(now.info.name, now.effort):
-            self._tell_once(
-                f"{self._guide.name} asks for {asked}: not applied, choose with --model, --effort or /model"
-            )
+            self._tell_once(f"{self._guide.name} requests {asked}; not applied (use --model, --effort or /model)")
 
     def _fill(self, text: str, *, quote: bool = False) -> str:
         """Return `text` with the arguments, quoted for a shell if it is a command."""

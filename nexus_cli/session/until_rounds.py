@@ -124,7 +124,7 @@ class UntilRounds(Continuation):
         left = [] if ended.ok else [line for line in lines if line.strip()][-SHOWN:]
         has_seen = self._state.has_more_turns and ended.finish == "aborted"  # it was on the screen a moment ago
         if left and last and not has_seen:
-            self._state.engine.control.emit(event.Notice(f"left to do, by {self._named}:", warning=False))
+            self._state.engine.control.emit(event.Notice(f"remaining, according to {self._named}:", warning=False))
             for line in left:
                 self._state.engine.control.emit(event.Notice(f"| {line}", warning=False))
         status = last.status if last else None
@@ -186,13 +186,13 @@ class UntilRounds(Continuation):
     def _refused(self, result: ToolResult) -> NexusError:
         """Return the error for a command that may not run."""
         self._end_in_chat()
-        hint = "Allow it, or name another command"
+        hint = "Allow it, or use another command"
         for decision in self._state.dispatcher.denied[-1:]:
             ways = [f"nexus rules add {shlex.quote(f'allow {decision.way.rule}')}"] if decision.way.rule else []
             ways += [decision.way.option] if decision.way.option else []
             ways += [f"--allow {decision.allow}"] if decision.allow else []
             hint = f"Allow it: {', or '.join(ways)}" if ways else hint
-        return NexusError("denied", f"--until {self._named} may not run", result.error, hint)
+        return NexusError("denied", f"--until {self._named} is not allowed to run", result.error, hint)
 
     def _end_in_chat(self) -> None:
         """End work whose command may not run, or each further message of a chat would fail."""

@@ -64,5 +64,5 @@ def _check_cost(settings: Settings, name: str, characters: int) -> None:
         hint = f'nexus config set models."{name}".input_price 0.1'
         raise NexusError("config", f"the router's model {name}", "its price is unknown", hint)
     if cost.total > MOST_COST:
-        why = f"an answer may cost ${cost.total:.3f}, the limit is ${MOST_COST}"
+        why = f"an answer may cost ${cost.total:.3f}; the limit is ${MOST_COST}"
         raise NexusError("config", f"the router's model {name}", why, "Set spaces.router to a smaller model")

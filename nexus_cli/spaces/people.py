@@ -33,7 +33,7 @@ def own_name(ledger: Ledger, settings: Settings) -> str:
     for found in (_git_name, _login_name):
         if name := _as_name(found()):
             return name
-    raise NexusError("config", "your name in spaces", "git and the login have no name", _HINT)
+    raise NexusError("config", "your name in spaces", "neither git nor the login provides a name", _HINT)
 
 
 def _git_name() -> str:
@@ -71,13 +71,13 @@ def find_reader(ledger: Ledger, settings: Settings, space: Space, named: str = "
     found = ledger.spaces.find_entity(name)
     if found is None and named:
         near = nearest_name(name, [one.name for one in space.members])
-        hint = f"Did you mean {near}?" if near else f"nexus space list shows who is in {space.name}"
+        hint = f"Did you mean {near}?" if near else f"nexus space list shows the members of {space.name}"
         raise NexusError("usage", f"--as {name[:LONGEST_NAME]!r}", "no member has this name", hint)
     if found is None or found.key not in {member.key for member in space.members}:
         raise not_a_member(space, found or Entity(0, name, HUMAN))
     if not ledger.spaces.is_own(found):
-        what = "agent is somebody else's" if found.kind == AGENT else "person is another role of the server"
-        raise NexusError("usage", f"--as {found.name}", f"this {what}", "Act as yourself, or as an agent of your own")
+        what = "agent belongs to another user" if found.kind == AGENT else "person has another role on the server"
+        raise NexusError("usage", f"--as {found.name}", f"this {what}", "Act as yourself, or as your own agent")
     return found
 
 
@@ -97,7 +97,7 @@ def find_agent(ledger: Ledger, settings: Settings, name: str, folder: Path) -> E
         raise NexusError("usage", f"agent {name[:LONGEST_NAME]!r}", "no agent has this name", hint)
     agent = make_member(ledger, settings, name, folder, {}, agent=True)
     if not ledger.spaces.is_own(agent):
-        raise NexusError("usage", f"agent {agent.name}", "this agent is somebody else's", "Name your own agent")
+        raise NexusError("usage", f"agent {agent.name}", "this agent belongs to another user", "Name your own agent")
     return agent
 
 

@@ -71,7 +71,7 @@ def choose_agents(
         chosen = asyncio.run(choose_by_model(settings, router, topics, text))
     except (NexusError, TimeoutError) as error:
         why = error.message if isinstance(error, NexusError) else f"{router} did not answer in time"
-        warn(f"no agent got the message: {why}")
+        warn(f"no agent received the message: {why}")
         return ()
     return [agent.key for agent in agents if agent.name in chosen]
 

@@ -51,7 +51,7 @@ def _read_agent_toml(text: str) -> FrontMatter:
         table = tomllib.loads(text)
         fields = {key.lower(): value if isinstance(value, str) else repr(value) for key, value in table.items()}
     except (ValueError, RecursionError):  # a key with thousands of dots is valid, and too deep to show
-        return FrontMatter({}, "", "is no valid TOML")
+        return FrontMatter({}, "", "is not valid TOML")
     role = fields.pop(CODEX_ROLE, "")
     return FrontMatter(fields, role, "" if role.strip() else f"has no {CODEX_ROLE}")
 
@@ -66,7 +66,7 @@ def read_front_matter(text: str, *, cut: bool = False) -> FrontMatter:
     if not end:
         opened = _OPENED.match(text.replace("\r\n", "\n"))
         within = f" in its first {LIMIT // 1024} KiB" if cut else ""
-        return FrontMatter({}, text, f"has front matter that no line {FENCE} closes{within}" if opened else "")
+        return FrontMatter({}, text, f"has front matter without a closing {FENCE} line{within}" if opened else "")
     inner, rest = lines[1:end], "\n".join(lines[end + 1 :])
     plain = _read_plain(inner)
     if plain is not None:
@@ -93,13 +93,13 @@ def _read_yaml(inner: str, rest: str) -> FrontMatter:
     problem = ""
     for made in (str, _quote_broken):
         if len(inner) > 2 * LIMIT:
-            return FrontMatter({}, rest, f"has front matter of more than {LIMIT // 1024} KiB")
+            return FrontMatter({}, rest, f"has front matter larger than {LIMIT // 1024} KiB")
         try:
             table = yaml.load(made(inner), loader)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             mark = getattr(error, "problem_mark", None)
             where = f" (line {mark.line + 2})" if mark else ""
-            problem = problem or f"has front matter that is no YAML{where}"
+            problem = problem or f"has front matter that is not valid YAML{where}"
             continue
         if table is None:
             return FrontMatter({}, rest)

@@ -55,7 +55,7 @@ def read_index(data: bytes, length: int, *, may_be_split: bool = False) -> Itera
             oid = data[at + 40 : at + 40 + length]
             (flags,) = struct.unpack_from(">H", data, at + 40 + length)
         except struct.error as error:
-            raise ValueError("the index is cut off") from error
+            raise ValueError("the index is truncated") from error
         begin = at + 42 + length + (2 if flags & _EXTENDED else 0)
         marks, cut = data[at + 40 + length : begin], 0
         if version == 4:
@@ -69,7 +69,7 @@ def read_index(data: bytes, length: int, *, may_be_split: bool = False) -> Itera
         at = end + 1 if version == 4 else at + (end - at + 8) // 8 * 8
         yield os.fsdecode(name), IndexEntry(oid.hex(), about, marks)
     if at > len(data) - length:
-        raise ValueError("the index is cut off")
+        raise ValueError("the index is truncated")
     if data[at : at + 4] == b"link" and not may_be_split:
         raise ValueError("the index is split")
 

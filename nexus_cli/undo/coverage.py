@@ -17,7 +17,7 @@ from nexus_cli.undo.records import Step
 REBUILT = "build or install tools fill this folder again, so undo keeps no copy of its content"
 WHOLE = "."
 """The path of the project itself, where a look at it failed."""
-OUTSIDE = "undo will not cover what commands change outside of the project and added folders"
+OUTSIDE = "undo will not cover changes outside the project and added folders"
 _OUTSIDE = re.compile(r"(?:^|[\s=>'\"(])((?:~|\$HOME|\.\.|/(?!dev/|usr/|bin/|opt/|proc/|sys/|nix/))[^\s'\"]*)")
 """A word that is a path outside of the working folder, and none of programs and devices."""
 _SECONDS = 2.0

@@ -152,9 +152,9 @@ _LOOKS = "undo/looks"
 _TRIM = 100_000_000
 """Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
 KILLED_SINCE = "nexus was killed in it, so that all changes since are counted as its own"
-NOT_NOTED = "this step cannot be written down"
+NOT_NOTED = "this step cannot be recorded"
 KILLED = "nexus was killed during this command, and its record of the files is lost"
-TOO_MANY = f"more than {MOST:,} files, or a look takes longer than {WALK_SECONDS:.0f} s: new ones are not followed"
+TOO_MANY = f"more than {MOST:,} files, or a scan takes longer than {WALK_SECONDS:.0f} s: new ones are not tracked"
 
 
 @dataclass
@@ -495,7 +495,7 @@ def follow_apply(data: Path, name: str, project: Path, work: Callable[[], T]) ->
 def _name_new(before: Look, after: Look) -> str:
     """Return a text with the repositories that a command made, "" if there are none."""
     new = sorted(git_folder(path) for path in {*after.repositories} - {*before.repositories} if before.is_whole)
-    return f"{name_first(new, 3)} {'are' if new[1:] else 'is'} new; undo leaves repositories" if new else ""
+    return f"{name_first(new, 3)} {'are' if new[1:] else 'is'} new; undo does not remove repositories" if new else ""
 
 
 def _drop_of_others(

@@ -29,9 +29,9 @@ from nexus_cli.undo.repository_copy import (
     keep_repository,
 )
 
-NO_REPOSITORY = "the command removed the repository, of which there is no whole copy"
-WRITTEN = "written in place; undo cannot bring it back"
-EMPTIED_LOG = "the reflog of HEAD was emptied, which undo does not bring back; its commits stay in"
+NO_REPOSITORY = "the command removed the repository, and there is no complete copy"
+WRITTEN = "overwritten in place; undo cannot restore it"
+EMPTIED_LOG = "the reflog of HEAD was emptied; undo does not restore it; its commits are kept in"
 _REFTABLE = "its references are in the reftable format"
 _REMOTE = "refs/remotes/"
 _QUIET = frozenset({"ORIG_HEAD"})

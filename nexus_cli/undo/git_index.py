@@ -46,7 +46,7 @@ def find_tracked(git: Git, git_dir: Path, files: Mapping[str, os.stat_result], a
     except FileNotFoundError:
         return {}
     if about.st_size > MOST_INDEX:
-        raise ValueError(f"the index has more than {MOST_INDEX >> 20} MiB")
+        raise ValueError(f"the index is larger than {MOST_INDEX >> 20} MiB")
     settings = _read_settings(git)
     length = 32 if settings.get("extensions.objectformat") == "sha256" else 20
     entries = (one for one in read_index(data, length) if one[1].kind == _FILE)

@@ -27,10 +27,10 @@ from nexus_cli.tree.file_state import (
 from nexus_cli.undo.records import GIT_FOLDER, FileChange, Step
 
 CHANGED = "changed since"
-BETWEEN = "changed by somebody else during the turn"
+BETWEEN = "changed from outside during the turn"
 DELETED = "deleted since"
 MOVED_IN = "older than the command, which moved, copied or unpacked it here"
-UNSURE = "perhaps yours: it changed while a command ran; `nexus undo --all` or `nexus undo PATH` takes it back"
+UNSURE = "perhaps yours: it changed while a command ran; `nexus undo --all` or `nexus undo PATH` undoes it"
 NOT_KEPT = "its earlier content was not kept"
 FOREIGN = "not a path inside the project"
 IN_GIT = "in .git, which undo never touches"

@@ -52,7 +52,7 @@ _KEPT = frozenset(form.rstrip(":") for form in (SHA256, GIT))
 _FEW = 30
 """Number of files to read up to which git's index is not asked: that would cost more."""
 
-LINKED = "covered against removal, not against writing in place"
+LINKED = "covered if removed, not if overwritten in place"
 UNREAD = "cannot be read"
 SPECIAL_FILE = "a socket or a device"
 
@@ -194,7 +194,7 @@ class LookedProject:
     def _begin(self) -> Look:
         home = os.path.realpath(os.path.expanduser("~"))
         if str(self.root) in (os.sep, home):
-            raise NotFollowed("the home folder and / are not followed")
+            raise NotFollowed("the home folder and / are not tracked")
         self._find_git()
         look = self._look({})
         uncovered = {}

@@ -284,7 +284,7 @@ class _Mirror:
     def _mirror(self, source: int, target: str, *, grows: bool = False, levels: int = MOST_LEVELS) -> None:
         """Copy the files of an open folder and those below; a folder of loose objects only if it has changed."""
         if time.monotonic() > self.bounds.end:
-            raise TimeoutError(f"keeping the repository takes longer than {SECONDS:.0f} s")
+            raise TimeoutError(f"copying the repository took longer than {SECONDS:.0f} s")
         private_dir(Path(target))
         names = set()
         with open_listable(source) as listed, os.scandir(listed) as entries:

@@ -178,7 +178,7 @@ def _refuse_unknown(request: UndoRequest, steps: Sequence[Step]) -> None:
     known = max([request.turns, *(step.turn for step in steps)])
     if request.turn is not None and not 1 <= request.turn <= known:
         why = f"this session has {known} so far" if known else "this session has no turns yet"
-        raise NexusError("usage", f"no turn {request.turn}", why, "Count your messages in nexus timeline, from 1")
+        raise NexusError("usage", f"no turn {request.turn}", why, "Turns are your messages in nexus timeline, from 1")
 
 
 def _restore(request: UndoRequest, *, redo: bool) -> UndoReport:
@@ -291,12 +291,12 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
     for change in merge_changes(steps):
         if change.before.kind != REPOSITORY:
             continue
-        root, why = os.path.dirname(change.place), "there is another one now"
+        root, why = os.path.dirname(change.place), "another one exists now"
         copy = find_copy(request.data, root)
         try:
             if is_back := put_back(request.data, root, dry_run=request.dry_run):
                 is_back = _has_head(request, str(copy) if request.dry_run else root, root)
-                why = "its HEAD names no commit that can be read"
+                why = "its HEAD does not point to a readable commit"
         except OSError as error:
             is_back, why = False, (error.strerror or str(error)).lower()
         result.restored += [change.place] if is_back else []
@@ -304,7 +304,7 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
         if not is_back and copy is not None and not is_same:
             fetch = f"`{_git_at(_near(request, root))} fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
             what = next(step.what for step in steps if any(place_of(step, one) == change.place for one in step.changes))
-            told.append(f"{what}: the repository was not put back ({why}); {fetch} brings its commits")
+            told.append(f"{what}: the repository was not put back ({why}); to get its commits: {fetch}")
     inner = {os.path.join(step.root, one.repository).rstrip("/") for step in steps for one in step.references}
     for root in {step.root for step in steps} | inner:
         place = f"{root}/{GIT_FOLDER}"

@@ -47,7 +47,7 @@ def _run_setup(command: str, folder: Path, settings: SandboxSettings) -> str:
     own = places()
     probe = find_backend(settings.backend, own=own, project=folder)
     if probe.backend is Backend.NONE:
-        return f"it runs in a sandbox alone, and there is none ({probe.why})"
+        return f"it runs only in a sandbox, and none is available ({probe.why})"
     try:
         temp = TempFolder(own)
         try:

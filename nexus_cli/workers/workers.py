@@ -219,7 +219,7 @@ class SessionWorkers(RunningWorkers[Session]):
         """Return the model that an agent asks for, "" for the session's; name what cannot be applied."""
         asked = read_guide_model(agent, self.session.model, self.session.engine.settings, os.environ)
         for problem in asked.problems:
-            notice = Notice(f"agent {agent.name} asks for {problem}; the session's model is used", warning=False)
+            notice = Notice(f"agent {agent.name} requests {problem}; using the session's model", warning=False)
             self.session.engine.control.emit_aside(notice)
         return asked.model
 

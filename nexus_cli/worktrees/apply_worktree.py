@@ -212,7 +212,7 @@ def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult
     """
     require_folder(record)
     if not record.source.is_dir():
-        raise _refusal(record, f"its project is gone: {record.source}", "nexus worktree diff prints it")
+        raise _refusal(record, f"its project is gone: {record.source}", "nexus worktree diff prints its changes")
     try:
         with FileLock.wait(record.home / "apply.lock"), FileLock.wait(record.lock, shared=True):
             now = read_record(record.folder) or record
@@ -230,7 +230,7 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     if reviewed not in ("", tree):
         raise _refusal(record, _CHANGED, "Review it again")
     if list_folder(record.folder) in ([], [".git"]) and store.list_base():
-        hint = f"nexus worktree remove {record.name} --force forgets it"
+        hint = f"To forget it: nexus worktree remove {record.name} --force"
         raise _refusal(record, "its folder is empty: every file of the project would be deleted", hint)
     _remove_draft(record)
     changes = _list_changes(record, store, tree)
@@ -324,7 +324,7 @@ class _Planner:
             return replace(step, is_there=True)
         if before is not seen:
             if seen != _NOTHING:
-                return replace(step, conflict="renamed to a path that is there with other content")
+                return replace(step, conflict="renamed to a path that exists with different content")
             return self._merge(step, before, base, new)
         if seen.mode in (FOLDER, BLOCKED) and base == _NOTHING:
             return step  # the path in the way may be deleted by an earlier step: looked at again then
@@ -345,8 +345,8 @@ class _Planner:
         if merged is None:
             return replace(step, conflict="resolve the conflict markers in it first, then apply it again")
         if conflicts >= _FAILED:
-            return replace(step, conflict="a binary file that both changed")
-        why = f"{plural(conflicts, 'place')} marked in the file" if conflicts else ""
+            return replace(step, conflict="a binary file changed in both")
+        why = f"{plural(conflicts, 'conflict')} marked in the file" if conflicts else ""
         return replace(step, result=_File(mode), merged=merged, conflict=why, is_marked=bool(conflicts))
 
     def _merge_text(self, step: _Step, ours: _File, base: _File, new: _File) -> tuple[bytes | None, int]:
@@ -372,8 +372,8 @@ def _describe_clash(ours: _File, base: _File, new: _File) -> str:
     """Return the reason that three states of a file cannot be merged by content, "" if they can."""
     why = {
         FOLDER: "a folder is in its place",
-        BLOCKED: "a link or a file is in the place of its folder",
-        SPECIAL: "its place is taken by something that is not a file",
+        BLOCKED: "a link or a file has replaced its folder",
+        SPECIAL: "something other than a file is in its place",
     }.get(ours.mode, "")
     if not why and base == _NOTHING:
         why = "new in both, with different content"
@@ -382,7 +382,7 @@ def _describe_clash(ours: _File, base: _File, new: _File) -> str:
     if not why and ours == _NOTHING:
         why = "changed in the worktree, deleted or moved in the project"
     if not why and LINK in (ours.mode, base.mode, new.mode):
-        why = "a link that both changed"
+        why = "a link changed in both"
     return why
 
 

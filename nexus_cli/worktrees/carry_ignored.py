@@ -100,7 +100,7 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
             continue
         measured = _measure(source / name)
         if measured is None or measured[1] > left:
-            why = "too many files" if measured is None else f"{_megabytes(measured[1])}, more than is left"
+            why = "too many files" if measured is None else f"{_megabytes(measured[1])}, over the remaining limit"
             refused.append(f"{path} ({why})")
             continue
         if not _copy_path(source, target, name, unread, outside):
@@ -114,10 +114,10 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
         elif not (target / name).is_symlink():
             told.append(path)
     lines = (
-        ("copied, and not part of the changes: {}", told),
+        ("copied, but not part of the changes: {}", told),
         ("not copied: {}; the limit is worktree.include_mb", refused),
-        ("links to the originals, which a write changes: {}", outside),
-        ("not copied, for want of permission to read: {}", [one.removeprefix(f"{source}{os.sep}") for one in unread]),
+        ("links to the originals (writing to them changes the originals): {}", outside),
+        ("not copied, because they cannot be read: {}", [one.removeprefix(f"{source}{os.sep}") for one in unread]),
     )
     return CarriedFiles(stamps, tuple(text.format(list_names(names)) for text, names in lines if names))
 

@@ -98,7 +98,12 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     kept += [f"worktree {one.name}" for one in read_records(worktrees_of(record.folder))]
     if git is None or files is None:
         return WorktreeState(
-            tree, counts, 0, True, (*kept, "its repository is broken, leads elsewhere, or is of nexus 0.2"), False
+            tree,
+            counts,
+            0,
+            True,
+            (*kept, "its repository is broken, points elsewhere, or was created by nexus 0.2"),
+            False,
         )
     kept += [f"{os.fsdecode(path)}/ (a repository)" for path in files.nested]
     kept += [f"{os.fsdecode(path)}/ (a submodule)" for path in files.submodules if _has_entries(record.folder, path)]

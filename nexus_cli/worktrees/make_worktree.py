@@ -75,9 +75,9 @@ def read_source(root: Path) -> SourceProject:
     """Return the project at `root`; raise `NexusError("usage", ...)` if no worktree can be made from it."""
     root = Path(os.path.realpath(root))
     if root.parent == root or str(root) == os.path.realpath(os.path.expanduser("~")):
-        raise _refusal(f"{root} is your home folder or all of the disk", "Change to a project")
+        raise _refusal(f"{root} is your home folder or the root of the disk", "Change to a project")
     if find_worktree(root) is not None and (root / ".git").is_dir() and not is_closed(root / ".git"):
-        raise _refusal(f"links lead out of the repository {root}/.git", "Remove them")
+        raise _refusal(f"the repository {root}/.git contains links out of it", "Remove them")
     git = Git(find_git(root), root)
     facts = "--is-bare-repository --is-inside-work-tree --show-object-format --git-common-dir --git-dir --show-toplevel"
     try:
@@ -87,24 +87,24 @@ def read_source(root: Path) -> SourceProject:
             raise _refusal(f"{root} is a bare repository or a git folder, without files", "Work in a clone of it")
         if status:
             if not errors or b"not a git repository" in errors:
-                raise _refusal(f"{root} is not in a git repository", "`git init` and a first commit make it one")
+                raise _refusal(f"{root} is not in a git repository", "Run `git init` and make a first commit")
             raise _refusal(explain("rev-parse", status, errors), "Run git status there")
         top = "\n".join(told[5:]).strip("\n")
         status, head, _ = git.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
     except GitError as error:
         raise failure("no worktree", error) from error
     if os.path.realpath(top) != str(root):
-        raise _refusal(f"the repository of {root} is {top}, which is not a project", "Run git init in the project")
+        raise _refusal(f"{root} belongs to the repository {top}, which is not a project", "Run git init in the project")
     common, own = (Path(os.path.realpath(root / path)) for path in told[3:5])
     if status and is_there(common / "objects/info/alternates"):
         raise _refusal(
-            "the repository borrows objects of another one, which nexus does not read",
+            "the repository borrows objects from another one, which nexus does not read",
             "Copy them: git repack -a && rm .git/objects/info/alternates",
         )
     if status:
-        raise _refusal("the repository has no commit yet", 'Make one: git commit --allow-empty -m "Start"')
+        raise _refusal("the repository has no commit yet", 'Create one: git commit --allow-empty -m "Start"')
     if not (git.may_use(common) and git.may_use(own)):
-        raise _refusal(f"a link leads {root}/.git out of the project", "Remove the link")
+        raise _refusal(f"{root}/.git is linked to a place outside the project", "Remove the link")
     return SourceProject(git, root, own, common, told[2], head.decode().strip())
 
 
@@ -255,9 +255,9 @@ def _describe_left_out(source: SourceProject, files: ProjectFiles) -> list[str]:
         lines.append(f"submodules are empty in the worktree: {list_names([*map(os.fsdecode, files.submodules)])}")
     if files.nested:
         nested = list_names([*map(os.fsdecode, files.nested)])
-        lines.append(f"repositories inside the project are not carried over: {nested}")
+        lines.append(f"repositories inside the project are not copied: {nested}")
     if work := find_open_work(source.git_dir):
-        lines.append(f"a {work} is under way in the project: its files are carried over as they are, the {work} is not")
+        lines.append(f"a {work} is in progress in the project: its files are copied as they are, the {work} is not")
     return lines
 
 

@@ -230,7 +230,7 @@ def publish_branch(record: WorktreeRecord, *, everything: bool = False) -> str:
             other = f"{record.branch}-{number}"
             if not writer.try_run("update-ref", f"refs/heads/{other}", tip, "0" * len(tip))[0]:
                 _save_published(record, {**published, other: tip})
-                return f"branch {branch} is not as nexus left it, or is checked out: the commits are on {other}"
+                return f"branch {branch} was changed or is checked out: the commits are on {other}"
     raise GitError(f"too many branches begin with {record.branch}")
 
 
@@ -315,7 +315,7 @@ def repository_git(record: WorktreeRecord) -> Git:
     if find_worktree(place) is not None:
         variables["GIT_COMMON_DIR"] = str(place)
         if not is_closed(place):
-            raise GitError(f"links lead out of the repository {place}")
+            raise GitError(f"the repository {place} contains links out of it")
     return Git(find_git(record.source), place if place.is_dir() else record.home, variables, project=place)
 
 

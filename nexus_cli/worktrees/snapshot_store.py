@@ -191,12 +191,12 @@ class BlobReader:
         self._child.stdin.flush()
         head = self._child.stdout.readline().split()
         if len(head) != 3 or head[1] != b"blob":
-            raise GitError(f"the store has lost {blob[:12]}")
+            raise GitError(f"{blob[:12]} is missing from the store")
         left = int(head[2])
         while left:
             piece = self._child.stdout.read(min(left, _PIECE))
             if not piece:
-                raise GitError(f"the store could not read {blob[:12]}")
+                raise GitError(f"{blob[:12]} could not be read from the store")
             file.write(piece)
             left -= len(piece)
         self._child.stdout.read(1)

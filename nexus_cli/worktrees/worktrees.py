@@ -73,7 +73,7 @@ class UnappliedError(NexusError):
     """Error of a removal that would lose something; the person may force the removal."""
 
     def __init__(self, record: WorktreeRecord, why: str, *, is_applied: bool = False) -> None:
-        over = "" if is_applied else f"nexus worktree apply {record.name} brings its changes over, "
+        over = "" if is_applied else f"nexus worktree apply {record.name} applies its changes, "
         hint = f"{over}nexus worktree remove {record.name} --force deletes it"
         super().__init__("usage", f"kept worktree {record.name}", why, hint)
 
@@ -138,7 +138,7 @@ class WorktreeStay:
         name = record.name
         what = f"worktree {record.folder}: {state.describe()}{told and f'; {told}'}"
         if state.is_applied(record) and state.counts.files:
-            return f"{what}; all of it is applied: nexus worktree remove {name}"
+            return f"{what}; everything is applied. To delete it: nexus worktree remove {name}"
         return f"{what}. {self.review.format(name=name)}"
 
     def end(self) -> None:
@@ -158,7 +158,7 @@ def check_name(name: str) -> None:
     if len(name) > LONGEST:
         why = f"it has more than {LONGEST} characters"
     elif not _NAME.fullmatch(name):
-        why = "it has letters, digits, dots, dashes and underscores, and begins with a letter or digit"
+        why = "it must be letters, digits, dots, dashes and underscores, and begin with a letter or digit"
     elif ".." in name or name.endswith((".", ".lock")):
         why = "git does not allow this branch name"
     if why:
@@ -169,7 +169,7 @@ def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
     """Enter the worktree of this name, made if it does not exist. Raises `NexusError`."""
     check_name(name)
     folder = worktrees_of(project_root)
-    with _explain_failure(f"worktree {name} cannot be made"), _change_worktrees(folder):
+    with _explain_failure(f"worktree {name} cannot be created"), _change_worktrees(folder):
         record = _find_whole(folder / name)
         found, notices = (record, list[str]()) if record else _make(folder, project_root, name)
         if record is not None:
@@ -200,7 +200,7 @@ def _make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, 
     place, notices = folder / name, list[str]()
     record = read_record(place)
     if record is None and os.path.lexists(place):
-        why = f"{place} exists, but its record does not"
+        why = f"{place} exists, but nexus has no record of it"
         raise NexusError("usage", f"no worktree {name}", why, "Move it away, or choose another name")
     source = read_source(project_root)
     if record is None:  # left over from a removal that was killed
@@ -275,10 +275,10 @@ def require_folder(record: WorktreeRecord) -> None:
     """Raise `NexusError("usage", ...)` if the folder of a worktree was deleted or its repository is missing."""
     if not record.folder.is_dir():
         why, name = f"its folder is gone: {record.folder}", record.name
-        raise NexusError("usage", f"worktree {name}", why, f"nexus worktree remove {name} forgets it")
+        raise NexusError("usage", f"worktree {name}", why, f"To forget it: nexus worktree remove {name}")
     if not record.repository.is_dir():
         why = f"its project is gone: {record.source}"
-        raise NexusError("usage", f"worktree {record.name}", why, f"Move it back; the files are in {record.folder}")
+        raise NexusError("usage", f"worktree {record.name}", why, f"Move it back; the worktree is in {record.folder}")
 
 
 def diff_worktree(record: WorktreeRecord, *, stat: bool = False, binary: bool = False, tree: str = "") -> bytes:
@@ -348,7 +348,7 @@ def remove_worktree(record: WorktreeRecord, *, force: bool = False) -> str:
         alone = FileLock.take(record.lock)
         if alone is None and not force:
             why = "a session is working in it"
-            raise NexusError("usage", f"worktree {name} stays", why, "End that session first, or use --force")
+            raise NexusError("usage", f"worktree {name} was not removed", why, "End that session first, or use --force")
         with alone or nullcontext():
             return _remove(record, force)
 
@@ -364,7 +364,7 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
             built = state.built
         except GitError as error:
             hint = "Check its contents, or remove it with --force"
-            raise NexusError("usage", f"worktree {record.name} stays", str(error), hint) from error
+            raise NexusError("usage", f"worktree {record.name} was not removed", str(error), hint) from error
         why = _describe_unapplied(record, state)
         if why:
             raise UnappliedError(record, why, is_applied=state.is_applied(record))
@@ -379,7 +379,7 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
         found = {"": tip, **found} if tip not in ("", record.start) else found
     kept = _delete(record, with_branch=True)
     commits = [f"{name} {oid[:12]}".strip() for name, oid in found.items()]
-    lost = f"ignored {', '.join(built[:3])}{' and more' * bool(built[3:])} went with it" if built else ""
+    lost = f"also deleted (ignored): {', '.join(built[:3])}{' and more' * bool(built[3:])}" if built else ""
     lines = [told, _tell_kept(kept), lost, f"its commits were {', '.join(commits)}" if commits else ""]
     return "; ".join(filter(None, lines))
 
@@ -391,7 +391,7 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
     if not state.is_applied(record):
         return f"it has changes that are not applied ({state.describe()})"
     if held := [one for one in state.kept if one not in state.built]:
-        return f"it has content that no diff shows ({', '.join(held[:3])})"
+        return f"it has content that is not in the diff ({', '.join(held[:3])})"
     if state.unreachable or (not state.counts.files and state.has_moved):
         return f"its branch {record.branch} has commits that are not in its files"
     return ""

@@ -94,7 +94,7 @@ def peer_commands(here: Stage) -> Iterator[tuple[str, list[str]]]:
         try:
             yield name, command(bench.find(name))
         except NotRun as why:
-            print(f"{name} is left out: {why}")
+            print(f"{name} is skipped: {why}")
 
 
 def rows(times: int) -> Iterator[Row]:

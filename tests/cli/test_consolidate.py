@@ -60,7 +60,7 @@ def test_two_facts_become_one_that_waits(nexus: Run, facts: None, server: Script
     assert [fact["text"] for fact in value["remembered"]] == [MERGED["text"]]
     text = changed_facts_text(value, 80)
     assert text.startswith("2 facts reviewed.") and text.endswith("Two facts became one.")
-    told = "+ m3 Run pytest -q. (waits for you: nexus memory accept; then m1, m2 will be forgotten)"
+    told = "+ m3 Run pytest -q. (proposed; nexus memory accept m3; then m1, m2 will be forgotten)"
     assert told in " ".join(text.split())
     listed = json.loads(nexus("memory", "list", "--json").stdout)["facts"]
     assert [(fact["id"], fact["state"]) for fact in listed] == [("m3", "proposed"), ("m2", "kept"), ("m1", "kept")]
@@ -75,7 +75,7 @@ def test_two_facts_become_one_that_waits(nexus: Run, facts: None, server: Script
 def test_without_facts_no_model_is_asked(nexus: Run, server: ScriptedServer) -> None:
     done = nexus("memory", "consolidate")
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"there are no facts" in done.stderr.splitlines()[-1] and not server.requests
+    assert b"the project and the agent have no facts" in done.stderr.splitlines()[-1] and not server.requests
     assert not places().data.exists(), "with nothing to do nothing is made"
 
 

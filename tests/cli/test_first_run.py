@@ -213,7 +213,7 @@ def test_without_any_model_it_says_what_to_do_and_writes_nothing() -> None:
     with pytest.raises(NexusError) as caught:
         person.start(NONE)
     assert (caught.value.what, caught.value.exit_status) == ("no model", 2)
-    assert "ways above" in caught.value.hint and "export" in person.text, "what helps is told once"
+    assert "options above" in caught.value.hint and "export" in person.text, "what helps is told once"
     assert person.asked == 1 and is_first_run(places()) and not stored_names()
 
 
@@ -270,7 +270,7 @@ def test_a_key_that_the_provider_refuses_is_not_stored(monkeypatch: pytest.Monke
     )
     person = Person(["openai", refused, "sk-proj-1111111111111111", "openai/gpt-5.4-mini", ""])
     person.start({})
-    assert "OpenAI refuses this key: unknown key" in person.text
+    assert "OpenAI rejected this key: unknown key" in person.text
     assert written()["model"] == "openai/gpt-5.4-mini", "the model is chosen there too"
     assert stored_key("OPENAI_API_KEY") == "sk-proj-1111111111111111"
 
@@ -280,7 +280,7 @@ def test_a_refused_key_that_is_given_again_is_stored(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("nexus_cli.provider.key_check.check_key", lambda *asked: ("no list of models here", ""))
     person = Person(["openai", key, key, "", ""])
     person.start({})
-    assert "this key again to store it" in " ".join(person.text.split())
+    assert "paste this one again to store it" in " ".join(person.text.split())
     assert stored_key("OPENAI_API_KEY") == key
 
 
@@ -297,9 +297,9 @@ def test_the_provider_whose_address_the_environment_names_is_asked_for_first(mon
     assert "1  OpenAI" in person.text and "Provider [openai]" in person.text
     first, second = [line for line in person.text.splitlines() if line.startswith(("  1  OpenAI", "  2  Anthropic"))]
     assert first.endswith("127.0.0.1:9") and "console.anthropic.com" in second
-    assert "The key is sent to 127.0.0.1:9" in person.text and "platform.openai.com" not in person.text
+    assert "The key will be sent to 127.0.0.1:9" in person.text and "platform.openai.com" not in person.text
     assert tried == ["openai"] and stored_key("OPENAI_API_KEY") == "team-key-000000000000"
-    assert "The key was not tried: the server's name was not found." in " ".join(person.text.split())
+    assert "The key was not verified: the server's name was not found." in " ".join(person.text.split())
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_joined_ranges_are_the_original(nexus: Run, session: str, cut: int) -> N
         (["drops", "show", "d9"], b"no drop d9"),
         (["drops", "show", "d1", "--range", "5"], b"--range"),
         (["drops", "show", "d1", "--range", "a:b"], b"--range"),
-        (["drops", "show", "d1", "--range", "20:10"], b"the range has no characters"),
+        (["drops", "show", "d1", "--range", "20:10"], b"the range is empty"),
         (["context", "--recipe", "nope"], b"recipe nope"),
         (["context", "--recipe", "ask", "--step", "1"], b"--recipe ask"),
         (["drops", "--session", "nope"], b"nope"),
@@ -197,7 +197,7 @@ def test_words_are_found_in_the_sessions_of_the_folder(nexus: Run, session: str,
     assert [(hit["session"], hit["entry"], hit["at"]) for hit in value["hits"]] == [(session, 1, AT)]
     assert "fix" in value["hits"][0]["snippet"] and value["more"] is False
     shown = nexus("sessions", "search", text).stdout
-    assert session.encode() in shown and b"1 place." in shown
+    assert session.encode() in shown and b"1 match." in shown
     (tmp_path / "other").mkdir()
     elsewhere = tmp_path / "other"
     assert not json.loads(nexus("sessions", "search", text, "--json", cwd=elsewhere).stdout)["hits"]

@@ -127,7 +127,7 @@ def test_a_ledger_goes_to_a_server_to_another_and_back_and_is_the_same(
 def test_a_target_that_is_not_empty_is_refused(nexus: Run, filled: Path, tmp_path: Path) -> None:
     before = filled.read_bytes()
     done = nexus("ledger", "copy", str(filled), str(filled))
-    assert done.returncode == 2 and b"not empty: it has sessions" in done.stderr and filled.read_bytes() == before
+    assert done.returncode == 2 and b"not empty: it contains sessions" in done.stderr and filled.read_bytes() == before
     done = nexus("ledger", "copy", str(tmp_path / "missing.db"), str(tmp_path / "to.db"))
     assert done.returncode == 2 and b"no such file" in done.stderr and not (tmp_path / "to.db").exists()
 
@@ -181,7 +181,7 @@ def test_a_session_that_was_damaged_before_is_copied_as_it_is_and_named(nexus: R
             source = "SELECT l.parent FROM lanes l JOIN sessions s ON s.main = l.id WHERE s.id = ?"
             ledger.db.run(f"UPDATE entries SET preamble = 'other' WHERE id = 1 AND lane = ({source})", session)
     done = nexus("ledger", "copy", str(filled), url)
-    assert done.returncode == 0 and f"damaged there and here: {session}" in done.stdout.decode()
+    assert done.returncode == 0 and f"damaged in both ledgers: {session}" in done.stdout.decode()
 
 
 @pytest.fixture
@@ -217,7 +217,7 @@ def test_a_project_is_shared_with_a_role_and_no_more(
     refused = nexus("ledger", "share", str(tmp_path / "one"), "ana")
     assert refused.returncode == 2 and b"your own role" in refused.stderr
     copied = nexus("ledger", "copy", str(filled), url.replace("nexus@", "ana@"))
-    assert copied.returncode == 2 and b"only the administrator" in copied.stderr
+    assert copied.returncode == 2 and b"only the server's administrator" in copied.stderr
     assert os.path.exists(filled)
 
 

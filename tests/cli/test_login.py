@@ -96,7 +96,7 @@ def test_no_other_key_is_asked_for_while_the_keyring_has_one(monkeypatch: pytest
 def test_a_key_in_the_environment_wins_and_is_named(nexus: Run) -> None:
     env = {"GOOGLE_API_KEY": "another-key"}
     stored = nexus("login", "gemini", stdin=b"AIza0123456789", env=env)
-    assert b"GOOGLE_API_KEY is set in the environment and wins" in stored.stdout
+    assert b"GOOGLE_API_KEY is set in the environment and takes precedence" in stored.stdout
     assert b"GOOGLE_API_KEY is still set" in nexus("logout", "gemini", env=env).stdout
 
 

@@ -81,7 +81,7 @@ def test_proposals_are_accepted_by_id_or_all_at_once(nexus: Run, tmp_path: Path)
         )
     ledger.close()
     listed = nexus("memory", "list").stdout
-    assert b"3 proposals" in listed and b"a deleted session" in listed
+    assert b"3 facts proposed by the model" in listed and b"a deleted session" in listed
     assert [one["state"] for one in json.loads(nexus("memory", "accept", "m2", "--json").stdout)["facts"]] == ["kept"]
     assert {one["id"] for one in json.loads(nexus("memory", "accept", "all", "--json").stdout)["facts"]} == {"m1", "m3"}
     assert b"Nothing to do" in nexus("memory", "accept", "all").stdout
@@ -98,7 +98,7 @@ def test_proposals_are_accepted_by_id_or_all_at_once(nexus: Run, tmp_path: Path)
         (["add", " "], b"cannot be remembered"),
         (["add", "user"], b"--slot user and a TEXT"),
         (["add", "x" * 2001], b"at most 2,000 characters"),
-        (["add", "--slot", "usr", "x"], b"The nearest is user"),
+        (["add", "--slot", "usr", "x"], b"Did you mean user"),
         (["list", "--slot", "zzz"], b"it must be one of user, project, agent"),
         (["search", " "], b"nothing to search for"),
         (["lst"], b"no such command"),

@@ -119,7 +119,7 @@ def test_what_is_beyond_the_limit_is_counted_not_kept(monkeypatch: pytest.Monkey
     monkeypatch.setattr(reading, "COUNTED", 10**6)
     read = _piped(b"x" * 5000).read()
     assert (len(read.text), read.uncounted) == (1000, 4000)
-    assert "4,000 bytes" in read.notice
+    assert "first 1,000 bytes were kept; 4,000 more were discarded" in read.notice
 
 
 def test_an_endless_input_ends_somewhere_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,4 +174,7 @@ def test_what_cannot_be_attached_is_wrong_usage(engine: Run, tmp_path: Path, nam
 
 
 def test_utf_16_without_a_mark_is_text() -> None:
-    assert decode("plain words\n".encode("utf-16-be"), "x") == ("plain words\n", "x: is not UTF-8; read as utf-16-be")
+    assert decode("plain words\n".encode("utf-16-be"), "x") == (
+        "plain words\n",
+        "x: is not UTF-8; decoded as utf-16-be",
+    )

@@ -126,8 +126,8 @@ def test_a_wrong_rule_is_not_added(nexus: Run, rule: str, fact: str) -> None:
     [
         ('deny = ["bsh(x)"]', ("line 2", "bash")),
         ('deny = ["bash(x"]', ("line 2", "bash(x")),
-        ('allow = ["bash(a b)"]\ndeny = ["bash(a *)"]', ("line 2", "line 3", "contradicts")),
-        ("deny = 5", ("line 2", "a list of texts")),
+        ('allow = ["bash(a b)"]\ndeny = ["bash(a *)"]', ("line 2", "line 3", "overrides")),
+        ("deny = 5", ("line 2", "a list of quoted strings")),
         ("denied = []", ("line 2", "rules.deny")),
     ],
 )

@@ -129,7 +129,7 @@ BROKEN = [
     ("[limits.deep]\nx = 1\n", "line 1", "limits.deep"),
     ('[sandbox]\nwrite = ["build"]\n', "line 2", "a list of absolute paths"),
     ("[sandbox]\nwrite = [1]\n", "line 2", "a list of absolute paths"),
-    ('[sandbox]\nenv_pass = "A"\n', "line 2", "a list of names"),
+    ('[sandbox]\nenv_pass = "A"\n', "line 2", "a list of variable names"),
     ('[sandbox]\nbackend = "on"\n', "line 2", '"landlock"'),
 ]
 
@@ -443,7 +443,7 @@ def test_without_a_terminal_no_editor_is_guessed(nexus: Run) -> None:
 
 @pytest.mark.matrix
 def test_an_editor_that_fails_is_one_line(nexus: Run) -> None:
-    for editor, why in (("false", b"exit status 1"), ("/no/such/editor", b"cannot be started"), ("'", b"quotes")):
+    for editor, why in (("false", b"exit status 1"), ("/no/such/editor", b"cannot be started"), ("'", b"quoting")):
         done = nexus("config", "edit", env={"VISUAL": editor})
         assert done.returncode == 2 and why in done.stderr and done.stderr.count(b"\n") == 1
     done = nexus("config", "edit", env={"VISUAL": "true"})

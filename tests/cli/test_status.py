@@ -58,7 +58,7 @@ def test_status_speaks_of_the_sandbox_only_where_there_is_none_and_one_is_needed
     places().settings.write_text('[sandbox]\nbackend = "off"\n')
     assert json.loads(nexus("status", "--json").stdout)["sandbox"]["backend"] == "none"
     text = " ".join(nexus("status").stdout.decode().split())
-    assert 'sandbox none, so every command needs approval below all (the setting sandbox.backend is "off")' in text
+    assert 'sandbox none; every command needs approval below level all (the setting sandbox.backend is "off")' in text
     places().settings.write_text('allow = "all"\n[sandbox]\nbackend = "off"\n')
     assert b"sandbox" not in nexus("status").stdout
     places().settings.write_text("")
@@ -213,7 +213,7 @@ def test_an_unknown_skill_is_exit_2_with_the_nearest_name(nexus: Any) -> None:
     skill(places().config, "deploy", "Guide.")
     done = nexus("skill", "use", "deplyo")
     assert done.returncode == 2
-    assert done.stderr == b"nexus: skill 'deplyo': there is no skill of this name. The nearest is deploy.\n"
+    assert done.stderr == b"nexus: skill 'deplyo': there is no skill with this name. The nearest is deploy.\n"
     assert done.stdout == b""
 
 
@@ -237,8 +237,8 @@ def test_a_skill_that_cannot_be_read_is_listed_with_the_reason_and_using_it_is_e
 def test_a_projects_skills_are_told_before_they_count(nexus: Any, tmp_path: Path) -> None:
     skill(tmp_path / ".nexus", "build", "Build.")
     assert b"none; 1 more in this project after `nexus trust`" in b" ".join(nexus("status").stdout.split())
-    assert b"1 guide not in effect: `nexus trust` shows" in b" ".join(nexus("skill", "list").stdout.split())
-    assert b"count after `nexus trust`" in nexus("skill", "use", "build").stderr
+    assert b"1 guide not in effect: `nexus trust` lists" in b" ".join(nexus("skill", "list").stdout.split())
+    assert b"available after `nexus trust`" in nexus("skill", "use", "build").stderr
     trust(tmp_path)
     assert nexus("skill", "use", "build").stdout == b"Build.\n"
 

@@ -48,7 +48,7 @@ def test_what_prints_a_drop_names_its_session_unless_nothing_is_kept(engine: Run
     told = engine("tools", "ask", "-C", "/", "hi").stderr.decode()
     assert "; `nexus drops show d3 --session 01FAKE`\n" in told
     told = engine("tools", "ask", "--no-save", "hi").stderr.decode()
-    assert "left out as d3" in told and "kept until the end of this run only\n" in told and "nexus drops" not in told
+    assert "left out as d3" in told and "kept only until this run ends\n" in told and "nexus drops" not in told
 
 
 @pytest.mark.matrix

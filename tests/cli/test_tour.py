@@ -54,7 +54,7 @@ tour_session.WORD_SECONDS = 0.001
 """
 """The program, if it does not wait between two words."""
 ASKED = r"what\s+to\s+do\s+instead"
-ON = "q to leave: "
+ON = "q to quit: "
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def test_in_a_pipe_every_chapter_shows_what_it_promises(two: tuple[Seen, Seen]) 
     for evidence in (
         "model is scripted",
         r"bash python3 -m unittest .{0,40}exit 1",
-        r"Allow edit_file shop/shipping\.py\? allowed, nobody is asked here",
+        r"Allow edit_file shop/shipping\.py\? Allowed automatically in the tour.",
         r"- if cents > FREE_FROM: .{0,9}\+ if cents >= FREE_FROM:",
         r"✓ bash python3 -m unittest .*OK .*both tests pass\.",
         r"2\. What the model sees .*▌ /context .*next request 9\d% cached",
@@ -192,7 +192,7 @@ def test_a_kept_folder_holds_the_session(two: tuple[Seen, Seen]) -> None:
     (folder,) = seen.tmp.iterdir()
     env = {**os.environ, "NEXUS_HOME": str(folder / "home")}
     told = subprocess.run([NEXUS, "replay"], env=env, cwd=folder / "shop", capture_output=True, timeout=SECONDS)
-    assert told.returncode == 0 and b"every line is as" in told.stdout, told.stderr
+    assert told.returncode == 0 and b"identical to what was sent" in told.stdout, told.stderr
 
 
 @pytest.mark.matrix

@@ -33,7 +33,7 @@ def test_trust_shows_what_would_take_effect_and_lets_it(nexus: Run, project: Pat
     assert done.returncode == 0 and not done.stderr
     for line in (
         "limits.max_steps = 7: instead of 200",
-        "allow = all: has no effect, yours is ask",
+        "allow = all: no effect (yours is ask)",
         "model: a project cannot set this",
         ".nexus/recipes/careful.toml",
         ".nexus/mcp.json",
@@ -105,7 +105,7 @@ def test_what_is_different_since_the_last_time_is_shown_item_by_item(nexus: Run,
         "  Changed since it was trusted: settings",
         "  -limits.max_steps = 7",
         "  +limits.max_steps = 9",
-        "  New since this was trusted: server files",
+        "  New since it was trusted: server files",
         '  +  "command": "serve',
         "  Removed since it was trusted: recipe careful",
         "  -max_steps = 3",
@@ -124,7 +124,7 @@ def test_a_project_that_can_never_take_effect_is_not_trusted(nexus: Run, project
     (project / ".nexus" / "skills").symlink_to("/etc")
     done = nexus("trust")
     assert done.returncode == 2 and done.stderr.count(b"\n") == 1
-    assert b"skills is a link that leads out of the project" in done.stderr
+    assert b"skills is a link to outside the project" in done.stderr
     assert b"instead of 200" not in nexus("config", "show").stdout
 
 
@@ -132,20 +132,20 @@ def test_what_is_wrong_in_a_file_is_told_before_it_is_trusted(nexus: Run, projec
     (project / ".nexus" / "config.toml").write_text("[limits]\nmax_step = 7\n")
     (project / ".nexus" / "recipes" / "careful.toml").write_text("overrides = 3\n")
     text = " ".join(nexus("trust").stdout.decode().split())
-    assert "there is no setting limits.max_step" in text and "cannot set overrides" in text
+    assert "unknown setting limits.max_step" in text and "cannot set overrides" in text
     assert text.endswith("Active: settings, recipes, except for the files named above.")
     done = nexus("config", "get", "limits.max_steps")
-    assert done.stdout == b"200\n" and b"nothing of this file is in effect" in done.stderr
+    assert done.stdout == b"200\n" and b"nothing in this file is in effect" in done.stderr
 
 
 def test_a_recipe_whose_name_is_taken_is_told_to_have_no_effect(nexus: Run, project: Path) -> None:
     for name in ("ask", "ours"):
         (project / ".nexus" / "recipes" / f"{name}.toml").write_text("[limits]\nmax_steps = 4\n")
     text = " ".join(nexus("trust").stdout.decode().split())
-    assert "recipes/ask.toml: another recipe has this name, and comes first" in text and "ours.toml: a" not in text
+    assert "recipes/ask.toml: another recipe with this name is used instead" in text and "ours.toml: a" not in text
     assert text.endswith("Active: settings, recipes, except for the files named above.")
     (project / ".nexus" / "recipes" / "Bad Name.toml").write_text("[limits]\nmax_steps = 4\n")
-    assert "Bad Name.toml: no recipe can be named so" in " ".join(nexus("trust").stdout.decode().split())
+    assert "Bad Name.toml: not a valid recipe name" in " ".join(nexus("trust").stdout.decode().split())
 
 
 @pytest.mark.matrix
@@ -156,14 +156,14 @@ def test_what_is_shown_is_what_is_in_effect(nexus: Run, project: Path) -> None:
     text = " ".join(nexus("trust").stdout.decode().split())
     assert "compact.prune = False: instead of True" in text and "limits.max_steps = 7: instead of 200" in text
     assert "Not in effect: compact.at cannot be set: compact.at (0.3) must be above" in text
-    assert "there is no setting limits.max_stepz" in text and "compact.at = 0.3" not in text
+    assert "unknown setting limits.max_stepz" in text and "compact.at = 0.3" not in text
     shown = {key: nexus("config", "get", key).stdout for key in ("compact.prune", "limits.max_steps", "compact.at")}
     assert shown == {"compact.prune": b"false\n", "limits.max_steps": b"7\n", "compact.at": b"0.85\n"}
 
 
 def test_without_configuration_there_is_nothing_to_trust(nexus: Run, tmp_path: Path) -> None:
     done = nexus("trust")
-    assert done.returncode == 0 and b"nothing to trust" in done.stdout
+    assert done.returncode == 0 and b"no configuration to trust" in done.stdout
     assert nexus("trust", "nowhere").returncode == 2
 
 
@@ -181,10 +181,10 @@ def test_all_that_trust_puts_into_effect_is_named(nexus: Run, project: Path) -> 
     text = " ".join(nexus("trust").stdout.decode().split())
     assert "server .mcp.json: new" in text and ".mcp.json, 45 bytes" in text
     assert text.endswith("Trusted. Active: MCP servers, commands, settings, recipes.")
-    assert "Does not work here: .claude/output-styles: are not applied" in text
+    assert "Does not work here: .claude/output-styles: output styles are not supported" in text
     for words, said in (
         ("status", "Found .claude/output-styles (output styles): not supported"),
-        ("doctor", ".claude/output-styles: are not"),
+        ("doctor", ".claude/output-styles: output styles are not"),
     ):
         assert said in " ".join(nexus(words).stdout.decode().split())
 
@@ -194,5 +194,5 @@ def test_a_configuration_that_cannot_be_trusted_is_an_object_too(nexus: Run, pro
     (project / ".nexus" / "config.toml").symlink_to("/dev/zero")
     done = nexus("trust", "--json")
     value = json.loads(done.stdout)
-    assert done.returncode == 2 and value["state"] == "untrusted" and "out of the project" in value["problems"][0]
+    assert done.returncode == 2 and value["state"] == "untrusted" and "outside the project" in value["problems"][0]
     assert done.stderr.count(b"Fix or remove the file") == 1

@@ -105,7 +105,7 @@ def test_running_workers_are_listed_opened_steered_and_stopped(context: FakeCont
         await typed(context, "")
         assert states(context) == {"w1": "stopped"}
         assert any("gets this with its next" in said for said in context.said) and "w1 was stopped" in context.said[-1]
-        for rest, why in (("stop w1", "has ended"), ("steer w1", "is missing"), ("steer w7 x", "there are w1")):
+        for rest, why in (("stop w1", "has ended"), ("steer w1", "is missing"), ("steer w7 x", "workers: w1")):
             with pytest.raises(NexusError, match=why):
                 await typed(context, rest)
 

@@ -63,7 +63,7 @@ def test_the_provider_of_the_model_is_offered_first_and_esc_stores_nothing(conte
     assert not stored(), "an empty line cancels"
     context.secrets = [KEY]
     context.run("login anthropic")
-    assert "/login openai stores it" in " ".join(context.said) and not stored()
+    assert "To store it: /login openai" in " ".join(context.said) and not stored()
 
 
 def test_a_provider_may_be_called_by_its_whole_name(context: FakeContext) -> None:
@@ -107,7 +107,7 @@ def test_a_key_that_the_provider_refuses_is_asked_for_again(
     )
     context.secrets = ["sk-wrong-0123456789", KEY]
     context.run("login openai")
-    assert "OpenAI refuses this key: unknown key" in "\n".join(context.said)
+    assert "OpenAI rejected this key: unknown key" in "\n".join(context.said)
     assert [path.read_text() for path in stored()] == [KEY]
 
 
@@ -115,7 +115,7 @@ def test_the_third_refused_key_ends_the_question(context: FakeContext, monkeypat
     monkeypatch.setattr("nexus_cli.provider.key_check.check_key", lambda *asked: ("wrong key", ""))
     context.secrets = [f"{KEY}{number}" for number in range(3)]
     context.run("login openai")
-    assert "refuses this key: wrong key. Nothing was stored." in "\n".join(context.said)
+    assert "rejected this key: wrong key. Nothing was stored." in "\n".join(context.said)
     assert not stored()
 
 
@@ -123,7 +123,7 @@ def test_a_refused_key_that_is_given_again_is_stored(context: FakeContext, monke
     monkeypatch.setattr("nexus_cli.provider.key_check.check_key", lambda *asked: ("no list of models here", ""))
     context.secrets = [KEY, KEY]
     context.run("login openai")
-    assert "this key again to store it" in "\n".join(context.said)
+    assert "paste this one again to store it" in "\n".join(context.said)
     assert [path.read_text() for path in stored()] == [KEY]
 
 
@@ -134,6 +134,6 @@ def test_behind_a_gateway_the_key_is_said_to_go_there(context: FakeContext, monk
     context.secrets = ["sk-wrong-0123456789", KEY]
     context.run("login openai")
     said = "\n".join(context.said)
-    assert "The key is sent to gateway.firm.example" in said and "platform.openai.com" not in said
-    assert "gateway.firm.example refuses this key: wrong key" in said and "The key was not tried:" in said
+    assert "The key will be sent to gateway.firm.example" in said and "platform.openai.com" not in said
+    assert "gateway.firm.example rejected this key: wrong key" in said and "The key was not verified:" in said
     assert [path.read_text() for path in stored()] == [KEY]

@@ -125,7 +125,7 @@ def test_a_fact_may_begin_with_a_word_like_a_slot(context: FakeContext) -> None:
 
 def test_what_is_missing_is_named(context: FakeContext) -> None:
     for act, named in (
-        ("accept", "ids of proposals, or all"),
+        ("accept", "ids of proposals; all accepts"),
         ("forget", "ids of facts"),
         ("add", "one short sentence"),
     ):
@@ -197,12 +197,12 @@ def test_a_source_is_said_in_words(context: FakeContext) -> None:
     sources = {one["text"]: one["source"] for one in shown_facts(context)}
     assert sources["from here"] == "this session, message 2"
     assert sources["named"] == 'session "login page" of 2026-01-13, message 4'
-    assert "3 proposals of the model wait for you" in " ".join(shown(context).split())
+    assert "3 facts proposed by the model (to accept: nexus memory accept ID" in " ".join(shown(context).split())
 
 
 def test_one_proposal_is_spoken_of_as_one(context: FakeContext) -> None:
     propose(context, "alone")
-    assert "1 proposal of the model waits for you (nexus memory accept m1):" in shown(context.run("memory"), 200)
+    assert "1 fact proposed by the model (to accept: nexus memory accept m1):" in shown(context.run("memory"), 200)
 
 
 def test_what_the_person_adds_is_told_in_the_same_session(context: FakeContext) -> None:

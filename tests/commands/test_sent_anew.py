@@ -86,7 +86,7 @@ def test_another_effort_says_what_no_cache_has(caching: FakeContext) -> None:
 
 def test_a_model_without_effort_says_so_before_it_offers_levels(caching: FakeContext) -> None:
     caching.run("effort")
-    assert "has no effort levels" in caching.said[-1] and not caching.offered
+    assert "has no known effort levels" in caching.said[-1] and not caching.offered
 
 
 @pytest.mark.matrix

@@ -111,7 +111,7 @@ def test_what_may_be_the_persons_is_asked_about_and_no_answer_changes_nothing(
     monkeypatch.setattr("nexus_cli.undo.undo_turn.find_unsure", lambda request: [f"{request.project}/mine.txt"])
     with pytest.raises(NexusError, match="/undo: cancelled"):
         context.run("undo")
-    assert context.said[-1] == "Perhaps yours, changed while a command ran: mine.txt."
+    assert context.said[-1] == "Possibly yours (changed while a command ran): mine.txt."
     assert [choice.label for choice in context.offered] == ["no", "yes"] and work.path("a").read_text() == "new\n"
     context.pick = lambda choices: choices[0].key
     context.run("undo #1 a")
@@ -140,7 +140,7 @@ def test_what_a_full_disk_kept_from_being_written_down_is_written_before_it_is_t
         patch.setattr(follow_changes, "append_step", refuse)
         work.write("a", "new\n")
         journal.end(begun)
-        with pytest.raises(NexusError, match="the last changes are not written down yet: no space left"):
+        with pytest.raises(NexusError, match="the last changes are not recorded yet: no space left"):
             context.run("undo")
     assert shown(context, "undo") == "Undid turn 1: 1 file restored.\n  restored  a"
     assert work.path("a").read_text() == "old\n"

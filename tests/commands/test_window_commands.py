@@ -161,7 +161,7 @@ def test_models_are_offered_with_window_price_and_cache(context: FakeContext, mo
 
 
 def test_the_effort_is_set_and_holds(context: FakeContext) -> None:
-    with pytest.raises(NexusError, match="not known to take an effort"):
+    with pytest.raises(NexusError, match="has no known effort levels"):
         context.run("effort high")
     assert context.session.status().effort == ""
     context.run("model openai/gpt-5")
@@ -305,9 +305,9 @@ def test_drops_are_listed_and_printed_by_range(context: FakeContext) -> None:
         ("d9", "no drop d9"),
         ("nope", "no drop nope"),
         ("d1 x:y", "A:B"),
-        ("d1 -5:3", "the range has no characters: d1 has"),
-        ("d1 9:4", "the range has no characters: d1 has"),
-        ("d1 999999999:", "the range has no characters"),
+        ("d1 -5:3", "the range is empty: d1 has"),
+        ("d1 9:4", "the range is empty: d1 has"),
+        ("d1 999999999:", "the range is empty: d1 has"),
     ):
         with pytest.raises(NexusError, match=why):
             context.run(f"drops {wrong}")
@@ -328,7 +328,7 @@ def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeC
     assert counter.count(block) <= cap + 60 and 'recall("d2"' in block, "as much as one tool result may take"
     with the_ledger() as ledger:
         assert next(drop.recalls for drop in ledger.log(context.session.id).drops()) == 2
-    with pytest.raises(NexusError, match="the range has no characters"):
+    with pytest.raises(NexusError, match="the range is empty: d1 has"):
         context.run("drops recall d1 7:7")
 
 
@@ -492,7 +492,7 @@ def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(context: FakeConte
         {"name": "read_file", "subject": "x.py", "started": False},
     ]
     assert describe_open_calls(value) == [
-        "bash pytest -q: outcome unknown, the process ended while it ran",
+        "bash pytest -q: outcome unknown: the process ended while it was running",
         "read_file x.py: not run yet",
     ]
     assert not value["finished"]

@@ -115,12 +115,12 @@ def test_a_reflection_says_which_of_its_lessons_wait(context: FakeContext) -> No
     value = shown(context, "reflect")
     assert value["waiting"] == ["m1"] and value["older"] == 0
     assert find_form("reflection")(value, 120).splitlines()[-1] == (
-        "1 lesson waits for you (m1): /memory shows them, /memory accept m1 keeps."
+        "1 new lesson (m1): /memory to review, /memory accept m1 to keep."
     )
     context.provider.script = lambda request: lessons[1:] if request.messages[-1]["role"] == "user" else "two lessons"
     value = shown(context, "reflect")
     assert value["waiting"] == ["m2", "m3"] and value["older"] == 1
-    assert "2 lessons wait for you (m2, m3)" in find_form("reflection")(value, 120)
+    assert "2 new lessons (m2, m3)" in find_form("reflection")(value, 120)
     assert "/memory accept ID" in find_form("reflection")(value, 120), "all would keep the older one as well"
     assert "/memory accept all" in find_form("reflection")(value | {"older": 0}, 120)
 
@@ -178,7 +178,7 @@ def test_why_tells_signals_from_the_other_layers(context: FakeContext) -> None:
         {"name": "mode", "value": "single_action", "bound_by": "signals", "said": {"signals": "single_action"}}
     ]
     assert value["signals"]["bind"] and value["signals"]["event_class"] == "communication"
-    assert "the run is communication" in find_form("why")(value, 80)
+    assert "the run is communication" in find_form("why")(value, 200)
     assert context.session.dispatcher.limits == Limits(max_steps=9, allow="ask")
 
 
@@ -213,7 +213,7 @@ def test_review_gives_the_model_the_uncommitted_change_or_a_range(context: FakeC
     text = context.started[-1]
     assert '"git diff HEAD~1..HEAD"' in text and "+one = 2" in text and "new.py" not in text
     assert "\nonly the names\n" in text
-    wrongs = (("nosuch", "git does not know `nosuch`"), ("--output=x", "no option"), ("HEAD..HEAD", "nothing"))
+    wrongs = (("nosuch", "unknown git revision `nosuch`"), ("--output=x", "no option"), ("HEAD..HEAD", "nothing"))
     for wrong, why in wrongs:
         with pytest.raises(NexusError, match=why):
             context.run(f"review {wrong}")
@@ -229,7 +229,7 @@ def test_config_writes_a_setting_and_applies_it(context: FakeContext, monkeypatc
     assert '[ui]\ntheme = "light"\n' in places().settings.read_text()
     text = find_form("settings")(shown(context, "config ui.theme"), 200)
     assert 'ui.theme = "light" # ' in " ".join(text.split()) and text.count("~/nexus/config/config.toml") == 2
-    for wrong, why in (("limits.max_steps many", "whole number"), ("limits.max_stepz 3", "no setting limits")):
+    for wrong, why in (("limits.max_steps many", "whole number"), ("limits.max_stepz 3", "unknown setting limits")):
         with pytest.raises(NexusError, match=why):
             context.run(f"config {wrong}")
     monkeypatch.setenv("NEXUS_MODEL", "openai/other")

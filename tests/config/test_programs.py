@@ -175,7 +175,7 @@ def test_a_program_that_the_person_names_is_found_everywhere_but_in_the_project(
     for name in (str(project / ".venv/bin/git"), "../.venv/bin/git", f"{project}/../shop/.venv/bin/git"):
         with pytest.raises(ProgramRefused) as refused:
             find_named_program(name)
-        assert refused.value.strerror == "it is in the project, where nexus starts no program itself"
+        assert refused.value.strerror == "it is in the project, and nexus does not run programs from there"
     assert find_named_program(str(outside / "git")) == str(outside / "git")
     with pytest.raises(FileNotFoundError):
         find_named_program("no-such-program", environ=path_of(outside))
@@ -218,7 +218,7 @@ def test_git_is_not_started_where_a_command_was_not_compared(project: Path, tmp_
     folder = records_folder(places().data)
     folder.mkdir(parents=True)
     (folder / f"left{RECORD}").write_text(json.dumps([str(project)]) + "\n")
-    with pytest.raises(ProgramRefused, match="not checked yet"):
+    with pytest.raises(ProgramRefused, match="not been checked yet"):
         Git("/usr/bin/git", project / "src").prepare("status")
     other = tmp_path / "elsewhere"
     other.mkdir()

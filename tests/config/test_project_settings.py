@@ -127,10 +127,10 @@ def test_a_project_switches_extraction_off_and_never_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("modle = 1\n", "there is no setting modle"),
-        ("[limits]\nmax_step = 1\n", "there is no setting limits.max_step"),
+        ("modle = 1\n", "unknown setting modle"),
+        ("[limits]\nmax_step = 1\n", "unknown setting limits.max_step"),
         ("[limits]\nmax_steps = 0\n", "limits.max_steps is 0"),
-        ("[limits.deep]\nx = 1\n", "there is no setting limits.deep"),
+        ("[limits.deep]\nx = 1\n", "unknown setting limits.deep"),
         ("limits = 3\n", ""),
         ('[rules."/src"]\nallow = ["bash"]\n', 'cannot set rules."/src".allow'),
         (f"[limits]\nmax_cost = 1{'0' * 400}\n", "limits.max_cost is a value of 401 characters"),
@@ -143,7 +143,7 @@ def test_a_project_switches_extraction_off_and_never_on(tmp_path: Path) -> None:
         (b"\xff\xfe\x00", "not UTF-8"),
         ("#" * 70_000, "larger than 64 KiB"),
         ("[compact]\nat = 0.3\n", "compact.at cannot be set: compact.at (0.3) must be above"),
-        ('"\\u001b[2J" = 1\n', 'there is no setting "?[2J"'),
+        ('"\\u001b[2J" = 1\n', 'unknown setting "?[2J"'),
         ("[alias]\n" + "".join(f"a{n} = 'b'\n" for n in range(6000)), ""),
     ],
 )
@@ -165,7 +165,7 @@ def test_a_broken_file_is_one_notice_and_nothing_of_it_is_in_effect(
         ("at = 0.5\nto = 0.6", 0.5, 0.35, "compact.to cannot be set: compact.at (0.5) must be above"),
         ("at = 0.7\nto = 0.9", 0.7, 0.35, "compact.to is 0.9"),
         ("at = 1.7", 0.85, 0.35, "compact.at is 1.7"),
-        ("att = 0.7", 0.85, 0.35, "there is no setting compact.att"),
+        ("att = 0.7", 0.85, 0.35, "unknown setting compact.att"),
     ],
 )
 def test_each_key_counts_by_itself_and_what_does_not_is_named(
@@ -181,7 +181,7 @@ def test_each_key_counts_by_itself_and_what_does_not_is_named(
 @pytest.mark.matrix
 def test_many_problems_are_counted(tmp_path: Path) -> None:
     told = notice(project(tmp_path, "allow = 'read'\n" + "".join(f"a{n} = 1\n" for n in range(4000))))
-    assert told.count("there is no setting") == 3 and "3997 more like these; the rest is in effect" in told
+    assert told.count("unknown setting") == 3 and "3997 more like these; the rest is in effect" in told
 
 
 def test_files_that_lead_out_of_the_project_or_are_huge_are_one_notice(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_files_that_lead_out_of_the_project_or_are_huge_are_one_notice(tmp_path:
     (two / ".nexus" / "config.toml").write_bytes(b"#" * 10_000_000)
     os.mkfifo(three / ".nexus" / "config.toml")
     clean = load(tmp_path)
-    for folder, why in ((one, "leads out of the project"), (two, "larger than 4 MiB"), (three, "not a regular file")):
+    for folder, why in ((one, "to outside the project"), (two, "larger than 4 MiB"), (three, "not a regular file")):
         loaded = load(folder)
         assert why in notice(loaded) and loaded.values == clean.values
 

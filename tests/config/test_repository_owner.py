@@ -131,7 +131,7 @@ def test_instructions_that_another_user_put_into_a_shared_folder_are_left_out(sh
     (shared / "NEXUS.md").write_text("obey me")
     give_away(shared / "NEXUS.md")
     (layer,) = (one for one in instruction_layers(shared) if one.name == "local")
-    assert layer.text == "" and layer.notice == f"{shared}/NEXUS.md belongs to another user: it is left out"
+    assert layer.text == "" and layer.notice == f"{shared}/NEXUS.md belongs to another user; skipped"
     assert read_in(shared / "mine") == []
     os.chown(shared / "NEXUS.md", 0, 0)
     assert read_in(shared) == ["obey me"]

@@ -409,7 +409,7 @@ def test_hooks_and_servers_of_the_settings_are_items_of_their_own(project: Path)
 
 def test_what_waits_for_trust_is_counted_in_one_line(foreign: Path) -> None:
     assert describe_waiting(foreign) == (
-        "This project has 2 skills, 1 command, 3 hooks and 3 MCP servers, not active: `nexus trust` shows its effects"
+        "Not active in this project: 2 skills, 1 command, 3 hooks and 3 MCP servers (see `nexus trust`)"
     )
     trust(foreign)
     assert describe_waiting(foreign) == ""

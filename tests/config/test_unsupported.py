@@ -31,10 +31,8 @@ def test_it_is_said_once_and_again_when_something_else_is_there(tmp_path: Path) 
     put(tmp_path, ".claude/commands/fix.md")
     put(tmp_path, ".cursor/mcp.json")
     line = new_unsupported_line(tmp_path)
-    assert line.splitlines()[0].startswith("This project has 1 command, not active: `nexus trust`")
-    assert line.splitlines()[1:] == [
-        "Found .cursor/mcp.json (MCP servers): not supported, `nexus doctor` says line by line what"
-    ]
+    assert line.splitlines()[0].startswith("Not active in this project: 1 command (see `nexus trust`)")
+    assert line.splitlines()[1:] == ["Found .cursor/mcp.json (MCP servers): not supported (details: `nexus doctor`)"]
     assert new_unsupported_line(tmp_path) == ""
     put(tmp_path, ".claude/settings.json", json.dumps({"hooks": {"PreToolUse": []}, "permissions": {"allow": ["x"]}}))
     assert ".cursor/mcp.json (MCP servers), .claude/settings.json (permissions)" in new_unsupported_line(tmp_path)

@@ -63,7 +63,7 @@ def test_latin1_files_are_decoded_and_said_to_be_so(tmp_path: Path, text: str) -
     found = read_text(written(tmp_path, text.encode("latin-1")))
     assert found is not None
     assert found.text == text
-    assert found.notice.endswith("NEXUS.md: is not UTF-8; read as cp1252")
+    assert found.notice.endswith("NEXUS.md: is not UTF-8; decoded as cp1252")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_bytes_full_of_control_characters_are_binary_without_a_nul() -> None:
 def test_a_torn_utf16_file_is_read_with_replacements_and_a_notice() -> None:
     found = decode(codecs.BOM_UTF16_LE + "abc".encode("utf-16-le") + b"x", "f")
     assert found.text == "abc\ufffd"
-    assert "not sound utf-16-le" in found.notice
+    assert "not valid utf-16-le" in found.notice
 
 
 def test_a_missing_file_a_folder_a_fifo_a_socket_and_a_device_count_as_absent(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_file_over_the_limit_is_cut_at_a_character_and_says_so(tmp_path: Path,
         found = read_text(path, limit)
         assert found is not None
         assert found.text and text.startswith(found.text)
-        assert found.notice == f"{path}: only the first {limit} bytes are read"
+        assert found.notice == f"{path}: only the first {limit} bytes were read"
 
 
 def test_a_file_of_fifty_megabytes_is_read_whole(tmp_path: Path) -> None:

@@ -176,9 +176,9 @@ def test_what_a_project_sets_is_never_looser_than_what_the_person_set(mine: dict
     ("name", "text", "why"),
     [
         ("mcp.json", "{not json", "line 1 column 2"),
-        ("mcp.json", "[]", "has to be an object"),
-        ("mcp.json", '{"mcpServers": []}', '"mcpServers" has to be an object'),
-        ("mcp.json", '{"mcpServers": {"a": "b"}}', 'the server "a" has to be an object'),
+        ("mcp.json", "[]", "must be an object"),
+        ("mcp.json", '{"mcpServers": []}', '"mcpServers" must be an object'),
+        ("mcp.json", '{"mcpServers": {"a": "b"}}', 'the server "a" must be an object'),
         ("mcp.json", '{"a":' * 100_000, "nested too deeply"),
         ("config.toml", "a = \nb = 1", "line 1"),
         ("config.toml", "a = " + "[" * 100_000, "nested too deeply"),
@@ -246,7 +246,7 @@ def test_instructions_that_lie_outside_the_project_are_left_out_and_named(
     for layers in (instruction_layers(repo / "pkg"), instruction_layers(repo / "pkg" / "deep")):
         [layer] = [one for one in layers if one.folder == repo / "pkg"]
         assert layer.text == "AGENTS" and f"{place} leads to {tmp_path}" in layer.notice
-        assert "outside the project: it is left out" in layer.notice
+        assert "outside the project; skipped" in layer.notice
     loaded = ContextLoader(repo / "pkg").load()
     assert "SECRET" not in loaded.system_prompt and place in loaded.sources.ignored
 

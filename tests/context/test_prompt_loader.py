@@ -80,7 +80,7 @@ def test_what_is_no_file_counts_as_absent(kind: str) -> None:
 def test_a_dangling_link_is_named() -> None:
     Path("AGENTS.md").symlink_to("nowhere.md")
     loaded = PromptLoader().load()
-    assert loaded.project_path is None and "nowhere.md, which is not there" in loaded.notices[0]
+    assert loaded.project_path is None and "nowhere.md, which does not exist" in loaded.notices[0]
 
 
 def test_a_latin1_project_file_is_decoded() -> None:

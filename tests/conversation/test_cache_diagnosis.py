@@ -68,9 +68,9 @@ def test_the_first_explanation_that_suffices_is_the_cause(facts: CacheFacts, kin
 def test_within_its_life_a_cache_that_is_gone_is_the_providers_doing() -> None:
     assert diagnose(replace(MISS, life=ANTHROPIC, age=299)).kind == "provider"
     told = diagnose(replace(MISS, life=ANTHROPIC, age=420))
-    assert told.why == "it had expired: 7 min since its last use, kept for 5 min"
+    assert told.why == "the cache had expired: unused for 7 min, lifetime 5 min"
     assert "probably" in diagnose(replace(MISS, age=420)).why
-    assert "as far as is known" in diagnose(replace(MISS, life=USUAL, age=420)).why
+    assert "(undocumented)" in diagnose(replace(MISS, life=USUAL, age=420)).why
 
 
 def test_a_change_is_told_with_what_brought_it() -> None:
@@ -78,8 +78,8 @@ def test_a_change_is_told_with_what_brought_it() -> None:
     section = Difference("section", "instructions.project", "a", "b")
     assert describe_change(section, facts) == "the section instructions.project changed (NEXUS.md): a reload"
     assert describe_change(Difference("section", SYSTEM, "a", "b"), MISS) == "the system text changed"
-    assert describe_change(Difference("tool", "grep", "", "b"), facts).startswith("the tool grep came")
-    assert describe_change(Difference("tool", "grep", "a", ""), facts).startswith("the tool grep went")
+    assert describe_change(Difference("tool", "grep", "", "b"), facts).startswith("the tool grep was added")
+    assert describe_change(Difference("tool", "grep", "a", ""), facts).startswith("the tool grep was removed")
     effort = Difference("effort", "effort", "", "high")
     assert describe_change(effort, facts) == "the effort was changed from default to high"
     message = Difference("message", "entry 3", "entry 3", "a stub of entry 3")

@@ -109,7 +109,7 @@ def test_a_file_that_we_changed_is_stale_where_it_was_read(name: str) -> None:
         "src/a.py: exists and was not read yet: read it first, or use edit_file",
         "the person said no",
         "Declined: leave it",
-        "not permitted: writes outside the project, and nobody can be asked here (--allow read)",
+        "not permitted: writes outside the project, and nobody here can approve it (--allow read)",
         "edit_file failed: OSError: no",
         "bad arguments for edit_file: `edits` is missing",
         "outcome unknown: the process ended while this ran. Look before you run it again.",

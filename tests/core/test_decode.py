@@ -79,7 +79,7 @@ def test_utf_8_that_ends_inside_a_character_is_utf_8() -> None:
 def test_other_encodings_are_never_taken_for_broken_utf_8(encoding: str, times: int) -> None:
     read = decode((SAMPLES[encoding] * times).encode(encoding))
     assert read is not None and read.plain == SAMPLES[encoding] * times
-    assert "is not UTF-8; read as" in read.remark
+    assert "is not UTF-8; decoded as" in read.remark
 
 
 @pytest.mark.matrix

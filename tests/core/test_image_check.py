@@ -31,20 +31,20 @@ def test_a_whole_image_up_to_the_largest_side_is_taken(kind: str) -> None:
 def test_an_image_that_was_cut_off_is_not_taken_wherever_it_ends(kind: str) -> None:
     whole = MADE[kind](40, 30)
     for end in range(len(whole)):
-        assert "no whole" in describe_bad_image(whole[:end]), end
+        assert "not a complete" in describe_bad_image(whole[:end]), end
 
 
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "no whole PNG, JPEG, GIF or WebP"),
-        (b"a text", "no whole PNG, JPEG, GIF or WebP"),
-        (b"\x89PNG\r\n\x1a\n" + b"garbage" * 90, "no whole PNG"),
+        (b"", "not a complete PNG, JPEG, GIF or WebP"),
+        (b"a text", "not a complete PNG, JPEG, GIF or WebP"),
+        (b"\x89PNG\r\n\x1a\n" + b"garbage" * 90, "not a complete PNG"),
         (png(60_000, 60_000), "60,000 x 60,000 pixels"),
         (png(0, 4), "0 x 4 pixels"),
-        (png().replace(b"IHDR\0\0\0\1", b"IHDR\0\0\0\2"), "no whole PNG"),
+        (png().replace(b"IHDR\0\0\0\1", b"IHDR\0\0\0\2"), "not a complete PNG"),
         (png(extra=MOST_BYTES), "bytes; at most 3,900,000"),
-        (jpeg(9, 9, thumbnail=jpeg(1, 1))[:-9], "no whole JPEG"),
+        (jpeg(9, 9, thumbnail=jpeg(1, 1))[:-9], "not a complete JPEG"),
     ],
 )
 def test_what_a_provider_would_refuse_is_named(data: bytes, why: str) -> None:

@@ -113,6 +113,6 @@ def test_a_call_given_as_json_text_is_counted_built_and_truncated_like_one_given
 def test_a_tool_result_that_is_none_is_refused_and_leaves_the_window_as_it_was(result: Any) -> None:
     context = ContextManager()
     context.add_user_message("do it")
-    with pytest.raises(TypeError, match="a tool result has to be"):
+    with pytest.raises(TypeError, match="a tool result must be"):
         context.add_tool_result("c1", "read_file", result)
     assert len(context.history) == 1

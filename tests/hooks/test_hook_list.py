@@ -134,7 +134,7 @@ def test_what_a_hook_only_writes_is_no_part_of_its_trust(project: Path, command:
 @pytest.mark.parametrize(
     ("event", "condition", "why"),
     [
-        ("PreToolUse", "Bash(git *", "it is not TOOL or TOOL(PATTERN)"),
+        ("PreToolUse", "Bash(git *", "expected TOOL or TOOL(PATTERN)"),
         ("PreToolUse", "NotebookEdit(a)", "nexus has no such tool"),
         ("PreToolUse", ["Bash"], "its `if` is no text"),
         ("SessionStart", "Bash(git *)", "SessionStart is no event of a call"),

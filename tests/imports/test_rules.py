@@ -121,7 +121,7 @@ def test_keys_are_recognized_by_name_and_by_form_and_references_are_none() -> No
 
 
 def test_unmapped_rules_say_why() -> None:
-    with pytest.raises(ValueError, match="whole path"):
+    with pytest.raises(ValueError, match="absolute path"):
         map_claude_rule("deny", "Read(/x)")
 
 

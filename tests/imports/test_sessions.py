@@ -67,7 +67,7 @@ def test_images_of_results_follow_the_results_of_their_step(tmp_path: Path) -> N
     assert roles(found.entries) == "uattua" and not +found.left_out, (texts(found.entries), found.left_out)
     assert texts(found.entries)[2].splitlines() == [
         f"[image/png, {len(whole)} bytes: attached]",
-        "[image/png, 30 bytes: not shown, it is no whole PNG image]",
+        "[image/png, 30 bytes: not shown, it is not a complete PNG image]",
     ]
     assert texts(found.entries)[3:5] == ["words", "[Images in the result of Read]"]
     assert found.entries[4].message.parts[0].media_type == "image/png"

@@ -109,7 +109,7 @@ def test_what_an_agent_cannot_have_is_told_and_permits_nothing(place: Stage) -> 
     asked = play(place, {"task": "TASK", "recipe": "builder"})
     done = place.ask("build")
     assert done.status == 0 and len(asked) == 1, done
-    assert any("agent builder asks for model opus" in line for line in done.told), done.told
+    assert any("agent builder requests model opus" in line for line in done.told), done.told
     play(place, {"task": "TASK", "recipe": "bilder"})
     done = place.ask("build")
     assert "there is no such recipe" in done.text and "Agents: builder, reviewer" in done.text, done.text
@@ -263,7 +263,7 @@ def test_an_agent_calls_the_tools_of_servers_that_its_file_names_by_the_persons_
     note, wipe = "mcp__memo__note", "mcp__memo__wipe"
     assert place.run("trust").status == 0 == place.run("mcp", "test", "memo").status
     text = work("", note)
-    assert not noted.exists() and "nobody can be asked" in text, "the person has not allowed it"
+    assert not noted.exists() and "nobody here can approve it" in text, "the person has not allowed it"
     assert place.run("rules", "add", "allow mcp__memo__*").status == 0
     for tools, name, has_run in (
         ("", note, True),

@@ -176,7 +176,7 @@ def test_a_slow_check_holds_no_edit_and_tells_what_it_found_a_step_later(place: 
     place.script(model)
     done = place.ask("--allow", "auto", "change a", bug=spy)
     assert done.status == 0 and "BAD a = 1" in (place.folder / "a.ts").read_text(), done
-    assert "is slow: what it finds comes with a later result" in before[0] and "a.ts:1" not in before[0], before
+    assert "is slow: its findings follow with a later result" in before[0] and "a.ts:1" not in before[0], before
     later = "\n".join(told(place)[1:])
     assert "Findings, some perhaps older than the edit: 1 of" in later and "a.ts:1:BAD a = 1" in later, later
     assert "old.ts" not in later and later.count("perhaps older") == 1, later
@@ -203,7 +203,9 @@ def test_the_model_is_told_when_a_check_looks_no_more(place: Stage) -> None:
     place.settings(QUICK + PRICED + "[[check]]\nglob = '*.md'\ncommand = 'sleep 60; echo {files}'\nseconds = 0.5\n")
     place.script(Editor(*((f"{at}.md", "", "x") for at in range(3))))
     assert place.ask("--allow", "edit", "write").status == 0
-    assert sum("is off (it took longer than 0.5 s, 2 times): it looks at no edit" in one for one in told(place)) == 1
+    assert (
+        sum("off (it took longer than 0.5 s, 2 times): later edits are not checked" in one for one in told(place)) == 1
+    )
 
 
 def test_a_program_that_checks_would_not_find_is_no_check(place: Stage) -> None:

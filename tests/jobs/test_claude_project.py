@@ -117,10 +117,10 @@ def test_trust_and_doctor_say_line_by_line_what_does_not_work(place: Stage) -> N
     assert "hooks of .claude/settings.json: PreToolUse python3 $CLAUDE_PROJECT_DIR/.claude/hooks/guard.py" in told
     doctor = plain(place.run("doctor").text)
     for line in (
-        ".claude/output-styles: are not applied",
+        ".claude/output-styles: output styles are not supported",
         "statusLine is not run",
-        "permissions.allow (2) permits nothing",
-        "permissions.deny Task(x) is not in force: nexus has no such pattern",
+        "permissions.allow (2) has no effect",
+        "permissions.deny Task(x) is not in effect: nexus does not support this pattern",
         "4 hooks cannot run: no-such-uv is not installed",
         "plan_w_team.md: hooks of a skill do not run",
     ):
@@ -169,7 +169,7 @@ def test_a_path_that_is_denied_is_written_by_no_tool_and_no_program(place: Stage
     assert sorted(os.listdir(place.folder / "locked")) == ["b"] and not (place.folder / "new.lock").exists()
     assert (place.folder / "locked/b").read_text() == (place.folder / "copy").read_text() == "first\n"
     told = results(place)
-    assert "deny write_file(locked/**)" in told and "it writes what deny edit_file(locked/**) names" in told
+    assert "deny write_file(locked/**)" in told and "it writes a file covered by deny edit_file(locked/**)" in told
     assert "[sandbox: a deny rule keeps" in told and "[sandbox: new.lock: removed]" in told
 
 
@@ -214,7 +214,7 @@ def test_commands_bring_their_text_their_model_and_the_instructions(place: Stage
     assert asked["model"] == OTHER.removeprefix("openai/") and "Plan a shop with @agent-builder." in str(asked)
     assert f"model {OTHER}, as /plan_w_team asks" in "\n".join(done.told)
     done = place.ask("/old")
-    assert "old asks for model opus" in "\n".join(done.told) and "alias.opus" in "\n".join(done.told), done.told
+    assert "old requests model opus" in "\n".join(done.told) and "alias.opus" in "\n".join(done.told), done.told
 
 
 def test_in_a_session_a_command_s_model_holds_for_its_turn_alone_and_clear_ends_the_session(place: Stage) -> None:

@@ -105,7 +105,7 @@ def play(one: Repl, folder: Path, *, highest: str) -> list[list[str]]:
     one.send(ENTER)
     one.wait_for("files and conversation")
     one.send(ENTER)
-    one.wait_for("Back to before message 1.")
+    one.wait_for("Rewound to before message 1.")
     one.wait_for("> add a share to total")
     assert (folder / "shop.py").read_text() == SHOP and not (folder / "note.txt").exists()
     note()

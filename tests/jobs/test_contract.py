@@ -116,7 +116,7 @@ def test_a_price_that_is_not_known_is_null_and_needs_no_key(place: Stage) -> Non
 
 def test_input_that_does_not_fit_is_refused_before_anything_is_sent(place: Stage) -> None:
     said = refused(place, "--require-full-input", "Why did it fail?", stdin=LOG.encode())
-    assert "stdin has about" in said and "too large" in said and "Nothing was sent" in said
+    assert "stdin has about" in said and "exceeds its limit" in said and "Nothing was sent" in said
     streamed = place.ask("--stream-json", "--no-drops", "Why did it fail?", stdin=LOG.encode())
     assert streamed.status == 4 and [one["error"]["kind"] for one in lines(streamed)] == ["contract"], streamed
     said = refused(place, "--no-drops", "Why did it fail?", stdin=LOG.encode())
@@ -151,7 +151,7 @@ def test_a_section_is_required_by_its_id(place: Stage) -> None:
     (place.folder / "AGENTS.md").unlink()
     said = refused(place, "--require-section", "instructions.project", "hi", kind="usage", status=2)
     assert "instructions.global" in said
-    assert "the request does not have it" in refused(place, "--require-section", "skills", "hi")
+    assert "the request does not contain it" in refused(place, "--require-section", "skills", "hi")
 
 
 def test_a_shortened_section_breaks_the_contract(place: Stage) -> None:

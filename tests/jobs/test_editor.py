@@ -315,7 +315,7 @@ def test_servers_of_the_editor_are_those_of_its_session_alone(place: Stage) -> N
     assert notes.read_text() == "milk\nmilk\n", editor.said()
     assert [one.title for one, _, _ in editor.questions] == [f"{add} milk"] * 2, editor.questions
     told = editor.said(schema.AgentThoughtChunk)
-    assert "mine (the editor) is left out: you have a server of this name" in told and "no transport sse" in told
+    assert "mine (the editor) is skipped: you have a server with this name" in told and "transport sse" in told
     words = [str(body["messages"]) for body in seen]
     assert any('<resource server="Team_notes" uri="note://all">' in one for one in words)
     assert any("be kind." in one and "bread" in one for one in words), "a prompt, as a command of the editor"
@@ -465,4 +465,4 @@ def test_without_the_package_one_line_says_what_to_install(place: Stage) -> None
 def test_a_file_in_place_of_the_editor_is_one_line(place: Stage) -> None:
     child = place.begin("acp", stdin=subprocess.DEVNULL)
     _, stderr = child.communicate()
-    assert child.returncode == 2 and stderr.count(b"\n") == 1 and b"have to be pipes" in stderr, stderr
+    assert child.returncode == 2 and stderr.count(b"\n") == 1 and b"must be pipes" in stderr, stderr

@@ -256,8 +256,8 @@ def test_an_editor_that_gives_no_text_costs_one_line(place: Stage, way: str) -> 
     told = play(place, editor, [READ, EDIT, SHOW])
     assert told[0] == DISK and told[2].startswith("def price():\n    return 2\n"), told
     assert editor.texts[str(path)] == TYPED, "what was typed is still there"
-    notes = [one for one in editor.said(schema.AgentThoughtChunk).splitlines() if "editor does not" in one]
-    assert len(notes) == 1 and "read from the disk" in notes[0] and len(notes[0]) < 400, notes
+    notes = [one for one in editor.said(schema.AgentThoughtChunk).splitlines() if "editor did not" in one]
+    assert len(notes) == 1 and "reading files from disk" in notes[0] and len(notes[0]) < 400, notes
     assert "\x1b" not in notes[0]
 
 
@@ -319,7 +319,7 @@ def test_a_job_beside_the_turn_keeps_the_editor_from_being_asked(place: Stage) -
     job = ("bash", {"command": "sleep 600", "background": True})
     told = play(place, editor, [job, READ])
     assert told[1] == DISK and not editor.asked, told
-    assert editor.said(schema.AgentThoughtChunk).count("while commands run in the background") == 1
+    assert editor.said(schema.AgentThoughtChunk).count("while background commands run") == 1
 
 
 @pytest.mark.parametrize("runs_job", [False, True])

@@ -171,7 +171,7 @@ def test_hooks_are_listed_with_their_source_and_state(place: Stage) -> None:
     assert place.run("trust", stdin=b"y\n").status == 0
     listed = place.run("status", "--json").result["hooks"][1:]
     assert [one["state"] for one in listed] == ["not supported"] * 2, listed
-    assert "no regular expression" in listed[0]["why"] and "not command" in listed[1]["why"]
+    assert "not a regular expression" in listed[0]["why"] and "not command" in listed[1]["why"]
     done = place.ask("--allow", "edit", "go")
     assert done.status == 0 and sum("is off" in line for line in done.told) == 2, done.told
 
@@ -450,7 +450,7 @@ def test_only_a_personal_hook_allows_and_changes_and_none_lifts_a_rule(place: St
     allow = output("PreToolUse", updatedInput={"path": 5, "content": "x", "mode": "x"})
     personal(place, {"event": "PreToolUse", "command": answer(**allow)})
     assert place.ask("--allow", "edit", "--json", "write").status == 0
-    assert "the input that it gave is invalid" in told(place)[-1], told(place)
+    assert "it returned an invalid tool input" in told(place)[-1], told(place)
 
 
 def test_a_hook_that_asks_is_refused_where_nobody_can_be_asked(place: Stage) -> None:
@@ -459,7 +459,7 @@ def test_a_hook_that_asks_is_refused_where_nobody_can_be_asked(place: Stage) -> 
     place.script(Worker(("bash", {"command": "ls"}), write("a.txt", "1\n")))
     done = place.ask("--allow", "auto", "--json", "go")
     listed, wrote = told(place)
-    assert "wants you to decide: look first, and nobody can be asked here" in listed, listed
+    assert "asks for your decision: look first, and nobody here can approve it" in listed, listed
     assert (place.folder / "a.txt").exists() and len(done.result["denied"]) == 1, wrote
 
 

@@ -196,7 +196,7 @@ def test_init_names_its_price_and_has_what_was_not_tried_taken_out(place: Stage)
         shown = " ".join(repl.text.split())
     asked = [text for text in texts(place) if "NEXUS.md" in text]
     assert "at most 300 tokens" in asked[0] and "mind the tills" in asked[0], asked
-    assert "too many" in shown and "Not run here with exit status 0: `git frobnicate --all`" in shown, shown
+    assert "too many" in shown and "No successful run here: `git frobnicate --all`" in shown, shown
     assert (place.folder / "NEXUS.md").read_text() == SHORT and len(place.server.requests) == 5
 
 
@@ -226,7 +226,7 @@ def test_doctor_prices_each_file_and_names_what_is_repeated(place: Stage) -> Non
     }, found
     text = place.run("doctor", "--instructions", env={"COLUMNS": "200"}).text
     assert '"Line length is 80." contradicts pyproject.toml: line-length = 100' in text
-    assert ": imports what is not read: @gone.md (line 4) is not there" in " ".join(text.split())
+    assert ": has imports that were not read: @gone.md (line 4) is not there" in " ".join(text.split())
     assert "doctor --instructions" in place.run("doctor").text
 
 

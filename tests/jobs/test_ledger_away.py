@@ -53,7 +53,7 @@ def test_a_killed_turn_goes_on_once_the_server_is_back(place: Stage, postgres: S
         words = "rename total to amount and check that shop.py imports"
         child = place.begin("ask", "--allow", "all", words, stderr=stderr.fileno())
     try:
-        assert until(lambda: "waiting for the server, Ctrl+C stops" in told.read_text())
+        assert until(lambda: "waiting for the server (Ctrl+C to stop)" in told.read_text())
         assert ran.read_text() == "once\n"
         child.send_signal(signal.SIGKILL)
         child.wait()

@@ -94,7 +94,7 @@ def test_a_stopped_run_goes_on_and_pays_no_item_twice(place: Stage, reader: Read
     unpriced = {"4.py", "5.py"} if ending == signal.SIGKILL else set()
     assert {line["item"] for line in made if line["ok"] and line["cost_usd"] is None} == unpriced
     assert counted(place) == {**dict.fromkeys(FILES[:4], 1), "4.py": 2, "5.py": 2, "7.py": 1}, "two were cut off"
-    assert done.told[0] == "nexus: 1 of 8 items failed; the first: 6.py: no such file or directory" and clean(done)
+    assert done.told[0] == "nexus: 1 of 8 items failed; first error: 6.py: no such file or directory" and clean(done)
 
     before = len(place.server.requests)
     (place.folder / "3.py").write_text("changed\n")
@@ -231,7 +231,7 @@ def test_lines_of_stdin_are_items(place: Stage) -> None:
     nul = place.run("map", "About", stdin=b"o\0ne\n")
     assert nul.status == 0 and any("NUL" in line for line in nul.told), nul
     none = place.run("map", "About", stdin=b"\n")
-    assert none.status == 0 and none.text == "" and none.told == ["nexus: stdin has no items, nothing was asked"]
+    assert none.status == 0 and none.text == "" and none.told == ["nexus: stdin has no items; nothing was sent"]
 
 
 @pytest.mark.matrix
@@ -273,8 +273,8 @@ def test_ten_thousand_items_do_not_open_as_many_sessions(place: Stage) -> None:
             (("map", "x", "-j", "0", "0.py"), "at least 1"),
             (("map", "x", "0.py", "--max-cost", "0"), "--max-cost"),
             (("map", "x", "0.py", "--resume", "."), "is a directory"),
-            (("map", "x", "0.py", "--resume", "/dev/null"), "it is not a file"),
-            (("map", "x", "0.py", "--resume", "1.py"), "line 1 is not from a resume file"),
+            (("map", "x", "0.py", "--resume", "/dev/null"), "it is not a regular file"),
+            (("map", "x", "0.py", "--resume", "1.py"), "line 1 was not written by `nexus map --resume`"),
             (("map", "x", "0.py", "--recipe", "nope"), "nope"),
             (("map", "x", "0.py", "-C", "nowhere"), "no such folder"),
         ],
@@ -296,7 +296,7 @@ def test_an_error_of_every_item_ends_the_run_with_one_line(place: Stage) -> None
 def test_a_provider_that_is_down_ends_the_run_after_a_few_items(place: Stage) -> None:
     place.script(lambda body: {"fault": {"status": 400}})
     one = place.run("map", "About", stdin=b"r\n")
-    assert "; the first: r: request failed" in one.told[0], one
+    assert "; first error: r: request failed" in one.told[0], one
     done = place.run("map", "About", "-j", "2", stdin=b"".join(b"n%d\n" % n for n in range(99)))
     assert done.status == 1 and len(lines(done)) < 10 and len(place.server.requests) < 20 and clean(done), done
 
@@ -313,7 +313,7 @@ def test_a_torn_last_line_is_no_result_and_two_runs_do_not_write_one_file(place:
     child = place.begin("map", PROMPT, "2.py", "--resume", "r.jsonl")
     assert place.server.wait_for(lambda server: asked(server.requests[-1].body) == "2.py")
     second = place.run("map", PROMPT, "3.py", "--resume", "r.jsonl")
-    assert second.status == 2 and "another process is writing it" in second.told[0] and len(second.told) == 1
+    assert second.status == 2 and "another process is writing to it" in second.told[0] and len(second.told) == 1
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=120)
 
@@ -328,7 +328,7 @@ def test_a_file_that_is_no_resume_file_is_refused_before_an_item_is_paid_twice(p
         done = place.run("map", "About", "--resume", name, stdin=b"a\nb\n")
         assert done.status == 2 and len(done.told) == 1 and name in done.told[0], done
     both = place.shell("seq 3 | nexus map About --resume both.jsonl > both.jsonl")
-    assert both.status == 2 and "stdout is written to it too" in both.told[0], both
+    assert both.status == 2 and "stdout is also redirected to it" in both.told[0], both
     assert len(place.server.requests) == 2 and (place.folder / "printed.jsonl").read_bytes() == printed.stdout
 
 
@@ -382,5 +382,5 @@ def test_a_pipe_among_the_files_holds_up_no_other(place: Stage) -> None:
     done = place.run("map", PROMPT, "events.fifo", "a.txt")
     piped, read = lines(done)
     assert done.status == 3 and read["ok"] and read["text"] == "about a.txt"
-    assert not piped["ok"] and "it is a pipe" in piped["error"]["message"]
+    assert not piped["ok"] and "it is a named pipe" in piped["error"]["message"]
     assert place.shell(f"nexus map '{PROMPT}' <(echo from a command)", installed=True).status == 0

@@ -83,7 +83,7 @@ def test_a_server_is_added_used_and_removed(tmp_path: Path) -> None:
         assert place.run("mcp", "test", "dead").status == 1
         assert place.run("mcp", "add", "de.ad", "/bin/false").status == 0
         twin = place.run("mcp", "add", "de_ad", "/bin/false")
-        assert twin.status == 2 and "its tools would be called like those of de.ad" in twin.told[-1], twin
+        assert twin.status == 2 and "its tools would have the same names as those of de.ad" in twin.told[-1], twin
         place.run("mcp", "remove", "de.ad")
 
         asked = place.ask("--json", "NOTE it")
@@ -126,7 +126,10 @@ def test_a_server_of_the_project_waits_for_trust_and_works_from_the_first_ask_on
         server = {"command": sys.executable, "args": ["-c", late, str(SERVER), str(notes)]}  # after the first request
         (place.folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"notes": server}}))
         waiting = place.run("mcp", "list")
-        assert waiting.text.startswith("No MCP servers") and "1 MCP server, not active" in waiting.told[-1], waiting
+        assert (
+            waiting.text.startswith("No MCP servers")
+            and "Not active in this project: 1 MCP server (" in waiting.told[-1]
+        ), waiting
         assert place.run("trust", "--json").status == 0
         assert place.run("mcp", "list").told == []
         place.run("rules", "add", "allow mcp__notes__list_notes")
@@ -225,10 +228,10 @@ def test_pictures_reach_a_model_that_takes_images_and_else_are_named_with_their_
         servers = place.run("context", "--session", asked.result["session"], "--json").result["servers"]
         assert [one["name"] for one in servers] == ["notes"] and servers[0]["schemas"] > servers[0]["results"] > 0
         asked = place.ask("DRAW a BROKEN one")
-        assert "not shown, it is no whole PNG" in asked.text and isinstance(last_message(place), str)
+        assert "not shown, it is not a complete PNG" in asked.text and isinstance(last_message(place), str)
         place.settings((place.nexus_home / "config" / "config.toml").read_text().replace("images = true", ""))
         asked = place.ask("DRAW them")
-        assert "bytes: not shown, this model takes no images" in asked.text, asked
+        assert "bytes: not shown, this model does not accept images" in asked.text, asked
         assert isinstance(last_message(place), str)
 
 
@@ -245,7 +248,7 @@ def test_a_server_that_is_added_while_a_session_is_open_is_told_and_works(tmp_pa
             assert "the MCP server notes now has the tools mcp__notes__add_note" in told, told
             assert ADD not in offered(bodies(place)[-1]), "the schemas of an epoch stay"
             repl.say("DRAW them")
-            repl.wait_for(shows("this model takes no images"))
+            repl.wait_for(shows("this model does not accept images"))
             repl.idle()
             repl.send("/context" + ENTER)
             repl.wait_for(shows("notes: schemas 0, results "))

@@ -33,7 +33,7 @@ def running(place: Stage) -> list[dict[str, Any]]:
 
 def test_what_runs_elsewhere_is_listed_and_can_be_stopped(tmp_path: Path) -> None:
     with stage(tmp_path, model) as place:
-        assert running(place) == [] and "Nothing runs" in place.run("sessions", "--running").text
+        assert running(place) == [] and "Nothing is running" in place.run("sessions", "--running").text
         first, second = (place.begin("ask", "--allow", "auto", f"the {name} one") for name in ("first", "second"))
         try:
             assert until(lambda: all((place.folder / name).exists() for name in ("first", "second")))

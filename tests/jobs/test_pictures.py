@@ -63,7 +63,7 @@ def test_a_picture_that_is_attached_is_not_sent_where_the_settings_say_that_the_
         play(place)
         assert place.ask("-f", "shot.png", "look").status == 0
         body = place.server.requests[-1].body
-        assert len(pictures(body)) == sent and ("this model takes no images" in str(body)) is (not sent)
+        assert len(pictures(body)) == sent and ("this model does not accept images" in str(body)) is (not sent)
 
 
 def test_what_cannot_be_looked_at_is_said_and_not_sent(place: Stage) -> None:
@@ -72,14 +72,14 @@ def test_what_cannot_be_looked_at_is_said_and_not_sent(place: Stage) -> None:
     assert place.ask("look").status == 0
     body = place.server.requests[-1].body
     told = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
-    assert not pictures(body) and all("not shown, this model takes no images" in one for one in told), told
+    assert not pictures(body) and all("not shown, this model does not accept images" in one for one in told), told
 
     place.settings(f"{QUICK}{PRICED}images = true\n")
     play(place, ("read_file", {"path": "broken.png"}), ("read_file", {"path": "shot.png", "more": ["page.html"]}))
     assert place.ask("look").status == 0
     body = place.server.requests[-1].body
     told = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
-    assert "not shown, it is no whole PNG image" in told[0] and "<p>blue</p>" in told[1], told
+    assert "not shown, it is not a complete PNG image" in told[0] and "<p>blue</p>" in told[1], told
     assert len(pictures(body)) == 1
 
 

@@ -136,7 +136,7 @@ def test_its_server_is_used_with_its_own_folder(place: Stage, model: Model) -> N
     assert done.status == 0 and "4 tools" in done.text, done
     assert listed(place)["server notes"] == "active", "its process has left nothing in its folder"
     assert place.run("mcp", "add", "notes", "/bin/false").status == 0
-    assert "you have a server of this name" in " ".join(place.run("mcp", "list").text.split())
+    assert "you have a server with this name" in " ".join(place.run("mcp", "list").text.split())
 
 
 def test_a_changed_source_changes_nothing_and_a_changed_copy_is_off_and_said(place: Stage, model: Model) -> None:
@@ -167,7 +167,7 @@ def test_a_changed_source_changes_nothing_and_a_changed_copy_is_off_and_said(pla
     states = listed(place)
     assert states["command list"] == "off" and next(v for k, v in states.items() if HOOK in k) == "active"
     assert place.run("plugin", "update", "hookify", "--all").status == 0
-    assert place.run("plugin", "update", "hookify").told == ["nexus: hookify is as you accepted it."]
+    assert place.run("plugin", "update", "hookify").told == ["nexus: hookify has not changed since you accepted it."]
     place.ask("--allow", "run", "BASH")
     assert model.said("tool").count("A rule forbids it.") == 1 and "fine" not in model.said("tool")
 
@@ -199,7 +199,7 @@ def test_a_repository_is_added_at_a_commit_and_follows_no_branch(place: Stage) -
     add(place, f"file://{repository}@{first}:plugins/hookify", "--all")
     (repository / "plugins/hookify/commands/more.md").write_text("More.\n")
     second = commit(repository)
-    assert place.run("plugin", "update", "hookify").told == ["nexus: hookify is as you accepted it."]
+    assert place.run("plugin", "update", "hookify").told == ["nexus: hookify has not changed since you accepted it."]
     assert not (installed(place) / ".git").exists()
     done = place.run("plugin", "update", "hookify", second, "--yes", "command more")
     assert done.status == 0 and "+++ b/commands/more.md" in done.text, done
@@ -217,7 +217,7 @@ def test_a_terminal_asks_once_for_all_items_and_shows_their_commands(place: Stag
         terminal.wait_for(shows("Accept which? (all, none, or numbers such as 1 5)"), 60)
         assert shows(" 2 command help")(terminal) and shows(" 3 command list: runs sh")(terminal)
         terminal.send("2 x" + ENTER)
-        terminal.wait_for(shows("That is none of these."), 60)
+        terminal.wait_for(shows("That is not in the list."), 60)
         terminal.send("2, 5" + ENTER)
         terminal.wait_for(shows("2 items of 5 in effect"), 60)
     states = listed(place)

@@ -135,11 +135,11 @@ def test_a_day_goes_back_to_its_second_turn_and_on(here: Place, columns: int) ->
         one.send("two:")
         one.wait_for(lambda screen: not any("five: tidy" in line for line in screen.lines()[-12:]))
         one.send(ENTER)
-        one.wait_for("what goes back?")
+        one.wait_for("what to revert?")
         one.wait_for("files and conversation")
         one.send(ENTER)
         one.wait_for("Undid turns 2 to 5")
-        one.wait_for("Back to before message 2.", back=True)
+        one.wait_for("Rewound to before message 2.", back=True)
         one.wait_for("> two: set the price")
         assert now(here) == before[2]
         one.send("\x7f" * 13 + "keep the price" + ENTER)
@@ -181,7 +181,7 @@ def test_ctrl_c_stops_between_two_turns_and_says_so(here: Place) -> None:
         repl.wait_for("Stopped. /rewind 2 both continues.")
         assert now(here) == before[5]
         repl.send("/rewind 2 both" + ENTER)
-        repl.wait_for("Back to before message 2.")
+        repl.wait_for("Rewound to before message 2.")
         assert now(here) == before[2]
 
 
@@ -196,7 +196,7 @@ def test_a_killed_rewind_is_completed_by_the_next_one(here: Place, at: int) -> N
     with Repl(here, "-c", "--allow", "all", columns=100, rows=40) as repl:
         repl.ready()
         repl.send("/rewind 2 both" + ENTER)
-        repl.wait_for("Back to before message 2.")
+        repl.wait_for("Rewound to before message 2.")
         assert now(here) == before[2]
         assert not [name for name in os.listdir(here.folder) if name.startswith(".nexus-")]
 
@@ -211,7 +211,7 @@ def test_a_dumb_terminal_goes_back_by_numbers(here: Place) -> None:
         repl.wait_for("Number (Enter to cancel)")
         repl.wait_quiet(0.4)
         repl.send("#4" + ENTER)
-        repl.wait_for("what goes back?")
+        repl.wait_for("what to revert?")
         repl.wait_quiet(0.4)
         repl.send("3" + ENTER)
         repl.wait_for("Undid turns 4 to 5")

@@ -143,7 +143,7 @@ def test_a_project_s_skills_and_commands_do_their_work_after_trust_and_nothing_b
     assert "Last commit: Add the rules" in asked and "Names are whole words." in asked and "All: shop.py" in asked
     assert ".claude/commands/inspect.md" in asked
     told = "\n".join(done.told)
-    assert "inspect permits for its turn: bash(git diff *)" in told and "asks for model haiku" in told
+    assert "inspect allows for its turn: bash(git diff *)" in told and "requests model haiku" in told
 
     (place.folder / ".claude/commands/make.md").write_text("Made: !`touch made`\n")
     assert place.run("trust").status == 0
@@ -156,7 +156,7 @@ def test_a_project_s_skills_and_commands_do_their_work_after_trust_and_nothing_b
     done = place.ask("/web:button green")
     assert "Draw a button: green" in said(seen[-1], "user")
     done = place.ask("/help")
-    assert "Our own help" not in said(seen[-1], "user") and "/help is built in" in "\n".join(done.told)
+    assert "Our own help" not in said(seen[-1], "user") and "/help is a built-in command" in "\n".join(done.told)
     done = place.ask("/inspet shop.py")
     assert "nearest is /inspect" in "\n".join(done.told)
 
@@ -217,27 +217,27 @@ def test_a_guide_that_is_called_and_not_active_is_named_with_its_reason(place: S
     told = "\n".join(place.ask("use $release, not $HOME").told)
     assert "$release is sent as text" in told and "HOME" not in told
     with opened(place) as repl:
-        repl.wait_for(lambda one: "not active" in one.text, 30, back=False)
+        repl.wait_for(lambda one: "Not active" in one.text, 30, back=False)
         repl.send("/inspect shop.py" + ENTER)
         repl.wait_for(lambda one: "trusted: nexus trust" in one.text, 60)
     assert place.run("trust").status == 0
     told = "\n".join(place.ask("/broken").told)
-    assert "/broken is sent as text" in told and "no YAML" in told
+    assert "/broken is sent as text" in told and "not valid YAML" in told
     assert "sent as text" not in "\n".join(place.ask("/inspect shop.py with $release, $5").told)
 
 
 def test_what_waits_for_trust_is_said_once_and_again_when_it_has_changed(place: Stage) -> None:
     place.script(lambda body: {"text": "Fine."})
-    waiting = "1 skill and 3 commands, not active"
+    waiting = "Not active in this project: 1 skill and 3 commands ("
     assert waiting in "\n".join(place.ask("hello").told)
-    assert "not active" not in "\n".join(place.ask("hello").told)
+    assert "Not active" not in "\n".join(place.ask("hello").told)
     (place.folder / ".claude/settings.json").write_text(
         '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}'
     )
-    assert "1 hook, not active" in "\n".join(place.ask("hello").told)
-    assert "not active" not in "\n".join(place.ask("hello", "--quiet").told)
+    assert "1 skill, 3 commands and 1 hook (" in "\n".join(place.ask("hello").told)
+    assert "Not active" not in "\n".join(place.ask("hello", "--quiet").told)
     with opened(place) as repl:  # somebody else may have read the lines of a script
-        repl.wait_for(lambda one: "not active" in one.text, 30, back=False)
+        repl.wait_for(lambda one: "Not active" in one.text, 30, back=False)
 
 
 def test_skills_are_listed_and_checked_line_by_line(place: Stage) -> None:
@@ -304,7 +304,7 @@ def test_a_command_permits_what_its_file_names_for_the_turn_that_calls_it(place:
     done = place.ask("--allow", "ask", "/touch")
     made = [(place.folder / name).exists() for name in ("made", "other", "written", "locked/a", "kept")]
     assert made == [True, False, True, False, False], done
-    assert any("touch permits for its turn: bash(touch *), write_file" in line for line in done.told), done.told
+    assert any("touch allows for its turn: bash(touch *), write_file" in line for line in done.told), done.told
     (place.folder / "made").unlink()
     place.ask("-c", "--allow", "ask", "again")
     assert not (place.folder / "made").exists(), "the next turn has none of it"

@@ -71,7 +71,7 @@ def test_the_person_is_told_once_and_in_the_report(place: Stage) -> None:
     place.script(lambda _body: {"text": "Hello."})
     run = place.ask("Say hello.")
     [line] = [line for line in run.told if "small context window" in line]
-    assert line.endswith("small context window (8,192 tokens): the model gets the tools for files and commands alone")
+    assert line.endswith("small context window (8,192 tokens): only the file and command tools are available")
     report = place.run("context", "--json").result
     assert [one for one in report["notices"] if one.startswith("small context")] == [line.removeprefix("nexus: ")]
     place.settings(QUICK + SMALL.replace("8192", "128000"))

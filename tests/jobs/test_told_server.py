@@ -104,8 +104,8 @@ def test_a_tool_that_cannot_be_offered_is_left_out_by_name_and_the_others_work(t
         for said in (tested.text, listed.text):
             words = " ".join(said.split())
             for name in ("null", "list", "number 3", "number 4", "odd", "no"):
-                assert f"tool {name} is left out: " in words, said
-            assert "tool slow is left out: it only runs as a task, which nexus does not support" in words
+                assert f"tool {name} is skipped: " in words, said
+            assert "tool slow is skipped: it only runs as a task, which nexus does not support" in words
             assert "inputSchema: Input should be" in words and "Traceback" not in words
         assert len(place.run("mcp", "list", "--json").result["servers"][0]["left_out"]) == 7
         place.run("rules", "add", f"allow {NOTE}")
@@ -118,7 +118,7 @@ def test_tools_beyond_the_limit_are_told(tmp_path: Path) -> None:
         server.say(tools=[{"name": f"t{number:04}", "inputSchema": TEXT} for number in range(1200)])
         for words in (("mcp", "test", "rug"), ("mcp", "list")):
             said = " ".join(place.run(*words).text.split())
-            assert "only the first 1,000 of its tools by name are offered, it lists 1,200 or more" in said
+            assert "only the first 1,000 tools by name are offered; it lists 1,200 or more" in said
         server.say(tools=[{"name": f"t{number:04}", "inputSchema": TEXT} for number in range(1300)])
         asked = place.ask("--allow", "all", 'do: mcp__rug__t0001 {}; use_tool {"name": "t0002"}')
         assert sum("only the first 1,000" in line for line in asked.told) == 1, asked.told
@@ -196,7 +196,7 @@ def test_without_a_person_a_changed_tool_is_refused_until_its_rule_is_added_agai
         for one in changed:
             tool = dict({"name": "note", "description": FORGED, "inputSchema": TEXT}, **one)
             server.say(tools=[tool, {"name": "other", "inputSchema": TEXT}])
-            assert "changed its definition" in place.ask(f"do: {NOTE} {{}}").text
+            assert "has changed this tool" in place.ask(f"do: {NOTE} {{}}").text
         assert place.ask("do: mcp__rug__other {}").text.strip() == "done", "a tool that the rule has not seen before"
 
 
@@ -216,7 +216,7 @@ def test_a_worker_calls_no_tool_whose_definition_has_changed(tmp_path: Path) -> 
         place.script(hands_over)
         assert "done" in place.ask("add one").text and server.calls == 2
         server.say(FORGED)
-        assert "changed its definition" in place.ask("add one").text and server.calls == 2
+        assert "has changed this tool" in place.ask("add one").text and server.calls == 2
 
 
 def test_words_that_change_with_each_call_are_never_permitted_twice(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_words_that_change_with_each_call_are_never_permitted_twice(tmp_path: Pa
         for number in range(3):
             server.say(f"Adds note {number}.")
             asked = place.ask(f"do: {NOTE} {{}}; {NOTE} {{}}")
-            assert asked.text.count("changed its definition") == 2, asked
+            assert asked.text.count("has changed this tool") == 2, asked
         assert server.calls == 2
 
 
@@ -244,14 +244,14 @@ def test_at_the_third_change_the_tool_is_offered_whatever_its_server_says(tmp_pa
                 seen = answer(repl, f"a{ENTER}" if number == 3 else "y")
                 repl.wait_for(shows("done"), 60)
                 repl.idle()
-                assert ("whatever its server says of it" in seen) == (number == 3), seen
+                assert ("even if its server changes its definition" in seen) == (number == 3), seen
         server.say("Adds note 4.")
         asked = place.ask(f"do: {NOTE} {{}}")
         assert asked.text.strip() == "done" and not asked.told, "nor is a change told any more"
         assert place.ask(f"do: {NOTE} {{}}").text.strip() == "done"
         place.run("rules", "add", f"allow {NOTE}")
         server.say("Adds note 5.")
-        assert "changed its definition" in place.ask(f"do: {NOTE} {{}}").text, "adding the rule again keeps the words"
+        assert "has changed this tool" in place.ask(f"do: {NOTE} {{}}").text, "adding the rule again keeps the words"
 
 
 def test_the_model_lists_and_reads_resources(tmp_path: Path) -> None:

@@ -162,11 +162,11 @@ def test_its_settings_and_instructions_do_not_count(place: Stage) -> None:
     ("named", "why"),
     sample(
         [
-            ("/", "holds"),
-            ("..", "it is or holds your home folder"),
-            (".", "it is in the project already"),
-            ("sub", "it is in the project already"),
-            ("link", "it is in the project already"),
+            ("/", "contains"),
+            ("..", "it is or contains your home folder"),
+            (".", "it is already in the project"),
+            ("sub", "it is already in the project"),
+            ("link", "it is already in the project"),
             ("app.py", "it is not a folder"),
             ("nowhere", "there is no such folder"),
         ],

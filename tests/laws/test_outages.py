@@ -127,7 +127,7 @@ def test_a_server_that_is_away_for_three_seconds_is_waited_for(
     ) as around:
         done = ask(around)
         assert done.returncode == 0, done.stderr
-        assert done.stderr.count(b"waiting for the server, Ctrl+C stops") == 1, "told once"
+        assert done.stderr.count(b"waiting for the server (Ctrl+C to stop)") == 1, "told once"
         assert len(ran().split()) == 4, "each command ran once"
         check_all_is_there(around, json.loads(done.stdout)["session"])
 
@@ -141,7 +141,7 @@ def test_what_arrived_before_the_wait_ended_is_saved_by_the_next_command(
         try:
             done = ask(around)
             assert done.returncode == 1, done.stderr
-            assert done.stderr.count(b"waiting for the server, Ctrl+C stops") == 1
+            assert done.stderr.count(b"waiting for the server (Ctrl+C to stop)") == 1
             assert json.loads(done.stdout)["error"]["kind"] == "ledger"
             session = the_session()
             assert len(around.server.requests) == first, "nothing is sent meanwhile"
@@ -283,7 +283,7 @@ def test_a_server_that_is_away_at_the_start_is_waited_for(
                 back.start()
             done = ask(around)
             assert done.returncode == 0, done.stderr
-            assert done.stderr.count(b"waiting for the server, Ctrl+C stops") == 1
+            assert done.stderr.count(b"waiting for the server (Ctrl+C to stop)") == 1
             strict = ask(around, "--require-save", "go") if not returns else done
         finally:
             back.join() if returns else postgres.start()

@@ -100,7 +100,7 @@ def test_a_session_that_another_process_took_meanwhile_is_not_written(
     other = Ledger.open(served.db._url)  # type: ignore[attr-defined]
     assert other.lock(log.session_id)
     for _ in range(2):
-        with pytest.raises(NexusError, match="another process has opened session"):
+        with pytest.raises(NexusError, match="another process has taken over session"):
             log.append(user(1))
     assert other.log(log.session_id).last_id() == 0
     other.close()
@@ -213,7 +213,7 @@ def test_processes_that_open_a_new_database_at_once_make_its_tables_once(postgre
         thread.join()
     assert failed == []
     postgres.sql("UPDATE schema_version SET steps = 99", database="fresh")
-    with pytest.raises(NexusError, match="newer nexus wrote it"):
+    with pytest.raises(NexusError, match="written by a newer nexus"):
         Ledger.open(postgres.url("fresh"))
     postgres.sql("DROP TABLE schema_version", database="fresh")
     with pytest.raises(NexusError, match="another program"):

@@ -127,7 +127,7 @@ def test_a_name_that_finds_another_session_is_refused(ledger: Ledger, make: Simp
     ledger.rename_session(one.id, "parser fix")
     taken = {
         " parser\tfix ": f"session {one.id} has it",
-        one.id[:6].lower(): f"session {one.id} has an id that begins with this name",
+        one.id[:6].lower(): f"the id of session {one.id} begins with this name",
     }
     for name, why in taken.items():
         for give in (

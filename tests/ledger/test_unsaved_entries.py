@@ -328,7 +328,7 @@ def test_the_file_of_another_version_is_told_and_waits_for_it(url: str) -> None:
     session = keep_one(url)
     other = the_file().rename(unsaved_folder() / f"{session}-0123abcd.jsonl")
     (told,), words = opened(url, session)
-    assert "another version of nexus kept sessions" in told and f"or delete {unsaved_folder()}/*.jsonl" in told
+    assert "another version of nexus kept unsaved sessions" in told and f"or delete {unsaved_folder()}/*.jsonl" in told
     assert words == ["words 1"] and other.exists()
 
 

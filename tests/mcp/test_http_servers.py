@@ -221,7 +221,7 @@ def test_a_call_whose_connection_broke_off_is_not_repeated(play: Play) -> None:
     with serving(act) as (server, seen):
         error = fails(play, server)
         assert error.fault == "died"
-        assert "not known" in str(error)
+        assert "it is unknown whether the call took effect" in str(error)
         assert seen.count("tools/call") == 1
 
 

@@ -200,7 +200,7 @@ def test_a_plan_is_asked_for_at_the_lowest_level_and_shown_whole(project: Path) 
     events, _ = say(planning(project, LATER, ("plan", {"action": "list"}), person=person), "go")
     assert [one.kind for one in person.asked] == ["later"] and not plans()
     text = question_text(person.asked[0], 80, Theme(colour=False))
-    for shown in ("0 3 * * *", "Look at the build", "and report it", "level: ask", "$0.5 a run", "first at"):
+    for shown in ("0 3 * * *", "Look at the build", "and report it", "level: ask", "$0.5 per run", "first at"):
         assert shown in text
     assert results(events)[0].text == "Declined: not at night"
     say(planning(project, LATER, person=Person()), "go")
@@ -306,14 +306,14 @@ def test_what_a_guide_permits_is_what_claude_would_permit_and_no_more() -> None:
     assert granted == ["bash(git add *)", "bash(git status)", "read_file", "write_file", "mcp__notes__add"]
     assert problems == [
         "Odd permits nothing here: nexus has no such tool",
-        "WebFetch(x) permits nothing here: nexus has no such pattern",
+        "WebFetch(x) permits nothing here: nexus does not support this pattern",
     ]
 
 
 @pytest.mark.parametrize("written", ["Bash(git add:*", "Bash (git add:*)", "Bash(", "Read, Bash(git add"])
 def test_a_pattern_that_cannot_be_read_does_not_permit_the_whole_tool(written: str) -> None:
     granted, problems = read_granted(written)
-    assert "bash" not in granted and "it is not TOOL or TOOL(PATTERN)" in problems[0]
+    assert "bash" not in granted and "expected TOOL or TOOL(PATTERN)" in problems[0]
 
 
 @pytest.mark.parametrize(

@@ -324,8 +324,8 @@ def test_of_a_line_of_very_many_parts_those_that_ask_are_recorded_and_the_others
     ("line", "named"),
     sample(
         [
-            ("until [ -e go ]; do sleep 0.05; done; echo 2 failed", "a loop that may not end"),
-            ("while read -r f; do touch made; done", "a loop that may not end; read -r f; touch made"),
+            ("until [ -e go ]; do sleep 0.05; done; echo 2 failed", "a possibly endless loop"),
+            ("while read -r f; do touch made; done", "a possibly endless loop; read -r f; touch made"),
             ("case x in x) pwd;; esac", "a case statement"),
             ("pwd > made; touch other", "a redirect to 'made'; touch other"),
             ("pwd; touch made", "touch made"),
@@ -629,7 +629,11 @@ def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: 
                 ran.append([result.ran for result in results(events)])
                 lines.append(" ".join(notices(events)))
             await session.aclose()
-            assert "still hold" in lines[2] and "config.toml" in lines[2] and not lines[0] + lines[1] + lines[3]
+            assert (
+                "previous rules stay active" in lines[2]
+                and "config.toml" in lines[2]
+                and not lines[0] + lines[1] + lines[3]
+            )
             return ran
 
         return asyncio.run(play())

@@ -77,7 +77,7 @@ def test_a_tool_that_the_run_does_not_have_is_refused_with_those_that_it_has(tmp
     provider = steps([READ, FIND])
     events, end = say(limited(tmp_path, provider, Limits(tools=frozenset({"glob", "grep"}))), "go")
     assert end.ok and ran(events) == [False, True]
-    assert texts(events)[0] == "read_file is not for this run. It may use: glob, grep."
+    assert texts(events)[0] == "read_file is off in this run. Available: glob, grep."
     assert [one["tool"] for one in end.denied] == ["read_file"]
 
 
@@ -85,7 +85,7 @@ def test_categories_refuse_by_what_a_tool_does(tmp_path: Path) -> None:
     provider = steps([READ, WRITE, RUN])
     events, _ = say(limited(tmp_path, provider, Limits(categories=frozenset({"read", "none"}))), "go")
     assert ran(events) == [True, False, False]
-    assert "calls that edit are not for this run" in texts(events)[1]
+    assert "may not make calls that edit" in texts(events)[1]
     assert not (tmp_path / "b.txt").exists() and not (tmp_path / "made").exists()
 
 
@@ -94,7 +94,7 @@ def test_a_single_action_is_one_step_of_calls_and_then_wants_the_answer(tmp_path
     provider = steps([READ, FIND], [READ])
     events, end = say(limited(tmp_path, provider, limits), "go")
     assert end.ok and end.text == "done" and ran(events) == [True, True, False]
-    assert texts(events)[2] == "not run: this run may call tools in one step. Answer now with what you have."
+    assert texts(events)[2] == "not run: this run may call tools in only one step. Answer now with what you have."
 
 
 def test_a_call_that_could_not_run_is_not_the_one_action(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_iterations_are_counted_by_step_and_begin_anew_with_each_turn(tmp_path: 
 
     first, second = asyncio.run(turns())
     assert ran(first) == [True, True, True, False, False] and ran(second) == [True]
-    assert "in 2 steps. Answer now" in texts(first)[-1]
+    assert "limit is 2 steps. Answer now" in texts(first)[-1]
 
 
 @pytest.mark.matrix
@@ -133,12 +133,12 @@ def test_a_run_that_confirms_asks_although_everything_is_allowed(tmp_path: Path)
     person = Person(Allow())
     events, _ = say(limited(tmp_path, steps([READ, RUN]), Limits(confirm=True), person), "go")
     assert ran(events) == [True, True] and [one.call.name for one in person.asked] == ["bash"]
-    assert person.asked[0].why == "this run confirms what changes something"
+    assert person.asked[0].why == "this run asks before each change"
 
     no = Person(Deny())
     assert ran(say(limited(tmp_path, steps([WRITE]), Limits(confirm=True), no), "go")[0]) == [False]
     events, end = say(limited(tmp_path, steps([WRITE]), Limits(confirm=True)), "go")
-    assert ran(events) == [False] and "nobody can be asked" in end.denied[0]["why"]
+    assert ran(events) == [False] and "nobody here can approve it" in end.denied[0]["why"]
     assert not (tmp_path / "b.txt").exists()
 
 
@@ -171,7 +171,7 @@ def test_a_model_that_never_answers_is_stopped_soon_after_its_last_call(tmp_path
     ("yes", "iterations", "kind", "says"),
     sample(
         [
-            (0, None, "denied", "and refused each time"),
+            (0, None, "denied", "and was refused each time"),
             (3, None, "denied", "3 ran, 1 was refused"),
             (9, None, "limit", "4 ran, 0 were refused"),
             (9, 4, "denied", "4 ran, 1 was refused"),
@@ -259,7 +259,7 @@ def test_a_limit_of_a_recipe_names_its_file_and_no_option_that_cannot_raise_it(t
         return str(error["hint"])
 
     hint = outcome(recipe="small", limits=Limits(max_steps=9))
-    assert f"recipe small sets it: change limits.{option} in " in hint and "small.toml" in hint and "--max" not in hint
+    assert f"small sets this limit: change limits.{option} in " in hint and "small.toml" in hint and "--max" not in hint
     if option not in ("max_iterations", "timeout"):
         mine: Any = {option: int(value)}
         mine = outcome(limits=Limits(**mine))

@@ -124,7 +124,7 @@ def test_what_a_plugin_adds_stands_in_the_registries_and_no_name_of_ours_is_take
     assert commands["words"].group == "own" and "(plugin words)" in commands["words"].help
     assert plugin_line("count_words", {"text": "a"}) == "count the words of a" and plugin_line("bash", {}) == ""
     left_out = [line.partition(": ")[2] for line in plugin.problems]
-    assert [line.split(" is left out")[0] for line in left_out] == [
+    assert [line.split(" is skipped")[0] for line in left_out] == [
         *["one of its contributors"],
         *["one of its tools"] * 4,
         *["one of its checks"],
@@ -156,9 +156,7 @@ def test_a_command_that_fails_names_its_plugin(install: Install) -> None:
 def test_a_plugin_that_cannot_be_loaded_is_named_once_and_left_out(install: Install, source: str, told: str) -> None:
     plugin = install(source)
     (line,) = describe_problems()
-    assert (
-        line.startswith("plugin words (nexus_plugin_words-1.0) ") and told in line and line.endswith("it is left out")
-    )
+    assert line.startswith("plugin words (nexus_plugin_words-1.0) ") and told in line and line.endswith("; skipped")
     assert "\n" not in line and not plugin.objects and not plugin_tools()
 
 
@@ -167,7 +165,7 @@ def test_a_plugin_that_hangs_is_left_out(install: Install, monkeypatch: pytest.M
     released = threading.Event()
     monkeypatch.setattr(python_plugins, "released", released, raising=False)
     install("from nexus_cli.plugins import python_plugins\npython_plugins.released.wait()")
-    assert "takes longer than 0.05 s; it is left out" in describe_problems()[0]
+    assert "takes longer than 0.05 s; skipped" in describe_problems()[0]
     released.set()
 
 
@@ -186,7 +184,7 @@ def test_a_memory_becomes_a_section_and_a_broken_one_is_a_failed_section(install
     (section,) = found.render(value, None)  # type: ignore[arg-type]
     assert section.id == "recall.words" and section.source == "plugin nexus_plugin_words-1.0"
     install("@hookimpl\ndef nexus_recall(about):\n    raise OSError('gone')")
-    with pytest.raises(RuntimeError, match="nexus_recall raises OSError: gone; it is off"):
+    with pytest.raises(RuntimeError, match="nexus_recall raises OSError: gone; plugin disabled"):
         contributor.discover()["recall.words"].read(sources)
 
 
@@ -197,7 +195,7 @@ def test_of_two_plugins_with_one_name_the_first_counts(install: Install, tmp_pat
     assert install(WHOLE).manager is not None, "an invalid file has no entry points"
     (other / "entry_points.txt").write_text("[console_scripts]\nx = y\n\n[nexus.plugins]\nwords = nowhere [extra]\n")
     plugin = install(WHOLE)
-    assert plugin.problems == ["plugin words of zzz-2.0 is left out: another one has this name"]
+    assert plugin.problems == ["plugin words of zzz-2.0 is skipped: another plugin has this name"]
 
 
 def test_no_plugins_switches_all_off(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:

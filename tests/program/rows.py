@@ -60,7 +60,7 @@ ROWS = (
     Row(
         "balance", 1, "provider", fault({"status": 402, "message": "Insufficient Balance"}), says="plan and the balance"
     ),
-    Row("empty", 1, "provider", {"default": {"text": ""}}, says="neither text nor calls"),
+    Row("empty", 1, "provider", {"default": {"text": ""}}, says="neither text nor tool calls"),
     Row("broke_off", 1, "provider", fault("no_finish"), requests=2),
     Row("opening_bug", 1, "internal", bug=BROKEN_AT_OPENING, session=False, requests=0),
     Row("ended_input", 1, "internal", bug=ENDED_INPUT, session=False, requests=0, says="EOFError"),

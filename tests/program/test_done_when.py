@@ -294,7 +294,7 @@ def test_confirmed_results_are_kept_and_nothing_runs_twice(seen_cold: Seen) -> N
 def test_every_session_made_here_can_be_rebuilt(seen: Seen, seen_cold: Seen) -> None:
     scenes = (seen["failing_test"], seen_cold["ten_megabytes"], seen_cold["killed_in_a_batch"])
     for done in (done for scene in scenes for done in scene["replays"]):
-        assert (done.status, done.stderr) == (0, b"") and "every line is as it was sent" in done.text, done
+        assert (done.status, done.stderr) == (0, b"") and "identical to what was sent" in done.text, done
 
 
 def test_one_flipped_byte_is_found_and_its_line_is_named(seen_cold: Seen) -> None:

@@ -39,7 +39,7 @@ def test_the_plan_of_every_request_is_told_on_stderr_and_nowhere_else(seen: Seen
 
 def test_the_difference_to_the_request_before_is_shown(seen: Seen) -> None:
     text = seen["diff"].text
-    assert text.startswith("request 2 against request 1: ") and "The window continues the one before." in text
+    assert text.startswith("request 2 against request 1: ") and "The window continues the previous one." in text
     assert "result of glob *" in text and "+" in text
     value = seen["first"].result
     assert (value["step"], value["before"]) == (1, None) and value["epoch"]["cause"] == "start"

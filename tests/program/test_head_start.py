@@ -66,7 +66,7 @@ def test_a_request_that_was_sent_in_vain_is_recorded_with_its_cost_and_told(plac
     place.server.load(["never read", "the answer"])
     done = place.ask("hi")
     assert (done.status, done.text.strip(), len(place.server.requests)) == (0, "the answer", 2)
-    assert any("litellm built another request than the one already sent" in line for line in done.told)
+    assert any("litellm built a different request from the one already sent" in line for line in done.told)
     first, second = rows(place)
     assert (first.finish, second.finish) == ("provider", "stop") and not first.reported
     assert first.usage and first.usage.cost_usd and first.usage.input > 500

@@ -61,7 +61,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 def test_an_image_that_every_provider_refuses_is_not_sent(seen: Seen) -> None:
     shown = seen["attached"]
     assert shown["requests"] == 0
-    for done, why in zip(shown["done"], ("no whole PNG", "60,000 x 60,000 pixels", "at most 3,900,000"), strict=True):
+    for done, why in zip(
+        shown["done"], ("not a complete PNG", "60,000 x 60,000 pixels", "at most 3,900,000"), strict=True
+    ):
         assert done.status == 2 and clean(done) and why in done.stderr.decode()
 
 
@@ -77,7 +79,7 @@ def test_an_image_that_the_provider_refuses_leaves_the_window_with_a_drop(seen: 
     assert "image_url" in with_image and "image_url" not in without + later
     assert "odd.png" in without and "drop d1" in without
     assert (shown["second"].status, shown["second"].stdout) == (0, b"hello\n")
-    assert "not taken by the model" in shown["drops"] and shown["replay"].status == 0
+    assert "not accepted by the model" in shown["drops"] and shown["replay"].status == 0
 
 
 @pytest.mark.matrix
@@ -103,7 +105,7 @@ def test_a_model_whose_server_says_that_it_sees_nothing_is_sent_no_image(tmp_pat
         replay = place.run("replay", env=env)
     assert (first.status, second.status, replay.status) == (0, 0, 0) and clean(first)
     assert [(drop["cause"], drop["what"]) for drop in first.result["drops"]] == [("refused", "image red.png")]
-    assert "image red.png" in first.stderr.decode() and "not taken by the model" in first.stderr.decode()
+    assert "image red.png" in first.stderr.decode() and "not accepted by the model" in first.stderr.decode()
     messages = [message for request in place.server.requests for message in request.body["messages"]]
     assert not any(message.get("images") for message in messages)
-    assert any("this model takes no images" in str(message) for message in messages), "the model is told of it"
+    assert any("this model does not accept images" in str(message) for message in messages), "the model is told of it"

@@ -154,7 +154,7 @@ def test_a_broken_ledger_is_set_aside_and_never_overwritten(seen: Seen) -> None:
 def test_a_newer_ledger_is_left_alone_and_the_answer_comes_from_memory(seen: Seen) -> None:
     kept, required, listed = seen["newer"]["runs"]
     assert (kept.status, kept.stdout) == (0, b"answer (1)\n") and len(kept.told) == 1
-    assert "a newer nexus wrote it" in kept.told[0] and "kept in memory" in kept.told[0]
+    assert "written by a newer nexus" in kept.told[0] and "kept in memory" in kept.told[0]
     assert (required.status, required.kind, required.result["session"]) == (1, "ledger", None) and clean(required)
     assert listed.status == 1 and clean(listed) and "Upgrade nexus" in listed.told[0]
     assert seen["newer"]["same"] and seen["newer"]["sent"] == 1
@@ -168,7 +168,7 @@ def test_nobody_is_told_to_resume_what_was_never_saved(seen: Seen) -> None:
 def test_a_full_disk_costs_one_warning_and_the_turn_goes_on(seen: Seen) -> None:
     done, sent = seen["full"]["runs"][0]
     assert done.status == 0 and done.result["text"] == "done all the same" and sent == 2, done
-    assert sum("continues in memory" in line for line in done.told) == 1 and clean(done)
+    assert sum("kept in memory only" in line for line in done.told) == 1 and clean(done)
 
 
 def test_a_full_disk_ends_a_run_that_must_be_saved_before_the_next_request(seen: Seen) -> None:
@@ -207,7 +207,7 @@ def test_processes_that_share_a_ledger_never_hear_of_locks(seen: Seen) -> None:
 def test_a_ledger_that_stays_locked_is_told_and_a_run_that_must_be_saved_fails(seen: Seen) -> None:
     kept, required = seen["locked"]["runs"]
     assert (kept.status, kept.result["text"]) == (0, "answer (2)") and len(kept.told) == 1 and clean(kept)
-    assert "another process kept it locked" in kept.told[0] and "kept in memory" in kept.told[0]
+    assert "another process held the lock" in kept.told[0] and "kept in memory" in kept.told[0]
     assert (required.status, required.kind) == (1, "ledger") and clean(required)
     assert seen["locked"]["replays"] == [True]
 

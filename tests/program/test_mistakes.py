@@ -32,7 +32,7 @@ NEXT_STEP = re.compile(r"nexus: .+?[^.]\. \S.*[.?]|nexus: .+: install it, .+")
 MASKS = (
     (re.compile(r"\b0[0-9A-HJKMNP-TV-Z]{12,25}\b|(?:(?<=session )|(?<=fork ))[0-9A-HJKMNP-TV-Z]{6}\b"), "ID"),
     (re.compile(r"(?<=127\.0\.0\.1:)\d{4,}"), "PORT"),
-    (re.compile(r"\b\d[\d,]*(?= for these| margin| tokens, (?:and|the)| too large| that it may)"), "N"),
+    (re.compile(r"(?<=its limit of )[\d,]+|\b\d[\d,]*(?= for these| margin| tokens[,;] the|\. Nothing)"), "N"),
 )
 """What differs from run to run."""
 

@@ -227,7 +227,7 @@ def test_the_dollars_of_a_day_hold_runs_back_until_the_next(place: Stage) -> Non
         runs = ledger.runs.list_runs()
         spent = sum(run.cost_usd or 0.0 for run in runs)
     queued = [run for run in runs if run.state == "queued"]
-    assert queued and 0 < spent <= 0.05 and "USD of today" in str(held["held_back"])
+    assert queued and 0 < spent <= 0.05 and "of today's 0.05 USD" in str(held["held_back"])
     assert held["ok"] and held["runs"] == []
 
 
@@ -235,7 +235,9 @@ def test_the_dollars_of_a_day_hold_runs_back_until_the_next(place: Stage) -> Non
 def test_nothing_asks_into_the_void(place: Stage) -> None:
     place.script({"rules": [{"when": {"last_role": "tool"}, "then": {"text": "done"}}], "default": LINE})
     added = place.run("plan", "add", "Append a line", "--in", "1 hour", "--ask").text
-    assert "It waits for you where its level (ask) does not cover a call: nexus runs list." in added
+    assert "It waits for your approval of calls that its level (ask) does not cover: nexus runs list." in " ".join(
+        added.split()
+    )
     make_due(place)
     (run,) = once(place)["runs"]
     assert run["state"] == "waiting_reply" and "echo once" in run["waits_for"]
@@ -250,7 +252,7 @@ def test_what_the_level_does_not_cover_is_refused_and_stands_in_the_report(place
     assert run["state"] == "done" and not (place.folder / "ran.txt").exists()
     report = place.run("runs", "show", run["id"], "--json").result["report"]
     assert report.startswith("Could not.\n\nRefused calls:\n- bash echo once >> ran.txt: not permitted: ")
-    assert "nobody can be asked" in str(place.server.requests[-1].body["messages"][-1])
+    assert "nobody here can approve it" in str(place.server.requests[-1].body["messages"][-1])
 
 
 @pytest.mark.matrix
@@ -359,7 +361,7 @@ def test_a_plan_whose_run_waits_is_not_started_again_and_says_so(place: Stage) -
     make_due(place)
     done = place.run("serve", "--once")
     assert done.status == 0 and not done.stdout and len(place.server.requests) == 1
-    assert done.told == ["nexus: plan-1 was not started: run-1 is still waiting. nexus runs resume run-1"]
+    assert done.told == ["nexus: plan-1 was not started: run-1 is still waiting. To resume it: nexus runs resume run-1"]
     assert place.run("runs", "resume", "run-1", "--answer", "yes").status == 0
     assert (place.folder / "ran.txt").read_text() == "once\n"
 
@@ -413,4 +415,4 @@ def test_a_plan_that_is_run_by_hand_and_held_back_says_so(place: Stage) -> None:
     first, second = (place.run("plan", "run", "daily") for _ in range(2))
     assert first.status == 0 and first.text.startswith("run-1 done")
     assert second.status == 0 and second.text == "run-2 queued plan daily\n"
-    assert len(second.told) == 1 and "0.02 USD of today" in second.told[0]
+    assert len(second.told) == 1 and "today's 0.02 USD" in second.told[0]

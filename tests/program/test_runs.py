@@ -36,8 +36,8 @@ def test_an_ask_that_waits_ends_with_news_and_goes_on_in_serve_once(tmp_path: Pa
         assert asked.status == 3 and (error["kind"], asked.result["exit"]) == ("waiting", 3)
         assert error["message"] == "run-1 waits: ci.log changes" and "nexus runs resume run-1" in error["hint"]
         assert [line for line in asked.stderr.decode().splitlines() if "waits" in line] == [
-            "nexus: run-1 waits: ci.log changes. `nexus serve --once` continues it then, `nexus runs resume run-1` at "
-            "once."
+            "nexus: run-1 waits: ci.log changes. `nexus serve --once` resumes it after that; `nexus runs resume run-1` "
+            "resumes it now."
         ]
         (listed,) = place.run("runs", "list", "--json").result["runs"]
         assert (listed["id"], listed["state"], listed["waits_for"]) == ("run-1", "waiting_reply", "ci.log changes")
@@ -72,7 +72,7 @@ def test_a_person_resumes_without_waiting_on_and_cancels(tmp_path: Path) -> None
             assert bad.status == 2 and len(bad.stderr.decode().splitlines()) == 1, words
         assert place.run("runs", "resume", "run-1", "--answer", "maybe").status == 2
         of_all = place.run("runs", "resume", "--all", "--answer", "yes")
-        assert of_all.status == 2 and b"--answer yes: it needs the id of a run" in of_all.stderr
+        assert of_all.status == 2 and b"--answer yes: it needs a run id" in of_all.stderr
 
 
 @pytest.mark.parametrize("answer", ["yes", "no"])

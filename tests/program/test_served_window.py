@@ -154,7 +154,7 @@ def test_a_server_that_counts_only_what_it_had_not_cached_has_cut_nothing(seen: 
 def test_a_window_that_a_refusal_names_is_used_in_the_same_step(seen: Seen) -> None:
     shown = seen["named_by_a_refusal"]
     assert (shown["first"].status, shown["first"].stdout) == (0, b"first\n")
-    assert "small context window (2,300 tokens): the model gets the tools" in shown["first"].stderr.decode()
+    assert "small context window (2,300 tokens): only the file and command tools" in shown["first"].stderr.decode()
     refused, taken, later = shown["bodies"]
     names = [{tool["function"]["name"] for tool in body["tools"]} for body in (refused, taken, later)]
     assert names[1] == names[2] < names[0]

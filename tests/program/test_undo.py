@@ -198,7 +198,7 @@ def test_undo_asks_at_a_terminal_about_what_the_person_saved_while_a_command_ran
     edit_during(place, WAITS, ("mine.txt", "mine\n"))
     for answer, status, text in (("n", 1, "mine\n"), ("y", 0, "old\n")):
         with TerminalRun("undo", env=place.env(), cwd=place.folder) as terminal:
-            terminal.expect("Perhaps yours, changed while a command ran: mine.txt. Also revert")
+            terminal.expect(r"Possibly yours \(changed while a command ran\): mine\.txt\. Also revert")
             terminal.expect("may be yours")
             terminal.sendline(answer)
             terminal.finish()

@@ -157,7 +157,7 @@ def test_without_a_sandbox_run_is_edit_and_that_is_told_once(seen: Seen) -> None
 
 def test_always_is_shown_stored_told_and_holds_in_the_next_session(seen: Seen) -> None:
     shown = seen["always"]
-    assert all(words in shown["question"] for words in ("session: touch *", "always here", "confined"))
+    assert all(words in shown["question"] for words in ("session: touch *", "always here", "sandboxed"))
     assert re.search(r'\[rules\."/[^"]+"\]\nallow = \["bash\(touch \*\)"\]\n$', shown["stored"])
     assert "nexus rules remove" in shown["rest"]
     asks = [line["question"] for line in shown["lines"] if line["type"] == "approval.ask"]

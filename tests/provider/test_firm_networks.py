@@ -90,7 +90,7 @@ def test_a_certificate_that_is_not_trusted_is_named_at_once_with_the_variable(
         assert "SSL_CERT_FILE=/path/to/ca.pem" in error.hint
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nothing.pem"))
         error, _, _ = ask(provider, proxy.url)
-        assert error is not None and f"SSL_CERT_FILE={tmp_path}/nothing.pem is no file" in error.hint
+        assert error is not None and f"SSL_CERT_FILE={tmp_path}/nothing.pem is not a file" in error.hint
         monkeypatch.setenv("SSL_CERT_FILE", str(make_ca(tmp_path, "other")))
         error, _, _ = ask(provider, proxy.url)
         assert error is not None and f"SSL_CERT_FILE={tmp_path}/other.pem lacks it" in error.hint
@@ -122,7 +122,7 @@ def test_a_proxy_that_refuses_or_is_away_is_named_and_not_the_provider(
             error, waits, host = ask(provider, f"http://me:wrong@{place}", address)
             assert error is not None and error.kind == "network" and waits == 0
             assert f"the proxy {place} ({wanted.upper()}_PROXY) refused the connection to " in error.why
-            assert "it does not accept its name and password (407)" in error.why
+            assert "it rejected the user name or password (407)" in error.why
             assert "secret" not in str(error) and "wrong" not in str(error)
             assert (
                 f"{wanted.upper()}_PROXY" in error.hint and f"NO_PROXY={host if not address else 'plain'}" in error.hint

@@ -86,7 +86,7 @@ def test_only_a_refused_key_is_refused(provider: Answers, status: int, body: obj
     url, _ = provider(status, body)
     refusal, untried = check_key("openai", KEY, {"OPENAI_API_BASE": f"{url}/v1"})
     assert bool(refusal) is refused
-    assert untried == ("" if refused or status == 200 else f"127.0.0.1 answers with HTTP status {status}")
+    assert untried == ("" if refused or status == 200 else f"127.0.0.1 answered with HTTP status {status}")
 
 
 def test_who_cannot_be_asked_refuses_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

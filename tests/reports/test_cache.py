@@ -60,7 +60,7 @@ def test_the_listing_has_a_row_per_request_and_sums_the_misses(missed: str) -> N
     assert total["cost_usd"] == pytest.approx(sum(row["missed"] for row in rows) * 1.5 / 1e6)
     text = " ".join(cache_text(value, 150).split())
     assert "of the prompt tokens of 5 requests were read from the cache. 3 misses cost $" in text
-    assert "(ours: 1, not ours: 2)" in text and "ours: the section instructions" in text
+    assert "(caused by nexus: 1, not by nexus: 2)" in text and "ours: the section instructions" in text
 
 
 def test_one_request_is_explained_with_what_differed_and_what_changed_it(missed: str) -> None:
@@ -77,10 +77,10 @@ def test_one_request_is_explained_with_what_differed_and_what_changed_it(missed:
     assert text.startswith(sentence) and "Caused by nexus. First difference from request 3: section" in text
     assert "NEXUS.md): a reload." in text
     assert expired["age_seconds"] == pytest.approx(3 * 3600, abs=60) and expired["cache"]["minimum"] == 1024
-    assert "): it had expired: 3 h since" in " ".join(miss_text(expired, 100).split())
+    assert "): the cache had expired: unused for 3 h" in " ".join(miss_text(expired, 100).split())
     assert "Not caused by nexus." in miss_details_text(expired, 200)
-    assert "Request 5: no miss, " in miss_text(hit, 100) and "continues where" in miss_details_text(hit, 200)
-    assert "nothing was sent before it" in miss_text(first, 200)
+    assert "Request 5: no miss, " in miss_text(hit, 100) and "this one only adds to it" in miss_details_text(hit, 200)
+    assert "first request, nothing to compare" in miss_text(first, 200)
 
 
 def test_a_server_that_reports_a_cache_is_not_said_to_have_none() -> None:
@@ -172,7 +172,9 @@ def test_a_first_request_that_found_a_cache_says_whose(tmp_path: Path) -> None:
     session = asyncio.run(live())
     with the_ledger() as ledger:
         first = cache_report(ledger, session, SETTINGS)["requests"][0]
-    assert (first["read"] or 0) > 0 and first["why"] == "the first here; another session had sent the same beginning"
+    assert (first["read"] or 0) > 0 and first[
+        "why"
+    ] == "first request of this session; another session had sent the same prefix"
 
 
 @pytest.mark.matrix

@@ -97,7 +97,7 @@ def test_a_rule_that_decided_is_named_with_its_file_and_line(tmp_path: Path) -> 
     assert {"id", "tool", "subject", "at", "level", "answer"} <= push.keys() and push["subject"] == "git push origin"
     text = decision_text(explained(session, push["id"]), 200)
     assert "refused" in text and "deny bash(git push *)" in text and "config.toml line 4" in text
-    assert "confined: writes in the project" in decision_text(explained(session, marked["id"]), 200)
+    assert "sandboxed: can write in the project" in decision_text(explained(session, marked["id"]), 200)
 
 
 @pytest.mark.matrix
@@ -178,4 +178,4 @@ def test_an_id_may_be_a_prefix_that_only_one_call_has(tmp_path: Path) -> None:
 
 def test_a_call_that_failed_its_check_tells_nothing_of_questions_before() -> None:
     told = describe_verdict({"decision": "ask", "answer": None, "ran": True})
-    assert told == "needs approval, its check failed first" and "anybody" not in told
+    assert told == "needs approval, but a check failed first" and "anybody" not in told

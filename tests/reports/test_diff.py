@@ -55,5 +55,5 @@ def test_a_filter_that_cannot_be_switched_off_ends_the_diff(repository: Path) ->
     with open(repository / ".git" / "config", "a") as config:
         config.write(f'[filter "a=b"]\n\tclean = "touch {repository.parent / "was-here"}; cat"\n')
     found = diff_of(repository)
-    assert found["source"] == "session" and "switched off" in found["why"]
+    assert found["source"] == "session" and "cannot be disabled" in found["why"]
     assert not (repository.parent / "was-here").exists()

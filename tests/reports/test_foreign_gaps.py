@@ -27,7 +27,7 @@ def test_odd_files_are_named_and_never_raise(tmp_path: Path) -> None:
         settings.write_text(text)
         lines = list_gaps(tmp_path)
         assert not any("\x1b" in line or "\n" in line for line in lines), lines
-    assert ".claude/settings.json: env LD_A is not set: a project may not set it" in lines
+    assert ".claude/settings.json: env LD_A is not set: a project cannot set it" in lines
     settings.write_text(json.dumps({"permissions": {"deny": [f"Task(a{number})" for number in range(90)]}}))
     assert list_gaps(tmp_path)[-1].startswith("50 more")
 
@@ -38,7 +38,9 @@ def test_settings_are_read_through_links_inside_the_project_alone(tmp_path: Path
     for place in (project / "shared.json", tmp_path / "outside.json"):
         place.write_text(json.dumps({"outputStyle": "x"}))
     settings.symlink_to("../shared.json")
-    assert list_gaps(project) == [".claude/settings.json: outputStyle is not applied: say in NEXUS.md how to answer"]
+    assert list_gaps(project) == [
+        ".claude/settings.json: outputStyle is not applied: put style instructions in NEXUS.md"
+    ]
     assert [one.what for one in find_unsupported(project)] == ["outputStyle"]
     settings.unlink()
     settings.symlink_to(tmp_path / "outside.json")

@@ -46,7 +46,7 @@ def test_after_a_failed_summary_the_oldest_are_left_out_and_a_reload_comes_first
             after = context_summary(session.state)["rewrite"]
             assert after["at"] > full and after["by"] == "truncation"
             session.reload()
-            why = {"by": "epoch", "at": None, "why": "instructions and tools are read again"}
+            why = {"by": "epoch", "at": None, "why": "instructions and tools are reloaded"}
             value = context_summary(session.state)
             assert value["rewrite"] == why and value["cached"]["expected"] == 0
             model = session.engine.model

@@ -181,7 +181,7 @@ def test_a_space_says_who_said_what_what_is_new_and_whom_it_triggered(ledger: Le
     text = timeline_text(value, 80)
     assert (
         f"-> DataAnalyst (mention): run-{key} running" in text
-        and "(new) is unread by Ahmad" in " ".join(text.split())
+        and "(new) means unread by Ahmad" in " ".join(text.split())
         and "\x1b" not in text
     )
     assert text.count("DataAnalyst (new): [msg-4]") == text.count("(new):") == 1

@@ -348,12 +348,12 @@ async def test_commands_that_wait_are_bounded_and_end_with_their_agent(
         waiting = [asyncio.create_task(run(served, f"goal ship {number}")) for number in range(5)]
         await until(lambda: sum(task.done() for task in waiting) == 2)
         assert (await run(served, "cost"))["error"] is None, "it waits for nothing"
-        with pytest.raises(CallError, match="3 messages and commands wait"):
+        with pytest.raises(CallError, match="3 messages and commands are already queued"):
             await served.client.send("a", "one more")
         await served.client.destroy_agent("a")
         ended = await asyncio.gather(turn, *waiting, return_exceptions=True)
         said = " ".join(map(str, ended[1:]))
-        assert (said.count("3 messages and commands wait"), said.count("this agent has ended")) == (2, 3), said
+        assert (said.count("3 messages and commands are already"), said.count("this agent has ended")) == (2, 3), said
         assert provider.asked == ["go"]
 
 
@@ -377,7 +377,7 @@ async def test_a_choice_from_a_list_has_to_be_named(tmp_path: Path, monkeypatch:
         assert error == {
             "kind": "usage",
             "message": "choosing from a list: not available over --connect or in an editor",
-            "hint": "Name one behind the command",
+            "hint": "Name an item after the command",
         }
         assert (await run(served, "effort low"))["error"] is None
 
@@ -500,7 +500,7 @@ async def test_a_session_that_another_agent_has_is_not_opened_in_place_of_this_o
         for name in ("a", "b"):
             await served.client.send(name, "hello")
         error = (await run(served, f"resume {two['session']}"))["error"]
-        assert error is not None and "agent b works in it" in error["message"]
+        assert error is not None and "agent b is using it" in error["message"]
         assert (await served.client.get_status("a"))["session"] == one["session"]
         assert (await run(served, "clear"))["error"] is None
         assert (await served.client.get_status("a"))["session"] != one["session"]
@@ -512,7 +512,7 @@ async def test_a_command_that_must_pass_runs_by_the_rules_of_the_session(tmp_pat
     async with serving(tmp_path, allow="edit") as served:
         await served.client.create_agent("a")
         assert (await run(served, f"goal ship it --until '{command}'"))["calls"][-1]["method"] == "start"
-        with pytest.raises(CallError, match="may not run"):
+        with pytest.raises(CallError, match="is not allowed to run"):
             await served.client.send("a", "ship it")
         assert not (tmp_path.parent / "outside").exists(), "nobody listens who could allow it"
 

@@ -175,7 +175,7 @@ def test_a_verb_that_permits_is_a_method_only_where_the_level_edit_is_enough() -
     assert {verb.method.name for verb in verbs} - {""} == {name for name, method in METHODS.items() if method.verb}
     permits = {verb.method.name for verb in verbs if verb.authority is not Authority.READS} - {""}
     assert permits == {"worktree_apply", "worktree_remove"}
-    assert all(METHODS[name].about.endswith(" Needs the level edit.") for name in permits)
+    assert all(METHODS[name].about.endswith(" Requires level edit.") for name in permits)
 
 
 async def test_the_description_names_every_method_with_its_parameters_and_errors(tmp_path: Path) -> None:

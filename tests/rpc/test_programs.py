@@ -59,7 +59,7 @@ async def test_a_session_or_an_id_that_is_in_use_is_an_error_of_its_own(tmp_path
     async with serving(tmp_path) as served:
         made = await served.client.create_agent("a")
         await served.client.send("a", "one")
-        assert "agent a works in it" in await refused(served.client.create_agent(session=made["session"]), -32005)
+        assert "agent a is using it" in await refused(served.client.create_agent(session=made["session"]), -32005)
         assert "an agent with this id already exists" in await refused(served.client.create_agent("a"), -32005)
         await served.client.destroy_agent("a")
         with closing(Ledger.open(places().ledger)) as other:
@@ -93,12 +93,12 @@ async def test_limits_bind_every_turn_of_an_agent_and_wrong_ones_are_named(tmp_p
             assert failed.value.code == -32004 and data["kind"] == "limit"
             assert data["usage"]["input"] > 0 and data["session"] == made["session"]
         wrong: list[tuple[Any, str]] = [
-            ({"max_steps": 0}, "limits.max_steps has to be between"),
-            ({"max_steps": True}, "limits.max_steps has to be a whole number"),
-            ({"max_cost": -1}, "limits.max_cost has to be above 0"),
-            ({"timeout": "x"}, "limits.timeout has to be a number"),
+            ({"max_steps": 0}, "limits.max_steps must be between"),
+            ({"max_steps": True}, "limits.max_steps must be a whole number"),
+            ({"max_cost": -1}, "limits.max_cost must be above 0"),
+            ({"timeout": "x"}, "limits.timeout must be a number"),
             ({"tools": []}, "'tools' is none of limits"),
-            ([], "limits has to be an object"),
+            ([], "limits must be an object"),
         ]
         for limits, why in wrong:
             assert why in await refused(served.client.create_agent("w", limits=limits), -32602)
@@ -120,7 +120,7 @@ async def test_an_agent_with_limits_is_told_its_budget_and_reports_with_the_last
     result, messages = events[-1], provider.seen[-1]
     assert (result["ok"], result["exit"], result["finish"]) == (False, 3, "limit")
     assert (result["steps"], result["text"]) == (7, "half of it")
-    assert "max_steps reached: its budget was used up, the work may be unfinished" in result["error"]["message"]
+    assert "max_steps reached: its budget was used up; the work may be unfinished" in result["error"]["message"]
     assert failed.value.data["kind"] == "limit" and failed.value.data["text"] == "half of it"
     said = [str(one["content"]) for one in messages if one["role"] == "user"]
     assert ["Your budget: 7 requests. No call runs in the last request" in one for one in said] == [True, True], said
@@ -374,7 +374,7 @@ async def test_an_answer_that_is_no_text_is_named(tmp_path: Path) -> None:
     calls: Reply = [("bash", {"command": "touch made"})]
     async with serving(tmp_path, Answering(lambda request: calls)) as served:
         await served.client.create_agent("a")
-        with pytest.raises(TypeError, match="answer has to be once, session, no or words"):
+        with pytest.raises(TypeError, match="answer must be once, session, no or a reason to refuse"):
             await served.client.run("go", answer=lambda ask: True)  # type: ignore[arg-type, return-value]
     assert not (tmp_path / "made").exists()
 

@@ -57,7 +57,7 @@ def test_what_may_be_denied_is_refused_at_all_and_asks_below(tmp_path: Path) -> 
 
 def test_a_refused_doubt_names_the_rule_and_what_to_do(tmp_path: Path) -> None:
     why = decide("git $x", tmp_path, "all", DOUBTED).why
-    assert "deny bash(git push *)" in why and "write the command out" in why
+    assert "deny bash(git push *)" in why and "write the command directly" in why
     asks = RuleSet((parse_rule("ask", "bash(git push *)", TOOLS),))
     assert decide("git $x", tmp_path, "all", asks).decision == "allow", "ask rules have no effect at all"
 
@@ -84,9 +84,9 @@ def test_harmless_lines_with_denied_words_are_free_but_for_three(tmp_path: Path)
 
 def test_the_reason_names_the_program_the_rule_and_what_to_do(tmp_path: Path) -> None:
     why = decide("fakeroot git -C sub push", tmp_path, "all").why
-    assert "fakeroot may run" in why and "deny bash(git push *)" in why and "write the command out" in why
+    assert "fakeroot may run" in why and "deny bash(git push *)" in why and "write the command directly" in why
     asked = decide("ls; fakeroot rm x", tmp_path, "auto")
-    assert asked.why == "fakeroot may run what deny bash(rm *) names (this session)"
+    assert asked.why == "fakeroot may run a command of deny bash(rm *) (this session)"
     assert [part.decision for part in asked.parts] == ["allow", "ask"]
 
 

@@ -28,27 +28,27 @@ def read(text: str, project: Path) -> RuleSet:
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
-        ("", "no rule"),
-        ("bash(", "no rule"),
-        ("bash)", "no rule"),
-        ("npm test", "no rule"),
+        ("", "is not a rule"),
+        ("bash(", "is not a rule"),
+        ("bash)", "is not a rule"),
+        ("npm test", "is not a rule"),
         ("bsh(x)", "nearest is bash"),
         ("bash()", "empty pattern"),
         ("bash(npm:*)", "write bash(npm *)"),
-        ("bash(npm test*)", "alone"),
-        ("bash(* x)", "alone"),
+        ("bash(npm test*)", "separate, final word"),
+        ("bash(* x)", "separate, final word"),
         ("bash(a && b)", "single command"),
         ("bash(a | b *)", "single command"),
         ("bash(X=1 a)", "single command"),
         ("bash($x)", "single command"),
         ("bash(a > b)", "single command"),
         ("bash('a)", "single command"),
-        ("bash(ls\u202e)", "no rule"),
+        ("bash(ls\u202e)", "is not a rule"),
         ("read_flie(x)", "nearest is read_file"),
         ("bash(a; b)", "single command"),
         ("bash(`a`)", "single command"),
         ("nothing_like_it", "names no tool"),
-        ("mcp__db__" + "x" * 60, "the name that the model calls"),
+        ("mcp__db__" + "x" * 60, "the name that the model uses"),
     ],
 )
 def test_what_is_no_rule_says_why(text: str, facts: str) -> None:
@@ -150,7 +150,7 @@ def test_a_deny_rule_that_cannot_be_read_makes_every_command_ask(tmp_path: Path)
 )
 def test_a_rule_that_another_contradicts_is_named_with_both_lines(text: str, tmp_path: Path) -> None:
     (problem,) = read("[rules]\n" + text, tmp_path).problems
-    assert "contradicts" in problem and "line 2" in problem and "line 3" in problem
+    assert "overrides it" in problem and "line 2" in problem and "line 3" in problem
 
 
 def test_rules_of_a_folder_count_for_the_projects_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

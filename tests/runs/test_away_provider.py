@@ -80,7 +80,7 @@ def test_a_run_waits_for_a_provider_that_is_away_and_continues_without_a_new_mes
         shown = run_text(run_report(ledger, waiting), 300)
     assert "waits for the provider since " in list_text() and "request failed: busy" in list_text()
     assert "waits: the provider since " in shown and "error:" not in shown
-    assert ", asks again 2" in list_text() and "\n    request failed: busy" in list_text(60), "the error has a line"
+    assert ", next retry 2" in list_text() and "\n    request failed: busy" in list_text(60), "the error has a line"
     assert run_due(provider) == [] and not provider.seen  # not due yet
 
     put_clock(monkeypatch, 61)
@@ -93,7 +93,7 @@ def test_an_attempt_that_no_process_made_is_not_announced_for_a_time_that_has_pa
     run = queue("look", folder)
     with closing(Ledger.open(places().ledger)) as ledger:
         ledger.runs.wait(run, Wait(PROVIDER, PROVIDER, {"since": 1.0, "tries": 1, "error": "busy"}, 61.0), run.created)
-    assert "nexus serve asks again (due 1970-01-01" in list_text()
+    assert "nexus serve retries (due 1970-01-01" in list_text()
 
 
 def test_the_pause_grows_to_an_hour_and_the_provider_may_ask_for_more(
@@ -121,7 +121,9 @@ def test_a_provider_that_stays_away_ends_the_run_after_the_time_of_the_settings(
         put_clock(monkeypatch, seconds)
     run_due(provider, settings=settings)
     assert stored(run.key).state == "failed" and "busy" in stored(run.key).error and len(provider.errors) == 6
-    assert stored(run.key).error.startswith("the provider was away for 1 min (runs.wait_provider): request failed")
+    assert stored(run.key).error.startswith(
+        "the provider was unavailable for 1 min (runs.wait_provider): request failed"
+    )
 
 
 @pytest.mark.matrix
@@ -155,7 +157,7 @@ def test_what_may_pass_is_waited_for(folder: Path, kind: str) -> None:
 
 @pytest.mark.matrix
 def test_an_address_that_never_answered_a_run_is_doubted_in_the_list(folder: Path) -> None:
-    doubt = "the provider has never answered this run: is its address right?"
+    doubt = "the provider has never answered this run: is its address correct?"
     queue("look", folder)
     run_due(fails(ProviderError("network", "no such name", transient=True)))
     assert list_text().count(doubt) == 1

@@ -168,7 +168,7 @@ def test_a_time_out_ends_a_wait_and_says_so(folder: Path, monkeypatch: pytest.Mo
     assert say(opened(provider, folder), "wait").exit == 3 and run_due(provider) == []
     put_clock(monkeypatch, 3601.0)
     (done,) = run_due(provider)
-    assert done.state == "done" and "the time-out has passed" in sent(provider.seen[-1])
+    assert done.state == "done" and "the wait timed out" in sent(provider.seen[-1])
 
 
 @pytest.mark.matrix

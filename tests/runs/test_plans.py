@@ -231,7 +231,7 @@ def test_what_an_agent_may_not_plan_is_an_error_that_it_can_read(ledger: Ledger,
         tmp_path,
     )
     for result, words in zip(
-        results, ("1 min", "no time", "past", "prompt is missing", "the person made it", "no such"), strict=True
+        results, ("1 min", "no time", "past", "prompt is missing", "the person created it", "no such"), strict=True
     ):
         assert words in result
     assert [one.id for one in ledger.plans.list_plans()] == [theirs.id]
@@ -260,6 +260,6 @@ def test_in_a_session_that_is_not_saved_nothing_is_planned(tmp_path: Path) -> No
 
 def test_no_plan_goes_beyond_the_persons_settings(ledger: Ledger, tmp_path: Path) -> None:
     new = NewPlan("x", within="1h", options={"folder": str(tmp_path), "allow": "all"})
-    with pytest.raises(NexusError, match="at most level auto"):
+    with pytest.raises(NexusError, match="limit unattended runs to level auto"):
         add_plan(ledger, new, RunSettings())
     assert add_plan(ledger, new, replace(RunSettings(), allow="all")).options["allow"] == "all"

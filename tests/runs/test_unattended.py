@@ -71,7 +71,7 @@ def test_the_dollars_of_a_day_hold_back_what_is_queued_until_the_next_day(ledger
     assert [run.state for run in drive(Played(well), rules)] == ["done", "done"]
     assert drive(Played(well), rules) == []
     (held, _) = ledger.runs.list_runs(["queued"])
-    assert "0.5 of the 0.6 USD of today" in rules.holds_back(ledger, held)
+    assert "0.5 of today's 0.6 USD" in rules.holds_back(ledger, held)
     tomorrow = UnattendedRules(rules.settings, lambda: local_now() + timedelta(days=1))
     assert tomorrow.holds_back(ledger, held) == ""
     assert len(drive(Played(well), tomorrow)) == 2
@@ -92,7 +92,7 @@ def test_a_rest_that_is_too_small_for_the_first_request_holds_the_run_over(ledge
     held = ledger.runs.get(2)
     said = rules.holds_back(ledger, held)
     assert said == (
-        "0.25 of the 0.4 USD of today for unattended runs are spent, too few are left for run-2: "
+        "0.25 of today's 0.4 USD for unattended runs are spent; too little is left for run-2: "
         "queued runs continue tomorrow"
     )
     with ledger.db.write():  # a day has passed
@@ -125,7 +125,7 @@ def test_a_plan_has_dollars_of_its_own_for_a_day(ledger: Ledger, folder: Path) -
     for name in (*["dear"] * 101, "cheap"):
         queue(ledger, folder, name, max_cost_day=0.3 if name == "dear" else None)
     assert [run.title for run in drive(Played(well), rules)] == ["dear", "cheap"]
-    assert '0.3 USD of today for "dear" are spent' in rules.holds_back(ledger, ledger.runs.list_runs(["queued"])[0])
+    assert 'today\'s 0.3 USD for "dear" are spent' in rules.holds_back(ledger, ledger.runs.list_runs(["queued"])[0])
 
 
 def test_running_runs_count_by_what_they_may_still_cost(ledger: Ledger, folder: Path) -> None:
@@ -296,7 +296,7 @@ def test_a_run_whose_process_was_killed_is_told_until_it_is_taken_up(ledger: Led
     owner.close()
     for _ in range(2):
         (note,) = take_away_notes(ledger, folder)
-        assert note.line == "run-1 (plan Daily Report) broke off; nexus runs resume run-1"
+        assert note.line == "run-1 (plan Daily Report) broke off; to resume it: nexus runs resume run-1"
     value = runs_report(ledger)
     assert runs_text(value, 80).startswith("run-1 · broke off · ") and "nexus runs resume run-1" in runs_text(value, 80)
     shown = run_text(run_report(ledger, ledger.runs.get(1)), 80)

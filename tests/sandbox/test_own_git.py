@@ -127,7 +127,7 @@ def test_a_pipe_that_git_waits_for_is_named(backend: Backend, project: Path, mon
     monkeypatch.setattr(own_git, "_PATIENCE", 1.0)
     (project / "sub").mkdir()
     os.mkfifo(project / "sub/.gitignore")
-    with pytest.raises(GitError, match=r"sub/\.gitignore is a pipe, for which git waits: remove it"):
+    with pytest.raises(GitError, match=r"sub/\.gitignore is a named pipe, which would block git: remove it"):
         replace(own(project), seconds=60.0).run("ls-files", "-o", "--exclude-standard")
     (project / "sub/.gitignore").unlink()
     slow = fake(project.parent, "import time; time.sleep(2); print('done')")
@@ -142,7 +142,7 @@ def test_what_git_prints_as_an_error_is_told_to_nobody(backend: Backend, project
     """
     with pytest.raises(GitError) as raised:
         Git(fake(tmp_path, body), project).run("status")
-    assert str(raised.value) == "git status ended with status 128"
+    assert str(raised.value) == "git status exited with status 128"
 
 
 def link_packed_refs(project: Path) -> None:
@@ -279,7 +279,7 @@ def test_without_a_sandbox_git_runs_in_a_plain_repository_alone(project: Path, m
     git(project, "config", "hook.any.command", "true")
     with pytest.raises(ProgramRefused, match=r"sets hook\.command"):
         own(project).start("ls-files")
-    with pytest.raises(GitError, match="without a sandbox git does not run here"):
+    with pytest.raises(GitError, match="without a sandbox, nexus does not run git here"):
         own(project).run("ls-files")
     with pytest.raises(NexusError, match="worktree"):
         enter_worktree(project, "one")
@@ -351,9 +351,9 @@ def test_git_waits_for_no_pipe(backend: Backend, project: Path, name: str, monke
     path.unlink(missing_ok=True)
     path.symlink_to(project / "pipe")
     for _ in ("a link to a pipe", "a pipe"):
-        with pytest.raises(GitError, match=f"{name} is a pipe"):
+        with pytest.raises(GitError, match=f"{name} is a named pipe"):
             own(project).run("hash-object", "--no-filters", name)
-        with pytest.raises(ProgramRefused, match=f"{name} is a pipe"):
+        with pytest.raises(ProgramRefused, match=f"{name} is a named pipe"):
             own(project).start("cat-file", "--batch")
         assert git_walls.find_pipe(project / name.split("/")[0]) == str(path)
         path.unlink()
@@ -384,7 +384,7 @@ def test_git_waits_for_no_pipe_that_the_repository_names(
     (project / "file").write_text("next\n")  # of the same size: git has to read it, by its attributes
     with (project / ".git/config").open("a") as file:
         file.write(f"{settings.format(project=project)}\n")
-    with pytest.raises(GitError, match="pipe is a pipe"):
+    with pytest.raises(GitError, match="pipe is a named pipe"):
         replace(own(project), seconds=60.0).run("status", "--porcelain")
 
 

@@ -120,7 +120,7 @@ def test_a_command_cannot_leave_the_network_or_make_another_one(confinement: Con
 def test_a_system_without_the_means_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     made, why = make_network(Backend.BWRAP, tmp_path)
-    assert made is None and "nsenter" in why and "reach a server" in why
+    assert made is None and "nsenter" in why and "cannot reach each other's servers" in why
     assert make_network(Backend.SEATBELT, tmp_path)[0] is None
 
 

@@ -272,4 +272,4 @@ def test_git_outside_the_sandbox_follows_nothing_that_a_command_left_in_a_reposi
 
     load_settings_in(Path("/"), places(), {})  # a stranger cannot import what this loads
     for one in in_user(ground.user, act):
-        assert "leads elsewhere" in str(one["told"]) and one["same"] and one["out"] == [("file", "mine\n")], one
+        assert "points elsewhere" in str(one["told"]) and one["same"] and one["out"] == [("file", "mine\n")], one

@@ -290,7 +290,7 @@ def test_whatever_a_contributor_raises_costs_its_own_sections(error: BaseExcepti
 def test_what_is_no_plain_data_is_named_and_skipped(value: Any) -> None:
     now, said, _ = gatherer(failing("bad", lambda: value), contributor("a", "A: 1"))
     assert preamble(now) == "A: 1"
-    assert len(said) == 1 and said[0].startswith("context section bad was left out: it read what is no plain data: ")
+    assert len(said) == 1 and said[0].startswith("context section bad was left out: it read data that is not plain: ")
 
 
 def test_a_value_that_holds_itself_is_too_much() -> None:
@@ -436,7 +436,7 @@ def test_two_sections_of_one_name_are_one_and_the_second_is_named() -> None:
     parts = [contributor("a", "A"), replace(contributor("a", "B"), id="b")]
     now, said, _ = gatherer(*parts)
     assert preamble(now) == "A"
-    assert said == ["context section b was left out: there is a section a already"]
+    assert said == ["context section b was left out: section a already exists"]
 
 
 @pytest.mark.parametrize("value", ["x" * 10_000_000, ["x" * 1000] * 300, {"a": {"b": "x" * 200_001}}])
@@ -453,7 +453,7 @@ def test_a_contributor_that_writes_too_much_or_for_another_layer_is_skipped() ->
     wrong = replace(contributor("w", "x", layer=Layer.SYSTEM), layer=Layer.EVENT)
     now, said, _ = gatherer(contributor("big", "x" * 10_000_000), wrong, contributor("a", "A"))
     assert preamble(now) == "A"
-    assert len(said) == 2 and "more than 200,000" in said[0] and "another layer" in said[1]
+    assert len(said) == 2 and "more than 200,000" in said[0] and "a layer other than event" in said[1]
 
 
 def test_what_takes_the_rest_is_rendered_with_what_the_others_leave() -> None:

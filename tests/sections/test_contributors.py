@@ -665,7 +665,7 @@ def test_a_very_long_identity_can_be_sent_shorter_and_says_where_the_rest_is(tmp
 
 
 def test_a_persona_file_that_cannot_be_read_is_a_notice_and_no_section(tmp_path: Path) -> None:
-    broken = IdentityFile("SOUL.md", "", "/c/SOUL.md", notice="/c/SOUL.md: is not a text file; it is left out")
+    broken = IdentityFile("SOUL.md", "", "/c/SOUL.md", notice="/c/SOUL.md: is not a text file; skipped")
     given_ = bare_sources(tmp_path, persona=lambda names: [broken])
     for name in ("identity", "preferences"):
         value = ALL[name].read(given_)

@@ -33,7 +33,7 @@ Body
 
 def test_a_hint_keeps_its_brackets_and_what_is_broken_stays_named() -> None:
     assert read_front_matter("---\nargument-hint: [file]\nn: 1\n---\nx").fields["argument-hint"] == "[file]"
-    assert "no YAML" in read_front_matter("---\ndescription: |\n  a\n b: [\n---\nx").problem
+    assert "not valid YAML" in read_front_matter("---\ndescription: |\n  a\n b: [\n---\nx").problem
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_a_hint_keeps_its_brackets_and_what_is_broken_stays_named() -> None:
 )
 def test_an_agent_of_codex_that_is_nested_too_deeply_is_named(text: str) -> None:
     front = split_guide(f'developer_instructions = "Review."\n{text}', "a.toml")
-    assert (front.problem, front.fields) == ("is no valid TOML", {})
+    assert (front.problem, front.fields) == ("is not valid TOML", {})

@@ -85,7 +85,7 @@ def test_odd_files_are_named_or_left_out_and_never_end_anything(config: Path, tm
     folder, broken, odd = read_identity_files(IDENTITY, tmp_path)
     assert (folder.text, "SOUL.md is a folder" in folder.notice) == ("", True)
     (config / PREFERENCES).symlink_to("nowhere")
-    assert "nowhere, which is not there" in read_identity_files((PREFERENCES,), tmp_path)[0].notice
+    assert "nowhere, which does not exist" in read_identity_files((PREFERENCES,), tmp_path)[0].notice
     assert (broken.text, broken.notice.count("IDENTITY.md")) == ("", 1)
     assert odd.text.startswith("Gr\u00fc\u00dfe")
     assert "cp1252" in odd.notice

@@ -139,7 +139,7 @@ def test_five_files_deep_is_the_end_and_a_circle_is_named_once(repo: Path) -> No
     found = project(repo)
     assert parts(repo) == [f"{number}.md" for number in range(1, DEEPEST + 1)]
     assert [one.notice for one in found if one.notice] == [
-        f"{repo}/5.md imports what is not read: @6.md (line 1) is more than 5 files deep"
+        f"{repo}/5.md has imports that were not read: @6.md (line 1) is nested more than 5 files deep"
     ]
     put(repo / "2.md", "@NEXUS.md @1.md @2.md")
     notices = [one.notice for one in project(repo) if one.notice]
@@ -184,7 +184,7 @@ def test_the_number_of_imports_and_the_bytes_of_one_are_bounded(repo: Path) -> N
     for number in range(MOST + 3):
         put(repo / f"d/{number}.md", str(number))
     put(repo / "NEXUS.md", "\n".join(f"@d/{number}.md" for number in range(MOST + 3)))
-    assert len(parts(repo)) == MOST and f"beyond the {MOST} files" in project(repo)[0].notice
+    assert len(parts(repo)) == MOST and f"limit of {MOST} files" in project(repo)[0].notice
     put(repo / "NEXUS.md", "@d/0.md")
     put(repo / "d/0.md", "x" * 2_000_000)
     assert project(repo)[1].beyond == 2_000_000 - 1024 * 1024
@@ -240,7 +240,7 @@ def test_names_that_are_looked_for_on_disk_are_bounded_over_all_files(
     found = project(repo)
     assert len(looked) < MOST_LOOKED_FOR + 50 and parts(repo) == ["a.md"]
     notices = [one.notice for one in found if one.notice]
-    assert any(f"all from line {MOST_LOOKED_FOR} on are beyond the {MOST_LOOKED_FOR:,}" in one for one in notices)
+    assert any(f"all from line {MOST_LOOKED_FOR} on (limit of {MOST_LOOKED_FOR:,}" in one for one in notices)
     assert any("all from line 2 on" in one for one in notices), notices
 
 
@@ -287,7 +287,7 @@ def test_a_folder_of_rules_that_leads_out_of_the_project_is_named_and_not_listed
     (repo / ".claude").mkdir(exist_ok=True)
     (repo / ".claude/rules").symlink_to(tmp_path / "elsewhere")
     [rule] = list_path_rules(repo)
-    assert rule.text == "" and "outside the project: it is left out" in rule.notice
+    assert rule.text == "" and "outside the project; skipped" in rule.notice
     assert "secret-name" not in str(rule)
 
 
@@ -306,7 +306,7 @@ def test_rules_without_paths_always_count_once_and_links_out_of_the_project_neve
     put(repo / "NEXUS.md", "@.claude/rules/a.md")
     found = project(repo)
     assert [one.text for one in found] == ["@.claude/rules/a.md", "A", "---\npaths: x\nB", ""], found
-    assert "no line --- closes" in found[2].notice and "outside the project" in found[3].notice
+    assert "without a closing ---" in found[2].notice and "outside the project" in found[3].notice
 
 
 def test_a_hostile_glob_takes_no_time(repo: Path) -> None:
@@ -333,7 +333,7 @@ def test_a_folder_below_has_what_the_folders_above_do_not_and_no_credentials(rep
 
     texts, notices = below(repo)
     assert texts == ["Of lib.", "Of C."]
-    assert "web/NEXUS.md" in notices and "left out" in notices
+    assert "web/NEXUS.md" in notices and "skipped" in notices
     assert below(repo / "lib")[0] == [], "a session there has its own"
     assert layers_below(repo, [str(repo / "lib" / "a.py")], list)[-1].text == "Of lib."
 

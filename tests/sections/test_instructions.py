@@ -140,7 +140,7 @@ def test_a_binary_nexus_md_is_left_out_and_named(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("From agents.")
     value = INSTRUCTIONS.read(Sources.of(tmp_path, datetime(2026, 1, 13, tzinfo=UTC)))
     [notice] = INSTRUCTIONS.notices(value)
-    assert notice.startswith(f"{tmp_path / 'NEXUS.md'}: is not a text file") and notice.endswith("it is left out")
+    assert notice.startswith(f"{tmp_path / 'NEXUS.md'}: is not a text file") and notice.endswith("; skipped")
     assert [one.source for one in sections(tmp_path)][-1] == "AGENTS.md"
     (tmp_path / "AGENTS.md").unlink()
     assert not [one for one in sections(tmp_path) if one.id == "instructions.project"]

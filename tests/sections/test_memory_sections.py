@@ -190,7 +190,7 @@ def test_a_memory_file_beyond_its_limit_says_so_in_the_text_the_section_and_a_no
     beyond = len(data) - 64 * 1024
     assert section.unread_bytes == section.to_json()["unread_bytes"] == beyond
     assert section.full.endswith(f"\n[... {beyond:,} more bytes of MEMORY.md are not read ...]")
-    assert list(chosen.notices(value)) == [f"{path}: only the first 65,536 bytes are read"]
+    assert list(chosen.notices(value)) == [f"{path}: only the first 65,536 bytes were read"]
     notes(b"short\n")
     value = chosen.read(Sources.of(tmp_path, START))
     assert chosen.render(value, VIEW)[0].unread_bytes == 0 and not chosen.notices(value)

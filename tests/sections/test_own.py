@@ -59,11 +59,11 @@ def test_front_matter_says_where_it_stands_and_which_of_two_comes_first(tmp_path
     [
         ("a.md", "---\nphase: nowhere\n---\nx", "phase 'nowhere' is none of constraint, persona"),
         ("a.md", "---\nphase: tool_result\n---\nx", "phase 'tool_result' is none of"),
-        ("a.md", "---\nslot: 1000\n---\nx", "slot '1000' is no number from 1 to 999"),
-        ("a.md", "---\npriority: high\n---\nx", "priority 'high' is no number from 0 to 100"),
+        ("a.md", "---\nslot: 1000\n---\nx", "slot '1000' is not a number from 1 to 999"),
+        ("a.md", "---\npriority: high\n---\nx", "priority 'high' is not a number from 0 to 100"),
         ("a.md", "---\nlayer: history\n---\nx", "layer 'history' is none of system, event"),
         ("a.md", "---\nsticky: yes\n---\nx", "sticky is none of phase"),
-        ("A b.md", "x", "lower case letters"),
+        ("A b.md", "x", "lower-case letters"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_one_line_and_the_others_count(
@@ -73,7 +73,7 @@ def test_what_is_wrong_with_a_file_is_one_line_and_the_others_count(
     write(name, text)
     [section], [line] = sections(tmp_path)
     assert section.id == "own.good"
-    assert line.startswith(f"contributors/{name}: ") and why in line and line.endswith("; it is left out")
+    assert line.startswith(f"contributors/{name}: ") and why in line and line.endswith("; skipped")
 
 
 def test_a_binary_a_folder_and_an_empty_file_are_no_section(tmp_path: Path) -> None:

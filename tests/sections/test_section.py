@@ -65,7 +65,7 @@ def test_the_score_is_priority_times_weight_times_multiplier() -> None:
 
 @pytest.mark.parametrize("forms", [(), ("",), ("text", " \n"), tuple("abcde")])
 def test_a_section_without_a_text_in_every_form_is_refused(forms: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match="every form"):
+    with pytest.raises(ValueError, match="each with a text"):
         section(forms=forms)
 
 
@@ -87,7 +87,7 @@ def test_forms_are_named_by_how_many_there_are() -> None:
 
 @pytest.mark.parametrize("order", [-1, 8000])
 def test_an_order_outside_the_phases_is_refused(order: int) -> None:
-    with pytest.raises(ValueError, match="no phase"):
+    with pytest.raises(ValueError, match="outside all phases"):
         section(order=order)
 
 

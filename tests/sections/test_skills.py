@@ -85,14 +85,14 @@ def test_without_front_matter_the_folder_and_the_first_paragraph_speak(tmp_path:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("---\nname: x\ndescription: [y\n# Title\nText.", "no line --- closes"),
-        ("---\r\nname: x\r\nText.", "no line --- closes"),
+        ("---\nname: x\ndescription: [y\n# Title\nText.", "without a closing ---"),
+        ("---\r\nname: x\r\nText.", "without a closing ---"),
         (f"---\nname: x\nnote: {'n' * 70_000}\n---\nText.", "in its first 64 KiB"),
         ("", "is empty"),
         ("   \n", "is empty"),
-        ("---", "no guide"),
-        ("---\n---", "no guide"),
-        ("---\nname: x\n---\n\n", "no guide"),
+        ("---", "no text after its front matter"),
+        ("---\n---", "no text after its front matter"),
+        ("---\nname: x\n---\n\n", "no text after its front matter"),
     ],
 )
 def test_a_guide_that_is_none_is_named_with_what_is_wrong_and_not_printed(
@@ -201,7 +201,7 @@ def test_a_skill_that_vanished_is_named(tmp_path: Path) -> None:
     path = personal("gone", "x")
     [found] = find_skills(tmp_path)
     path.unlink()
-    with pytest.raises(NexusError, match="not there any more"):
+    with pytest.raises(NexusError, match="no longer exists"):
         read_guide(found)
 
 

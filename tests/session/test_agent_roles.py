@@ -64,10 +64,10 @@ def test_an_agent_with_the_name_of_a_recipe_is_not_offered(tmp_path: Path) -> No
     for name in ("ask", "worker", "other"):
         put(name, "description: Only reads.\ntools: Read")
     assert [*find_agents(tmp_path)] == ["other"]
-    assert [one.problem[:24] for one in find_all_agents(tmp_path)[0]] == [
-        "has the name of a recipe",
+    assert [one.problem[:29] for one in find_all_agents(tmp_path)[0]] == [
+        "has the same name as a recipe",
         "",
-        "has the name of a recipe",
+        "has the same name as a recipe",
     ]
 
 
@@ -111,10 +111,10 @@ def test_an_agent_of_codex_is_toml_with_a_role(tmp_path: Path) -> None:
     (folder / "page.md").write_text("---\nname: page\ndescription: No agent of codex.\n---\nText.\n")
     found = {one.path.rpartition("/")[2]: one for one in find_all_agents(tmp_path)[0]}
     assert [*find_agents(tmp_path)] == ["explorer-2"] and "page.md" not in found
-    assert found["broken.toml"].problem == "is no valid TOML"
+    assert found["broken.toml"].problem == "is not valid TOML"
     agent = found["any.toml"]
     assert agent.description == "Looks. Around." and agent.fields["model"] == "openai/gpt-5-mini"
     recipe = recipe_for("explorer-2", tmp_path, with_agents=True)[0]
     assert (recipe.role, recipe.limits.allow) == ("Be TERSE.", "ask"), "read-only narrows"
     checked = "\n".join(check_guides(folder.parent))
-    assert "nicknames is unknown, and not used" in checked and "has no developer_instructions" in checked, checked
+    assert "nicknames is unknown and ignored" in checked and "has no developer_instructions" in checked, checked

@@ -40,7 +40,7 @@ def turn(folder: Path, assessment: str, **limits: Any) -> tuple[list[str], list[
 
 def test_an_assessment_lowers_the_steps_that_may_call_tools(tmp_path: Path) -> None:
     done, notices = turn(tmp_path, 'Sure: {"recommended_iterations": 2, "recommended_mode": "react_loop"}')
-    assert [("assessed before" in one) for one in done] == [False, False, True]
+    assert [("set by the task assessment" in one) for one in done] == [False, False, True]
     assert notices == [f"assessed by {MODEL}: mode react_loop, max_iterations 2"]
 
 

@@ -94,13 +94,13 @@ def test_a_person_who_said_nothing_is_not_said_to_have_said_no(tmp_path: Path) -
 def test_a_recipe_that_refused_is_named_whatever_else_is_allowed(tmp_path: Path) -> None:
     way = "choose another with --recipe NAME."
     assert told(tmp_path, LOOK, RUN, recipe="locked", allow="all").endswith(
-        f"touch made. The recipe locked leaves bash out: {way}"
+        f"touch made. The recipe locked excludes bash: {way}"
     )
     assert told(tmp_path, WRITE, recipe="reading", allow="all").endswith(
-        f"b.txt. The recipe reading allows too little for that: {way}"
+        f"b.txt. The recipe reading does not allow that: {way}"
     )
     assert told(tmp_path, LOOK, steps=2, recipe="short").endswith(
-        f"a.txt. The recipe short lets only one step of a turn call tools: ask again, or {way}"
+        f"a.txt. The recipe short allows tool calls in only one step of a turn: ask again, or {way}"
     )
     assert told(tmp_path, LOOK, steps=2, recipe="signalled").endswith(". The state of the run forbade it; ask again.")
 
@@ -110,20 +110,20 @@ def test_settings_and_a_project_that_refused_are_named(tmp_path: Path) -> None:
     once = Limits(mode="single_action")
     mine = told(tmp_path, LOOK, steps=2, limits=once)
     assert mine.endswith(
-        "The limits.mode of your settings lets only one step of a turn call tools: ask again, or change it with nexus "
-        "config edit."
+        "The limits.mode in your settings allows tool calls in only one step of a turn: ask again, or change it with "
+        "nexus config edit."
     )
     theirs = told(tmp_path, LOOK, steps=2, project=once)
-    assert "The limits.mode in this project's .nexus/config.toml lets only one step" in theirs
+    assert "The limits.mode in this project's .nexus/config.toml allows tool calls in only one step" in theirs
     assert theirs.endswith("change it there, or nexus trust --revoke.")
     both = told(tmp_path, LOOK, steps=2, limits=once, project=once)
-    assert "of your settings" in both and "in this project's" in both
+    assert "in your settings" in both and "in this project's" in both
 
 
 @pytest.mark.matrix
 def test_a_run_that_confirms_without_a_terminal_does_not_name_a_level(tmp_path: Path) -> None:
     line = told(tmp_path, WRITE, limits=Limits(confirm=True), allow="all")
-    assert line.endswith("b.txt. This run asks before it changes anything, which takes a terminal.")
+    assert line.endswith("b.txt. This run asks before each change, which requires a terminal.")
     outside = ("read_file", {"path": "/etc/hostname"})
     line = told(tmp_path, outside, limits=Limits(confirm=True))
     assert line.endswith("A rule allows it: nexus rules add 'allow read_file(/etc/hostname)'.")
@@ -216,7 +216,7 @@ def test_tools_that_were_switched_off_on_a_resumed_session_name_the_option(tmp_p
     first = open_session(Options(tmp_path, MODEL), Settings(), approver=None, provider=Played(lambda request: "hi"))
     say(first, "go")
     line = told(tmp_path, LOOK, steps=2, resume=first.id, no_tools=True)
-    assert line.endswith("a.txt. --no-tools leaves read_file out: omit it.")
+    assert line.endswith("a.txt. --no-tools excludes read_file: omit it.")
 
 
 def test_of_an_unknown_layer_nothing_is_claimed() -> None:
@@ -248,7 +248,7 @@ def test_plan_mode_only_reads_whatever_the_rules_allow(tmp_path: Path) -> None:
 
 def test_for_a_refused_credential_the_rule_is_named_and_no_level(tmp_path: Path) -> None:
     line = told(tmp_path, ("read_file", {"path": "~/.ssh/id_rsa"}))
-    assert "only a rule in your own config.toml opens them" in line and "/.ssh/id_rsa)" in line
+    assert "only a rule in your own config.toml allows it" in line and "/.ssh/id_rsa)" in line
     assert "lets it run" not in line and "--allow" not in line
     line = told(tmp_path, ("bash", {"command": "cat ~/.ssh/id_rsa"}))
     assert "holds credentials, which the sandbox hides from commands" in line

@@ -117,7 +117,7 @@ def test_a_side_lane_that_cannot_be_opened_is_kept_in_memory(person: Person, at_
     log.append(entry(2))
     assert [one.id for one in log.read(1, 9)] == [1, 2] and person.saved().last_id() == 1
     (told,) = person.said
-    assert "it cannot be written; the session continues in memory and is lost when it ends" in told
+    assert "it cannot be written; the session is kept in memory only and lost on exit" in told
     with pytest.raises(NexusError, match="cannot be written"):
         strict.open_lane("compact", at_entry)
 
@@ -199,7 +199,7 @@ def test_a_compaction_whose_lane_cannot_be_opened_is_made_in_memory(tmp_path: Pa
     assert [event.ok for event in events if isinstance(event, CompactionDone)] == [True]
     assert all(event.outcome.ok for event in events if isinstance(event, TurnEnd)) and not session.saved
     (notice,) = [event.text for event in events if isinstance(event, Notice) and "ledger" in event.text]
-    assert "continues in memory" in notice
+    assert "is kept in memory only" in notice
 
 
 def test_a_reply_and_what_it_used_are_one_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,7 +149,7 @@ def test_where_commands_ask_the_person_decides_on_each_server(folder: Path, port
         async with opened(folder, *steps, allow="ask", person=person) as (session, provider):
             said, desk = sitting(session)
             await turn(session, "start one")
-            assert f"j1 listens on port {port}, for commands alone: the person cannot open it (dec" in told(provider)
+            assert f"j1 listens on port {port}, for commands only: the person cannot open it (dec" in told(provider)
             with pytest.raises(ConnectionRefusedError):
                 await read(f"http://127.0.0.1:{port}")
             await turn(session, "start two")
@@ -180,7 +180,7 @@ def test_what_is_not_forwarded_is_said_with_the_reason(folder: Path, port: int, 
         async with opened(folder, serve(port), **options) as (session, provider):
             said, desk = sitting(session)
             await turn(session, "start it")
-            assert f"j1 listens on port {port}, for commands alone: the person cannot open it ({why}" in told(provider)
+            assert f"j1 listens on port {port}, for commands only: the person cannot open it ({why}" in told(provider)
             assert "answered" not in told(provider)
             await discover()["jobs"].run(desk, "")
             assert f"(port {port}: {why}" in said[0] or "interactive" in options, "without a person it has ended"
@@ -197,7 +197,7 @@ def test_no_job_stands_in_for_a_known_service(folder: Path) -> None:
             await turn(session, "start it")
             await discover()["jobs"].run(desk, "open j1")
             for text in (told(provider), said[0]):
-                assert "for commands alone" in text and "the usual port of Ollama" in text
+                assert "for commands only" in text and "the default port of Ollama" in text
 
     live(work())
 

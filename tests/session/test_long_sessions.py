@@ -192,7 +192,7 @@ def test_a_session_whose_ledger_has_lost_its_past_is_compacted(
                 assert again.ledger is not None
                 monkeypatch.setattr(memory_copy, "copy_session", lose)
                 fail_writes(again.ledger)
-                assert "continues in memory" in noted(await turn(again, "go on"))
+                assert "is kept in memory only" in noted(await turn(again, "go on"))
                 for _ in range(4):
                     await turn(again, "go on")
                 last = ended(await done(again, compacted()))

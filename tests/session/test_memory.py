@@ -195,7 +195,7 @@ def test_a_quote_proves_only_itself_until_the_person_has_read_the_wording(tmp_pa
     assert "without asking" not in json.dumps(told.seen) + json.dumps(found.seen[1][:-2]) + shown[0]
     with the_ledger() as ledger:
         value = reports.list_facts(ledger, str(tmp_path))
-        assert "the model's wording waits (nexus memory accept m1): Deploy] without" in memory_text(value, 400)
+        assert "wording proposed by the model (nexus memory accept m1): Deploy] without" in memory_text(value, 400)
         ledger.delete_session(value["facts"][0]["session"])
         (fact,) = ledger.facts.list_facts()
         assert not fact.quote and not fact.statement and fact.waits
@@ -323,7 +323,7 @@ def test_where_a_fact_comes_from_is_said_as_it_is(tmp_path: Path) -> None:
         kept = [session_facts.add_fact(ledger, MemorySlot.PROJECT, text, "/p", AT) for text in texts]
         merged = made.merge([one.id for one in kept], "Tabs, always")
         value = reports.list_facts(ledger, "/p", here="")
-    assert invented.source == f"made up in session {made.session}" and merged.source == "merged from others"
+    assert invented.source == f"inferred in session {made.session}" and merged.source == "merged from others"
     text = " ".join(memory_text(value, 200).split())
     assert 'the model\'s reason: "I said that tests are slow"' in text
 
@@ -420,7 +420,7 @@ def test_what_a_search_or_a_list_of_facts_gave_is_named_too(tmp_path: Path) -> N
         session_facts.forget(ledger, fact.id, AT)
         assert find_sessions_with(ledger.db, fact) == [searched.id, again.id, sorted_out.id, late.id]
         value = reports.facts_report(ledger, [fact], late.id, done="forgotten")
-        hint = f"nexus sessions delete {late.id}  # this session: after you have left it"
+        hint = f"nexus sessions delete {late.id}  # this session: run it after leaving"
         assert fact_text(value, 120).endswith(hint)
         for held in value["facts"][0]["told_in"]:
             ledger.delete_session(held)

@@ -48,7 +48,7 @@ def test_a_projects_recipe_is_there_when_it_is_trusted_and_only_then(project: Pa
     (project / ".git").mkdir()
     assert recipe_for("careful", project / "deep")[0] == recipe
     (project / ".nexus" / "recipes" / "careful.toml").write_text("signals = true\n")
-    with pytest.raises(NexusError, match="has changed since that was trusted") as raised:
+    with pytest.raises(NexusError, match="has changed since the project was trusted") as raised:
         recipe_for("careful", project)
     assert "nexus trust" in raised.value.hint
     with pytest.raises(NexusError, match="there is no such recipe"):
@@ -64,7 +64,7 @@ def test_a_session_in_a_recipe_of_a_project_that_changed_says_what_brings_it_bac
     assert unharmed.status().recipe == "careful", "what changed is something else"
     asyncio.run(unharmed.aclose())
     (project / ".nexus" / "recipes" / "careful.toml").write_text("signals = true\n")
-    with pytest.raises(NexusError, match="has changed since that was trusted") as raised:
+    with pytest.raises(NexusError, match="has changed since the project was trusted") as raised:
         made(project, resume=session.id)
     assert "nexus trust" in raised.value.hint and "--recipe ask" in raised.value.hint
     trust.trust(project)
@@ -77,7 +77,7 @@ def test_a_projects_recipe_of_a_name_that_is_taken_is_not_used_and_that_is_said(
     trust.trust(project)
     recipe, told = recipe_for("chat", project)
     assert recipe == own_recipe("chat") and told == (
-        "recipe chat of this project is not used: another recipe of this name comes first",
+        "recipe chat of this project is not used: another recipe with this name takes precedence",
     )
     session = made(project, recipe="chat")
     assert told[0] in session.notices and session.dispatcher.limits.max_iterations is None
@@ -94,14 +94,16 @@ def test_a_tool_that_there_is_not_is_told_when_a_session_begins_in_a_recipe_that
     (places().config / "recipes").mkdir(parents=True)
     (places().config / "recipes" / "mine.toml").write_text('[limits]\ntools = ["read_fil", "glob", "\\u001bx"]\n')
     session = made(tmp_path, recipe="mine")
-    assert [line for line in session.notices if "names the tool" in line] == [
-        "recipe mine names the tool ' x', which there is not",
-        "recipe mine names the tool 'read_fil', which there is not; the nearest is read_file",
+    assert [line for line in session.notices if "names an unknown tool" in line] == [
+        "recipe mine names an unknown tool ' x'",
+        "recipe mine names an unknown tool 'read_fil' (did you mean read_file?)",
     ]
     asyncio.run(session.aclose())
     for name in ("sleep_consolidate", "reflection", "chat"):
         session = made(tmp_path, recipe=name)
-        assert not [line for line in session.notices if "names the tool" in line], "what a lane alone has is known too"
+        assert not [line for line in session.notices if "names an unknown tool" in line], (
+            "what a lane alone has is known too"
+        )
         asyncio.run(session.aclose())
 
 

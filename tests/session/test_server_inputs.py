@@ -45,8 +45,8 @@ def test_an_image_is_sent_whole_or_named_with_its_size() -> None:
     assert [(one.media_type, one.data) for one in parts] == [("image/png", good)], "its bytes say what it is"
     assert lines == [f"[image/png, {len(good)} bytes: attached]"]
     for kind, data, why in (
-        ("image/png", good[:-3], "no whole PNG"),
-        ("image/svg+xml", b"<svg/>", "no whole PNG"),
+        ("image/png", good[:-3], "not a complete PNG"),
+        ("image/svg+xml", b"<svg/>", "not a complete PNG"),
         ("image/png", png(9_000, 1), "9,000 x 1 pixels"),
     ):
         parts, lines = choose_images([(kind, data)], takes_images=True)

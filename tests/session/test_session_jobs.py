@@ -438,7 +438,7 @@ def test_commands_in_the_background_take_no_place_in_the_pool_and_no_more_than_s
                 await asyncio.sleep(0.1)
                 session.engine.control.release_commands()
             assert session.jobs is not None and len(session.jobs.running()) == 16, told
-            assert any("16 jobs run" in one for one in told) and not running.done()
+            assert any("16 jobs are running" in one for one in told) and not running.done()
             await asyncio.wait_for(session.aclose(), 300)
             assert session.jobs.running() == []
             await running

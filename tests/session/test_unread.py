@@ -106,7 +106,7 @@ def test_a_binary_file_of_a_project_ends_no_turn(tmp_path: Path) -> None:
     events = said(session, (threading.Event(), []), "one")
     assert [one.outcome.ok for one in events if isinstance(one, TurnEnd)] == [True]
     [told] = [one.text for one in events if isinstance(one, event.Notice) and "NEXUS.md" in one.text]
-    assert "is not a text file" in told and told.endswith("it is left out")
+    assert "is not a text file" in told and told.endswith("; skipped")
 
 
 def test_the_report_of_a_new_session_does_not_wait_for_what_hangs(

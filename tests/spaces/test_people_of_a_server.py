@@ -49,7 +49,7 @@ def test_the_goals_of_an_agent_are_set_by_its_owner_alone(play: Run) -> None:
     assert play("ana", "goal", "Bot", "add", "keep it green").returncode == 0
     for words in (("add", "obey Ben"), ("done", "g1")):
         refused = play("ben", "goal", "Bot", *words)
-        assert refused.returncode == 2 and "somebody else's" in refused.stderr, refused
+        assert refused.returncode == 2 and "belongs to another user" in refused.stderr, refused
     shown = play("ana", "goal", "Bot").stdout
     assert "keep it green" in shown and "obey Ben" not in shown
 

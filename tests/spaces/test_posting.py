@@ -25,7 +25,7 @@ from nexus_cli.spaces.model_router import choose_by_model
 from nexus_cli.spaces.post_message import choose_agents, post_message
 
 AT = "2026-02-18T15:06:55.000Z"
-ANEW = "The next message of a person starts agents again."
+ANEW = "The next message from a person starts agents again."
 PRICES = {"openai/small": {"window": 16_000, "input_price": 0.1, "output_price": 0.4}}
 POSTER = """
 import sys
@@ -295,7 +295,7 @@ def test_errors_name_what_is_wrong(ledger: Ledger, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "most", "why"),
     [
-        (SpaceSettings(max_runs=5), 5, "msg-1 has started 5 runs, the most of one message (spaces.max_runs)"),
+        (SpaceSettings(max_runs=5), 5, "msg-1 has started 5 runs, the maximum for one message (spaces.max_runs)"),
         (SpaceSettings(max_cost=0.3), 8, "the runs of msg-1 have cost $0.30 (spaces.max_cost)"),
     ],
 )
@@ -346,7 +346,7 @@ def test_who_leaves_takes_the_queued_runs_along_and_nobody_waits_for_it(ledger: 
     (signal,) = ledger.runs.signals(first.key)
     waiting = ledger.runs.get(first.key).waits
     assert waiting is not None
-    assert describe_signal(waiting, signal) == "Husam has left the space without an answer"
+    assert describe_signal(waiting, signal) == "Husam left the space without an answer"
 
 
 def sorted_runs(ledger: Ledger) -> list[Run]:

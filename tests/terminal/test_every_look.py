@@ -204,7 +204,7 @@ def press_keys(walk: Walk) -> None:
     walk.send("?")
     walk.meet("keys", "Shift+Tab")
     walk.send(ESCAPE)
-    walk.meet("edit", "Esc again goes")
+    walk.meet("edit", "press Esc again")
     walk.made.send(ESCAPE)
     walk.made.wait_for("Go back to which message?")
     walk.made.send(ENTER)

@@ -170,7 +170,7 @@ def test_esc_cancels_each_field_and_shows_nothing(
 ) -> None:
     for typed, status, said in (
         ("", 0, "Cancelled."),
-        ("banana" + ENTER + "1" + ENTER, 2, "Use one of the ways above"),
+        ("banana" + ENTER + "1" + ENTER, 2, "Use one of the options above"),
     ):
         here = places()
         (here.nexus_home / "config" / "config.toml").unlink()

@@ -39,7 +39,7 @@ def test_from_claude_code(repl: Opens) -> None:
     habit(made, ESCAPE, "stopped")
     time.sleep(0.2)  # sooner it is the same key, held down
     time.sleep(1.6)  # right after the Esc that stopped the turn another one means the same
-    habit(made, ESCAPE, "Esc again goes")
+    habit(made, ESCAPE, "press Esc again")
     time.sleep(0.2)
     habit(made, ESCAPE, "Go back to which message?")
     habit(made, ENTER, "Edit and send again.")
@@ -57,7 +57,7 @@ def test_from_claude_code(repl: Opens) -> None:
     made.send(ctrl("c"))
     made.say("/init")
     assert "NEXUS.md" in sent(made) and made.times("NEXUS.md is written.")
-    habit(made, "/rewind" + ENTER, "Go back to before which message?")
+    habit(made, "/rewind" + ENTER, "Rewind to before which message?")
 
 
 @pytest.mark.matrix

@@ -77,11 +77,11 @@ def test_a_conversation_its_commands_and_the_way_back(served: Any, repl: Opens) 
     assert "/export" in listed and "/login" not in listed, "it lists what works here"
     made.send("?")
     made.wait_for("pastes an image")
-    assert "runs a shell command" not in made.text and "back to a message" in made.text
+    assert "runs a shell command" not in made.text and "back to an earlier" in made.text
     made.send("\x7f")
     made.send("exit\r")
-    made.wait_for("Come back with: nexus --connect")
-    made.wait_for("Without the server, on its machine: nexus --resume")
+    made.wait_for("Reconnect with: nexus --connect")
+    made.wait_for("On the server's machine, without the server: nexus --resume")
     assert not [path for path in here.folder.iterdir() if "stolen" in path.name]
     again = repl(at=here, arguments=("--connect", url, "-r", agent_of(made)))
     again.wait_for("the first answer")
@@ -198,7 +198,7 @@ def test_a_server_that_goes_away_in_mid_turn_is_told_and_ends_it(served: Any, re
 def test_wrong_places_are_one_line(repl: Opens, places: Callable[..., Place], opened: Any) -> None:
     here = places(["x"])
     for arguments, said in (
-        (("--connect", "http://127.0.0.1:9"), "none of your servers listens there"),
+        (("--connect", "http://127.0.0.1:9"), "none of your servers is listening there"),
         (("--connect", "http://127.0.0.1:9", "-r", "agent-1"), "sessions list --all"),
         (("--connect", "http://127.0.0.1:99999"), "not a server URL"),
         (("--connect", "http://[::1"), "not a server URL"),

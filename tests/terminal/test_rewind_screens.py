@@ -60,7 +60,7 @@ def test_a_rewind(repl: Opens, columns: int) -> None:
     made.wait_quiet(0.2)
     screens += ["=" * columns, *seen(made)]
     made.send(ENTER)
-    made.wait_for("Back to before message 1.")
+    made.wait_for("Rewound to before message 1.")
     made.idle()
     check(f"rewind_{columns}", [*screens, "=" * columns, *seen(made)])
 
@@ -75,7 +75,7 @@ def test_a_rewind_without_a_screen(repl: Opens) -> None:
     made.wait_for("files only")
     made.wait_quiet(0.4)
     made.send("1" + ENTER)
-    made.wait_for("Back to before message 1.")
+    made.wait_for("Rewound to before message 1.")
     made.idle()
     check("rewind_dumb", made.lines())
     assert b"\x1b" not in made.raw

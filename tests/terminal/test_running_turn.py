@@ -58,7 +58,7 @@ def test_what_runs_stands_once_and_what_broke_is_resumed(
     made.say("again")
     address = made.place.environment["OPENAI_API_BASE"].split("/")[2]
     said = " ".join(" ".join(made.lines()).split())
-    assert f"! cut off: the connection to {address} was lost; asking again" in said
+    assert f"! cut off: the connection to {address} was lost; retrying" in said
     assert f"the connection to {address} was lost." in said
     assert "· This turn was cut short. /continue to resume it." in made.lines()
     made.say("/continue")
@@ -75,7 +75,7 @@ def test_what_runs_stands_once_and_what_broke_is_resumed(
     at = paged.index(next(line for line in paged if line.startswith("* bash seq 9;")))
     assert paged[at + 1 : at + 10] == [f"    {number}" for number in range(1, 10)]
     assert "> go" in paged and "> again" in paged and "[the reply broke off here]" in paged
-    assert any("cut off: the connection to" in line and "asking again" in " ".join(paged) for line in paged)
+    assert any("cut off: the connection to" in line and "retrying" in " ".join(paged) for line in paged)
 
 
 def test_a_dumb_terminal_gets_a_line_for_each_attempt_and_the_transcript_printed(repl: Opens) -> None:
@@ -98,7 +98,9 @@ def test_who_is_away_is_called_unless_the_setting_is_off(repl: Opens, on: bool) 
     made.say("go", ends=False)
     made.asked_about("bash")
     if on:
-        made.wait_for(lambda one: b"\x07\x1b[22;2t\x1b]2;nexus: bash waits for your answer in project\x07" in one.raw)
+        made.wait_for(
+            lambda one: b"\x07\x1b[22;2t\x1b]2;nexus: bash is waiting for your answer in project\x07" in one.raw
+        )
     made.send("y\r")
     made.wait_for("All done.")
     made.idle()

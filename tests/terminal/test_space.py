@@ -208,7 +208,7 @@ def test_who_leaves_waits_for_no_agent_and_its_run_goes_on_elsewhere(here: Place
     made.requested(1)
     made.wait_for("Ana works...")
     made.send(ctrl("d"))
-    made.wait_for("nexus: run-1 broke off: nexus runs resume run-1", back=True)
+    made.wait_for("nexus: run-1 was interrupted. Resume with: nexus runs resume run-1", back=True)
     assert made.status(120) == 0
     (run,) = ledger.runs.due()
     assert run.id == "run-1" and not ledger.runs.get(run.key).has_ended
@@ -368,7 +368,7 @@ def test_esc_stops_who_works_and_stop_ends_what_waits_too(here: Place, ledger: L
     assert ledger.runs.get(run.key).state == "cancelled"
     made.wait_for("Ana waits for the time")
     made.send("/stop Zoe\r")
-    made.wait_for("/stop needs the name of an agent here: Ana", back=True)
+    made.wait_for("/stop needs an agent name: Ana", back=True)
     made.send("/stop\r")
     made.wait_for("stopped 1 run: run-1", back=True)
     assert ledger.runs.get(waiting.key).state == "cancelled"
@@ -394,7 +394,7 @@ def test_the_keys_that_are_listed_are_those_that_work_here(here: Place, ledger: 
     made = repl(at=here, arguments=OPEN)
     made.wait_for("an old message")
     made.send("?")
-    made.wait_for("stops the agents that work")
+    made.wait_for("stops running agents")
     assert not any(word in made.text for word in ("Shift+Tab", "!COMMAND", "@FILE", "Ctrl+V", "Ctrl+T"))
     made.send("x")
     made.wait_for("> x")

@@ -54,7 +54,7 @@ def test_the_command_is_asked_about_once_and_a_no_costs_nothing(repl: Opens) -> 
         assert not made.server.requests
         made.send(key + "\r")
         if key == "n":
-            made.wait_for("may not run")
+            made.wait_for("is not allowed to run")
             made.idle()
             assert "until" not in status_line(made)
     made.wait_for("exits 0 after 2 rounds")
@@ -74,7 +74,7 @@ def test_esc_stops_a_round_and_clear_ends_the_work(repl: Opens) -> None:
     made.wait_for("sleep 50")
     assert f"until {CHECK}" in status_line(made)
     made.send("/goal clear\r")
-    made.wait_for(f"Stopped working until `{CHECK}` exits 0.")
+    made.wait_for(f"Cleared the --until command `{CHECK}`.")
     made.send(f"/goal build --until {CHECK}\r")  # waits for the end of the turn
     made.send("\x1b")
     made.wait_for("Interrupted")
@@ -100,4 +100,4 @@ def test_esc_does_not_repeat_what_the_command_has_just_printed(repl: Opens) -> N
     made.send("\x1b")
     made.wait_for("Interrupted")
     made.idle()
-    assert made.times("left to do") == 0 and made.times("    still red") == 1, made.picture()
+    assert made.times("remaining, according to") == 0 and made.times("    still red") == 1, made.picture()

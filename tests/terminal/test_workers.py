@@ -177,11 +177,11 @@ def test_workers_go_to_the_background_by_a_key_and_are_not_left_unasked(
     made.say("hand it over", ends=False)
     made.wait_for(lambda one: all((made.folder / f"{name}.here").exists() for name in READY))
     made.send(ctrl("b"))
-    made.wait_for(lambda one: "w1, w2 in the background" in one.text)
+    made.wait_for(lambda one: "w1, w2 moved to the background" in one.text)
     made.wait_for(lambda one: "Both tasks are done." in one.text)
     made.idle()  # while a turn runs, Ctrl+D does nothing
     made.send(ctrl("d"))
-    made.wait_for(lambda one: "workers w1, w2 still work. Leave again to stop that" in " ".join(one.text.split()))
+    made.wait_for(lambda one: "workers w1, w2 are active. Exit again to stop the work" in " ".join(one.text.split()))
     (made.folder / "go").touch()
     made.wait_for(lambda one: any(f"The file {name}.txt is there." in one.text for name in READY))
     made.wait_for("HEARD w1 w2")  # of a worker that ends while a turn runs, the model alone gets the words

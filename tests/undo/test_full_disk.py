@@ -57,7 +57,7 @@ def test_a_command_that_cannot_be_written_down_is_named_as_not_covered_before_it
         patch.setattr(follow_changes, "begin_step", refuse)
         begun = journal.begin(StepOwner(world.session, 1), "bash", "c1", world.project)
     told = describe_uncovered(begun.not_covered)
-    assert told == "undo will not cover all of the project (this step cannot be written down: No space left on device)"
+    assert told == "undo will not cover all of the project (this step cannot be recorded: No space left on device)"
     place.write_text("its\n")
     journal.end(begun)
     journal.close()

@@ -142,7 +142,7 @@ def test_what_was_changed_is_found_while_git_cannot_be_run(tmp_path: Path, monke
 
 
 def refuse(*_: object, **__: object) -> None:
-    raise GitError("git could not be started (what a command did there is not checked yet)")
+    raise GitError("git could not be started (changes made by a command there have not been checked yet)")
 
 
 @pytest.mark.matrix

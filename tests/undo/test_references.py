@@ -130,7 +130,7 @@ def test_a_branch_that_moved_on_since_stays_and_the_command_is_told(world: World
     assert told["refs/heads/feat"] == (False, f"git update-ref refs/heads/feat {old[2]}")
     assert report["head_moved"]["command"] == told["refs/heads/main"][1] == f"git reset --soft {old[0]}"
     text = undo_text(report, 200)
-    assert "restored  tag v1" in text and "kept      branch feat" in text and "HEAD was moved and stays" in text
+    assert "restored  tag v1" in text and "kept      branch feat" in text and "HEAD was moved and is still at" in text
     shell(world.project, told["refs/heads/feat"][1] or "")
     assert shell(world.project, "git rev-parse feat").strip() == old[2]
 
@@ -164,7 +164,7 @@ def test_a_repository_that_a_command_made_stays_and_is_named(world: World) -> No
     command(world, "git clone -q . api; git init -q web")
     report = world.undo()
     assert report["removed"] == ["api/a", "api/b"] and (world.path("api/.git")).is_dir()
-    assert report["unfollowed"] == ["bash: api/.git, web/.git are new; undo leaves repositories"]
+    assert report["unfollowed"] == ["bash: api/.git, web/.git are new; undo does not remove repositories"]
 
 
 def test_what_the_person_committed_during_a_long_command_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,4 +336,4 @@ def test_a_repository_that_could_not_be_copied_is_named_if_a_command_touched_it(
     assert report["removed"] == ["made"] and not report["not_covered"]
     command(world, "git tag new")
     (told,) = world.undo()["not_covered"]
-    assert told["path"] == ".git" and "takes longer" in told["why"]
+    assert told["path"] == ".git" and "took longer" in told["why"]

@@ -286,7 +286,7 @@ def test_workers_without_end_leave_their_session_a_step(tmp_path: Path) -> None:
     behind = [{"task": f"TASK {number}", "wait": False} for number in range(50)]
     crew = Crew({"TASK": doing("x"), "root": handing(*behind)})
     events, outcome = run(crewed(crew, tmp_path, limits=Limits(max_steps=30)), "root")
-    assert any("nothing is left for a worker" in one for one in results(events))
+    assert any("no budget is left for a worker" in one for one in results(events))
     assert outcome.ok, outcome.error
 
 

@@ -198,7 +198,7 @@ def test_a_worker_that_begins_has_a_request_to_work_and_one_to_report(
     crew = Crew({"TASK": doing(looks, "found"), "root": handing(*[f"TASK {number}" for number in range(workers)])})
     events, outcome = run(crewed(crew, tmp_path, limits=Limits(max_steps=most)), "root")
     done = [one for one in results(events) if one.endswith("found")]
-    refused = [one for one in results(events) if "nothing is left for a worker" in one]
+    refused = [one for one in results(events) if "no budget is left for a worker" in one]
     assert outcome.ok and len(done) == began and len(done) + len(refused) == workers, results(events)
 
 
@@ -216,7 +216,7 @@ def test_a_worker_reports_with_the_last_request_of_its_budget(tmp_path: Path) ->
     events, outcome = run(crewed(crew, tmp_path), "root")
     (report,) = results(events)
     assert outcome.ok and "9 steps" in report and report.endswith("half of it")
-    words = "its budget was used up, the work may be unfinished"
+    words = "its budget was used up; the work may be unfinished"
     assert words in report
     assert words in [one.result.warning for one in events if isinstance(one, ToolResultEvent)], "no tick for it"
     messages = next(request.messages for role, request in crew.seen if role == "ONE")
@@ -413,7 +413,7 @@ def test_a_call_that_the_person_declines_ends_the_worker_and_each_reader_is_told
 def test_no_worker_where_the_limits_say_so(tmp_path: Path) -> None:
     crew = Crew({"ONE": doing("x"), "root": handing("ONE")})
     events, outcome = run(crewed(crew, tmp_path, limits=Limits(max_steps=9, sub_agents=False)), "root")
-    assert results(events) == ["handing over work is not for this run"]
+    assert results(events) == ["this run may not delegate work"]
     assert [row["limit"] for row in outcome.denied] == ["sub_agents"]
 
 
@@ -424,7 +424,7 @@ def test_workers_nest_two_deep_and_no_deeper(tmp_path: Path) -> None:
     crew = Crew({"DEEP": doing("too deep"), "MIDDLE": down("DEEP"), "HIGH": down("MIDDLE"), "root": handing("HIGH")})
     events, _ = run(crewed(crew, tmp_path), "root")
     assert MOST_DEPTH == 2 and "DEEP" not in {role for role, _ in crew.seen}
-    assert "handing over work is not for this run" in results(events)[0]
+    assert "this run may not delegate work" in results(events)[0]
     assert {one.agent for one in events if isinstance(one, AgentEvent)} == {"w1", "w1.1"}
 
 
@@ -631,7 +631,7 @@ def test_a_session_is_not_left_while_a_worker_works_for_it(tmp_path: Path) -> No
         try:
             async for _ in session.run("root"):
                 pass
-            with pytest.raises(NexusError, match="w1 works for it"):
+            with pytest.raises(NexusError, match="w1 is still working"):
                 open_session(session.state.options, SETTINGS, approver=None, earlier=session)
             services = (WORKERS,)
             same = open_session(again, SETTINGS, approver=None, earlier=session, services=services)

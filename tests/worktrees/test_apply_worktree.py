@@ -577,7 +577,7 @@ def test_a_worktree_whose_changes_the_project_took_back_is_not_removed(project: 
     git(project, "checkout", "-q", "app.py")
     with pytest.raises(UnappliedError, match=r"no longer has its changes \(app\.py\)") as caught:
         remove_applied(record)
-    assert f"nexus worktree apply {record.name} brings its changes over" in caught.value.hint
+    assert f"nexus worktree apply {record.name} applies its changes" in caught.value.hint
     apply_worktree(record)
     remove_applied(record)
     assert not record.folder.exists()

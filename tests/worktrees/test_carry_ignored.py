@@ -75,9 +75,12 @@ def test_a_copy_is_changed_and_deleted_without_a_trace_in_the_project_or_the_dif
     record, notices = make_worktree(project, "fix")
     copy = record.folder / "node_modules"
     notice, links = notices
-    assert notice.startswith("copied, and not part of the changes: .env, node_modules/ (4 files, 0 kB)"), notice
+    assert notice.startswith("copied, but not part of the changes: .env, node_modules/ (4 files, 0 kB)"), notice
     elsewhere = project.parent / "elsewhere"
-    assert links == f"links to the originals, which a write changes: node_modules/elsewhere to {elsewhere}"
+    assert (
+        links
+        == f"links to the originals (writing to them changes the originals): node_modules/elsewhere to {elsewhere}"
+    )
     assert stat.S_IMODE((copy / "a/index.js").stat().st_mode) == 0o640
     assert (copy / "link").readlink() == Path("../app.py") and (copy / "own").readlink() == record.folder / "app.py"
     assert (copy / "elsewhere").readlink() == project.parent / "elsewhere"
@@ -108,7 +111,7 @@ def test_what_is_too_large_is_left_out_and_told(project: Path, monkeypatch: pyte
     set_up("include_mb = 1")
     record, notices = make_worktree(project, "fix")
     assert not (record.folder / "node_modules").exists() and (record.folder / "sub/node_modules").is_dir()
-    assert notices[1] == "not copied: node_modules/ (2 MB, more than is left); the limit is worktree.include_mb"
+    assert notices[1] == "not copied: node_modules/ (2 MB, over the remaining limit); the limit is worktree.include_mb"
     remove_worktree(record)
     set_up("")
     monkeypatch.setattr(carry_ignored, "MOST_FILES", 1)
@@ -153,7 +156,7 @@ def test_a_set_up_command_runs_once_in_the_sandbox_and_its_failure_is_told(proje
     stay.leave()
     set_up('setup = "true"\n[sandbox]\nbackend = "off"')
     stay = enter_prepared(project, "fix")
-    assert "in a sandbox alone, and there is none" in stay.notices[-1]
+    assert "only in a sandbox, and none is available" in stay.notices[-1]
     stay.leave()
 
 
@@ -235,7 +238,7 @@ def test_notices_are_few_names_on_one_line(project: Path) -> None:
     (project / ".env.!\n- You may also push").write_text("")
     _, notices = make_worktree(project, "fix")
     (notice,) = notices
-    assert notice == ("copied, and not part of the changes: .env, .env.! - You may also push, .env.0 and 51 more"), (
+    assert notice == ("copied, but not part of the changes: .env, .env.! - You may also push, .env.0 and 51 more"), (
         notice
     )
 
@@ -259,9 +262,9 @@ def test_a_linked_file_or_folder_is_told_to_be_a_link_and_not_a_copy(project: Pa
     git(project, "commit", "-qam", "ignore")
     record, notices = make_worktree(project, "fix")
     assert (record.folder / "node_modules/a/index.js").read_text() == "1\n" and describe_worktree(record)["carried"]
-    assert notices[0] == "copied, and not part of the changes: sub/node_modules/ (1 file, 0 kB)"
+    assert notices[0] == "copied, but not part of the changes: sub/node_modules/ (1 file, 0 kB)"
     names = f".env to {tmp_path}/store/env, node_modules to {tmp_path}/store"
-    assert notices[1] == f"links to the originals, which a write changes: {names}"
+    assert notices[1] == f"links to the originals (writing to them changes the originals): {names}"
     assert inspect_worktree(record).is_empty(record), inspect_worktree(record).describe()
 
 
@@ -275,5 +278,5 @@ def test_what_may_not_be_read_is_told_and_the_rest_is_copied(project: Path, monk
     put(project, {f"node_modules/{name}/index.js": "1\n" for name in "bcdefgh"} | {"node_modules/a/locked": "1"})
     monkeypatch.setattr("nexus_cli.worktrees.carry_ignored.open_regular", refuse)
     record, notices = make_worktree(project, "fix")
-    assert notices[-1] == "not copied, for want of permission to read: node_modules/a/locked"
+    assert notices[-1] == "not copied, because they cannot be read: node_modules/a/locked"
     assert all((record.folder / f"node_modules/{name}/index.js").is_file() for name in "abcdefgh")

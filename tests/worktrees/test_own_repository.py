@@ -139,9 +139,9 @@ def test_a_linked_worktree_of_an_earlier_version_is_told_applied_and_removed(pro
     stay = enter_worktree(project, "fix")
     made = commit(stay.record.folder, "one")
     said = stay.leave()
-    assert "1 file changed" in said and "is of nexus 0.2" in said and "not published" in said
+    assert "1 file changed" in said and "was created by nexus 0.2" in said and "not published" in said
     assert apply_worktree(stay.record).written == ["one"]
-    with pytest.raises(NexusError, match="is of nexus"):
+    with pytest.raises(NexusError, match="was created by nexus"):
         remove_worktree(list_worktrees(project)[0])
     assert "kept branch worktree-fix" in remove_worktree(list_worktrees(project)[0], force=True)
     assert list_worktrees(project) == [] and tip(project) == made
@@ -225,7 +225,7 @@ def test_git_that_only_reads_runs_unasked_in_a_worktree_and_not_with_objects_of_
         check_repository(str(one.folder))
     other = make_project(tmp_path / "other")
     (record.folder / ".git/objects/info/alternates").write_text(f"{other}/.git/objects\n")
-    with pytest.raises(NotPlain, match="objects of another"):
+    with pytest.raises(NotPlain, match="objects from another"):
         check_repository(str(record.folder))
     assert "its repository is broken" in inspect_worktree(record).describe()
 
@@ -337,7 +337,7 @@ def test_what_is_no_small_file_of_the_repository_is_not_copied_into_a_worktree(
     try:
         stay = enter_worktree(project, "fix")
     except NexusError as error:  # where git sees the link and may not follow it
-        assert not is_large and name == "info/exclude" and "leads out of the project" in str(error)
+        assert not is_large and name == "info/exclude" and "is a link out of the project" in str(error)
         return
     kept = [path for path in (stay.record.folder / ".git").rglob("*") if path.is_file() and "hooks" not in path.parts]
     assert [str(path) for path in kept if b"sekrit" in path.read_bytes()] == []
@@ -387,10 +387,10 @@ def test_no_git_of_ours_follows_what_a_command_left_in_the_repository_of_a_workt
     git(project, "branch", "notes")
     before = git(project, "for-each-ref")
     stay = enter_worktree(project, "fix")
-    assert "leads elsewhere" in stay.leave()
-    with pytest.raises(NexusError, match="leads elsewhere"):
+    assert "points elsewhere" in stay.leave()
+    with pytest.raises(NexusError, match="points elsewhere"):
         remove_worktree(stay.record)
-    with pytest.raises(NexusError, match="lead out of the repository"):
+    with pytest.raises(NexusError, match="contains links out of it"):
         enter_worktree(folder, "inner")
     assert git(project, "for-each-ref") == before
     assert secret not in git(project, "cat-file", "--batch-check", "--batch-all-objects")

@@ -114,7 +114,7 @@ def test_nothing_that_the_repository_names_is_run(project: Path, tmp_path: Path)
     assert b"+changed again" in diff_worktree(record)
     with pytest.raises(NexusError) as kept:
         remove_worktree(record)
-    assert "brings its changes over" in kept.value.hint
+    assert "applies its changes" in kept.value.hint
     remove_worktree(record, force=True)
     assert not (tmp_path / "sprung").exists()
 
@@ -129,7 +129,7 @@ def test_a_worktree_that_is_applied_is_not_said_to_have_changes_to_bring_over(pr
     assert applied is not None
     with pytest.raises(NexusError) as kept:
         remove_worktree(applied)
-    assert kept.value.why == "it has content that no diff shows (the reference refs/heads/other)"
+    assert kept.value.why == "it has content that is not in the diff (the reference refs/heads/other)"
     assert kept.value.hint == f"nexus worktree remove {record.name} --force deletes it"
 
 
@@ -389,7 +389,7 @@ def test_build_output_holds_no_worktree_whose_changes_were_applied(project: Path
     with pytest.raises(NexusError, match=r"notes\.secret"):
         remove_worktree(record)
     (record.folder / "notes.secret").unlink()
-    assert "ignored dist/ went with it" in remove_worktree(record)
+    assert "also deleted (ignored): dist/" in remove_worktree(record)
     assert not record.folder.exists() and (project / "app.py").read_text() == "print('new')\n"
 
 
@@ -424,7 +424,7 @@ def test_a_folder_without_its_record_is_never_taken_over(project: Path) -> None:
     record = made(project)
     shutil.rmtree(record.home)
     (record.folder / "work").write_text("mine")
-    with pytest.raises(NexusError, match="exists, but its record does not"):
+    with pytest.raises(NexusError, match="exists, but nexus has no record of it"):
         enter_worktree(project, "fix")
     assert (record.folder / "work").read_text() == "mine"
 

@@ -134,7 +134,7 @@ def _watch_options(context: typer.Context, watch: bool, lines: int, pause: float
 def require_limit(name: str, value: float | None) -> None:
     """Raise `NexusError("usage", ...)` if a limit is infinite or not above 0."""
     if value == float("inf"):
-        raise NexusError("usage", f"wrong value for {name}: inf", "it limits nothing", f"Omit {name}")
+        raise NexusError("usage", f"wrong value for {name}: inf", "an infinite limit has no effect", f"Omit {name}")
     if value is not None and not value > 0:
         raise NexusError("usage", f"wrong value for {name}: {value:g}", "it must be above 0", "See nexus ask --help")
 

@@ -40,15 +40,15 @@ Schema = Annotated[
     typer.Option(
         metavar="SCHEMA",
         callback=refuse_empty,
-        help="Require an answer in JSON that matches this JSON Schema: a file, the schema itself, or MODULE:CLASS of "
-        "pydantic. The model may correct the answer twice; exit status 3 if it never matches.",
+        help="Require an answer in JSON that matches this JSON Schema: a file, the schema itself, or a pydantic "
+        "MODULE:CLASS. The model may correct its answer twice; exit status 3 if it never matches.",
     ),
 ]
 WatchStream = Annotated[
     bool, typer.Option("--watch", help="Run one turn for each batch of lines on stdin, until stdin ends.")
 ]
 WatchLines = Annotated[
-    int, typer.Option(callback=whole_number(), metavar="N", help="With --watch: number of lines in a batch.")
+    int, typer.Option(callback=whole_number(), metavar="N", help="With --watch: maximum lines in a batch.")
 ]
 WatchPause = Annotated[
     float, typer.Option(metavar="SECONDS", help="With --watch: seconds without input that end a batch.")
@@ -56,16 +56,14 @@ WatchPause = Annotated[
 RequireSave = Annotated[bool, typer.Option("--require-save", help="Fail if the session cannot be saved.")]
 ExplainContext = Annotated[
     bool,
-    typer.Option(
-        "--explain-context", help="Print the content of each request, with reasons, on stderr before it is sent."
-    ),
+    typer.Option("--explain-context", help="Before each request, print its content and the reasons for it on stderr."),
 ]
 
-_PANEL = "Context contract (exit status 4 and nothing sent)"
+_PANEL = "Context contract (if violated: exit status 4, nothing is sent)"
 FullInput = Annotated[
     bool,
     typer.Option(
-        "--require-full-input", help="Fail if the prompt, files or stdin would be cut.", rich_help_panel=_PANEL
+        "--require-full-input", help="Fail if the prompt, files or stdin would be truncated.", rich_help_panel=_PANEL
     ),
 ]
 MaxInput = Annotated[

@@ -35,7 +35,7 @@ def check_call(trigger: Trigger, cwd: Path) -> tuple[Trigger, list[str]]:
     if name in discover():
         hint = f"; ${name} calls {known[name].path}" if name in known else ""
         return replace(trigger, expands=False), [
-            f"/{name} is built in, and works in a session only: sent as text{hint}"
+            f"/{name} is a built-in command that works only in a session; sent as text{hint}"
         ]
     near = "" if name in known else nearest_name(name, known)
-    return trigger, [f"no command /{name}: sent as text. The nearest is /{near}"] if near else []
+    return trigger, [f"no command /{name}; sent as text. The most similar command is /{near}"] if near else []

@@ -114,8 +114,8 @@ class FirstRun:
         ways = [
             "a subscription to GitHub Copilot or ChatGPT: nexus login github-copilot, nexus login chatgpt",
             "start a local server, such as Ollama, with a model",
-            f"keys in the environment are found too: export {key_variable(known[0])}=...",
-            "nexus --model PROVIDER/NAME for any other model that litellm knows",
+            f"keys in the environment are also detected: export {key_variable(known[0])}=...",
+            "nexus --model PROVIDER/NAME for any other model supported by litellm",
         ]
         for way in ways:
             self._put("\n".join(filled(way, self._width, "    ", "  - ")))
@@ -123,7 +123,7 @@ class FirstRun:
         if key := ask_key(name, self._environ, self._stream, self._read_key):
             self._say(f"Stored in {store_key(key_variable(name), key)}; `nexus logout {name}` removes it.")
             return
-        raise NexusError("config", "no model", "no key was given", "Use one of the ways above")
+        raise NexusError("config", "no model", "no key was given", "Use one of the options above")
 
     def _print_found(self, servers: Sequence[LocalServer]) -> None:
         keys = ", ".join(keys_present(self._environ, self._settings)) or "none"
@@ -132,7 +132,7 @@ class FirstRun:
             self._put("\n".join(filled(row, self._width, "    ", "  ")))
 
     def _model(self, models: Sequence[Mapping[str, Any]]) -> str:
-        self._say("Which model? Type its number, or the name of any model. $ is per million tokens.")
+        self._say("Which model? Type a number or any model name. Prices are in $ per million tokens.")
         self._put("\n".join(_format_models(models[:SHOWN], self._width)))
         if len(models) > SHOWN:
             self._put(f"  and {len(models) - SHOWN} more: `nexus model list`")
@@ -144,7 +144,7 @@ class FirstRun:
         name = resolve_alias(text, self._settings)
         if len(text) > LONGEST or not name.isprintable() or any(char.isspace() for char in name):
             what = repr(cut_line(text, 20))
-            raise NexusError("usage", what, "this is not the name of a model", "A name is written PROVIDER/MODEL")
+            raise NexusError("usage", what, "not a valid model name", "Use the form PROVIDER/MODEL")
         begins = [str(model["name"]) for model in models if name.casefold() in str(model["name"]).casefold()]
         if len(begins) == 1:
             return begins[0]
@@ -168,7 +168,7 @@ class FirstRun:
         for place, level in enumerate(levels, 1):
             self._put("\n".join(filled(meanings[level], self._width, " " * 11, f"  {place}  {level:<4}  ")))
         if not has_sandbox:
-            why = f"auto, which confines commands, is not available here: {probe.why}. `nexus doctor` says what to do."
+            why = f"auto, which sandboxes commands, is not available here: {probe.why}. `nexus doctor` shows a fix."
             self._put("\n".join(filled(why, self._width, "  ", "  ")))
         return self._ask("Permission level", levels[0], lambda text: _level(text, levels))
 
@@ -186,7 +186,7 @@ class FirstRun:
                 return meant(line.strip()) if line.strip() else default
             except NexusError as error:
                 self._put("\n".join(filled(sanitize(redact(f"{error.message}. {error.hint}")), self._width, "  ")))
-        hint = "`nexus model list` shows what is usable; start again, or name a model with --model"
+        hint = "`nexus model list` lists usable models; start again, or select one with --model"
         raise NexusError("usage", "the setup was cancelled", f"{TRIES} answers were not understood", hint)
 
     def _write(self, answers: Mapping[str, str]) -> None:
@@ -241,5 +241,5 @@ def _level(text: str, levels: Sequence[str]) -> str:
         return numbered
     named = parse_level(text)
     if named not in levels:
-        raise NexusError("usage", repr(text[:20]), f"must be one of {', '.join(levels)}", "Type a word or its number")
+        raise NexusError("usage", repr(text[:20]), f"must be one of {', '.join(levels)}", "Type a level or its number")
     return named

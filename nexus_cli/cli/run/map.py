@@ -56,8 +56,8 @@ def map_items(
         bool, typer.Option("--null", "-0", help="Items on stdin are separated by NUL instead of newlines.")
     ] = False,
     resume: ResumeFile = "",
-    unordered: Annotated[bool, typer.Option("--unordered", help="Print items as they finish.")] = False,
-    max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Maximum cost of all items in dollars.")] = None,
+    unordered: Annotated[bool, typer.Option("--unordered", help="Print results as items finish.")] = False,
+    max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Maximum total cost in dollars.")] = None,
     max_steps: Annotated[
         int | None, typer.Option(callback=whole_number(), metavar="N", help="Maximum number of requests per item.")
     ] = None,
@@ -95,7 +95,7 @@ def map_items(
 
         items, notice = (files, "") if files else read_items(0, nul=null)
         if not shared.quiet:
-            empty = "" if items else "stdin has no items, nothing was asked"
+            empty = "" if items else "stdin has no items; nothing was sent"
             for line in filter(None, (chosen.announce, *work.notices, notice, empty)):
                 write_stderr_line(f"nexus: {line}")
         if not items:

@@ -89,10 +89,8 @@ class MapJournal:
                     continue  # its writer was killed
                 value = None
             if not _is_entry(value):
-                why = f"line {number} is not from a resume file of `nexus map`"
-                raise NexusError(
-                    "usage", f"--resume {self.path}", why, "Name a new file, or a file that --resume wrote"
-                )
+                why = f"line {number} was not written by `nexus map --resume`"
+                raise NexusError("usage", f"--resume {self.path}", why, "Use a new file, or one written by --resume")
             self._note(value, start, end - start)
         self._is_torn = not line.endswith(b"\n")
 
@@ -153,20 +151,20 @@ def _open(path: Path) -> IO[bytes]:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     except OSError as error:
-        raise NexusError("usage", named, str(error.strerror).lower(), "Name a file that can be written") from error
+        raise NexusError("usage", named, str(error.strerror).lower(), "Use a writable file") from error
     file = open(handle, "r+b", buffering=0)  # noqa: SIM115
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise NexusError("usage", named, "it is not a file", "Name a file")
+            raise NexusError("usage", named, "it is not a regular file", "Use a regular file")
         with suppress(OSError):  # a closed stdout
             if os.path.sameopenfile(handle, 1):
-                raise NexusError("usage", named, "stdout is written to it too", "Name another file")
+                raise NexusError("usage", named, "stdout is also redirected to it", "Name another file")
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         file.seek(0)
     except BlockingIOError as error:
         file.close()
         raise NexusError(
-            "usage", named, "another process is writing it", "Wait for that process, or name another file"
+            "usage", named, "another process is writing to it", "Wait for that process, or name another file"
         ) from error
     except BaseException:
         file.close()

@@ -83,5 +83,5 @@ async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity)
         made.close()
         with suppress(NexusError):
             for run in broken_runs(ledger, ledger.runs.list_runs([RUNNING], space=space.key)):
-                write_stderr_line(f"nexus: {run.id} broke off: nexus runs resume {run.id}")
+                write_stderr_line(f"nexus: {run.id} was interrupted. Resume with: nexus runs resume {run.id}")
     return interrupt.status if interrupt.signal else chat.status_code

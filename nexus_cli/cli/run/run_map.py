@@ -108,7 +108,7 @@ class MapBudget:
     def end(self) -> None:
         """Let every further item fail: what is left does not pay for one."""
         rest = max(0.0, (self._limit or 0.0) - self._spent)
-        why = f"${rest:.4f} is left, which is less than the next item needs"
+        why = f"${rest:.4f} is left, less than the next item needs"
         self.error = NexusError(
             "limit", "not started: limit max_cost reached", why, "Continue with a higher --max-cost"
         )
@@ -283,7 +283,7 @@ class _Map:
         options = self._run.options
         count, left = len(options.items), len(options.items) - self._finished
         if self._failed:
-            write_stderr_line(f"nexus: {self._failed:,} of {plural(count, 'item')} failed; the first: {self._error}")
+            write_stderr_line(f"nexus: {self._failed:,} of {plural(count, 'item')} failed; first error: {self._error}")
         if left and (self._finished or self._interrupt.signal):
             write_stderr_line(f"nexus: stopped after {self._finished:,} of {plural(count, 'item')}.")
         if (left or self._failed) and self._journal.answered:
@@ -294,7 +294,7 @@ class _Map:
 
     def _resume_line(self) -> str:
         if self._journal.path is None:
-            return "Nothing was saved to resume from: --resume FILE keeps the answers"
+            return "No answers were saved; use --resume FILE to save them"
         more = "" if self._run.options.resume else f" and --resume {quote_word(str(self._journal.path))}"
         return f"Resume with: the same command{more}"
 
@@ -308,7 +308,7 @@ class _Map:
                 files = max(files, wanted)
         count = max(1, (files - FILES) // FILES_EACH)
         if count < min(self._run.options.jobs, len(self._run.options.items)):
-            self._tell([f"{plural(count, 'item')} at once: ulimit -n allows {files} open files"])
+            self._tell([f"limited to {plural(count, 'item')} at once: ulimit -n allows {files} open files"])
         return count
 
     def _leave_terminal(self) -> None:

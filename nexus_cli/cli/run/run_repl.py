@@ -205,7 +205,7 @@ class _ReplRun:
             added = session.dispatcher.permission.added
             where = " + ".join([self._work.describe(), *map(str, added)]).replace(str(Path.home()), "~")
             keys = "" if self._made.is_dumb else "? keys, "
-            repl.show_note(f"nexus {__version__}  {session.model}  {where}\n{keys}/help commands, Ctrl+D leaves")
+            repl.show_note(f"nexus {__version__}  {session.model}  {where}\n{keys}/help commands, Ctrl+D exits")
         for notice in (*self._work.notices, *session.take_notices()):
             repl.show_note(f"nexus: {notice}", "warn")
         if self._options.save and (line := new_unsupported_line(project_root(session.folder))):

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from nexus_cli.ui.print.json_renderer import JsonRenderer
     from nexus_cli.ui.print.turn_progress import TurnProgress
 
-NOT_KEPT = "Nothing was saved to continue from: ask again, or ask for less"
+NOT_KEPT = "Nothing was saved. Send the prompt again, or a smaller task"
 
 
 class AskTurn:
@@ -203,7 +203,7 @@ class AskTurn:
                 event = TurnEnd(outcome)
             self._feed(event)
         if outcome is None:
-            raise NexusError("internal", "the turn ended without an outcome", "this is a bug in nexus")
+            raise NexusError("internal", "the turn ended without a result", "this is a bug in nexus")
         return outcome
 
     def _print_blocked(self, error: NexusError) -> None:

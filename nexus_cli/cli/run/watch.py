@@ -76,7 +76,7 @@ def check_watch(words: tuple[str, ...], *, is_terminal: bool, until: str) -> Non
     """Raise `NexusError("usage", ...)` if there is no prompt or no stream."""
     if not " ".join(words).strip() or words == ("-",):
         raise NexusError(
-            "usage", "--watch", "it needs a prompt in addition to stdin", 'tail -f LOG | nexus ask --watch "..."'
+            "usage", "--watch", "it needs a prompt in addition to stdin", 'Try tail -f LOG | nexus ask --watch "..."'
         )
     if is_terminal:
         raise NexusError("usage", "--watch", "stdin is a terminal", 'Try tail -f LOG | nexus ask --watch "..."')

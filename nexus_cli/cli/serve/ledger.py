@@ -17,8 +17,8 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.copying import CopyResult, copy_ledger
 from nexus_cli.session.replay import check
 
-Project = Annotated[str, Option("PROJECT", "A folder, or the project's name in sessions.", is_argument=True, least=0)]
-Role = Annotated[str, Option("ROLE", "A role of the server: a person or a group.", is_argument=True, least=0)]
+Project = Annotated[str, Option("PROJECT", "A folder, or the project name of a session.", is_argument=True, least=0)]
+Role = Annotated[str, Option("ROLE", "A database role: a person or a group.", is_argument=True, least=0)]
 
 
 def show(source: Source) -> Text:
@@ -80,7 +80,7 @@ class _Checked:
                 continue
             if check(self._source, session) != found:
                 why = f"session {session} was not rebuilt exactly as sent: {found['first_difference']}"
-                raise NexusError("ledger", "the copy failed, and the target is empty", why)
+                raise NexusError("ledger", "the copy failed; the target was left empty", why)
             self.damaged.append(session)
 
 
@@ -94,7 +94,7 @@ def _figures(result: CopyResult, checked: _Checked) -> str:
         f"{plural(checked.requests, 'request')} rebuilt",
     ]
     if checked.damaged:
-        parts.append(f"damaged there and here: {', '.join(checked.damaged)}")
+        parts.append(f"damaged in both ledgers: {', '.join(checked.damaged)}")
     return ", ".join(parts)
 
 
@@ -202,7 +202,7 @@ def _identity(project: str, ledger: Ledger, *, must_exist: bool = True) -> str:
         return ledger.project_of(folder.absolute())
     if must_exist and not ledger.db.one("SELECT 1 FROM sessions WHERE project = ? LIMIT 1", project):
         why = "no such folder exists, and no session uses this project"
-        raise NexusError("usage", f"the project {project}", why, "Give a folder, or a project name that sessions show")
+        raise NexusError("usage", f"the project {project}", why, "Give a folder, or the project name of a session")
     return project
 
 
@@ -215,5 +215,5 @@ NOUN = Noun(
         Verb(share, "share", Authority.PERMITS, "nothing"),
         Verb(unshare, "unshare", Authority.PERMITS, "nothing"),
     ),
-    "Copy the ledger, or share projects of one on a server.",
+    "Copy the ledger, or share projects of a server ledger.",
 )

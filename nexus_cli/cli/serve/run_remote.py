@@ -22,7 +22,7 @@ TAKEN = {"--model", "--resume", "--cd", "--recipe", "--allow", "--quiet", "--ver
 """Options that apply to an agent on a server."""
 
 WITHOUT_SERVER = (
-    "Its sessions are stored on the machine of the server: nexus sessions list --all; nexus --resume ID continues one"
+    "Its sessions are on the server's machine: nexus sessions list --all lists them, nexus --resume ID continues one"
 )
 
 
@@ -65,7 +65,7 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
         interrupt.install(repl.request_exit, stop=made.view.interrupt)
         try:
             if not shared.quiet:
-                repl.show_note(f"nexus {__version__}  {agent} at {url}\n/help commands, Ctrl+D leaves")
+                repl.show_note(f"nexus {__version__}  {agent} at {url}\n/help commands, Ctrl+D exits")
             if shared.resume:
                 await backend.show_conversation()
             backend.watch()
@@ -80,8 +80,8 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
             interrupt.uninstall()
             made.close()
         if not backend.status_code and await _stays(client, agent, is_new=not shared.resume):
-            write_stderr_line(f"The agent stays. Come back with: nexus --connect {url} -r {agent}")
-            write_stderr_line(f"Without the server, on its machine: nexus --resume {backend.status.session}")
+            write_stderr_line(f"The agent keeps running. Reconnect with: nexus --connect {url} -r {agent}")
+            write_stderr_line(f"On the server's machine, without the server: nexus --resume {backend.status.session}")
         return interrupt.status if interrupt.signal else backend.status_code
 
 
@@ -99,7 +99,7 @@ async def _find_agent(client: Client, shared: SharedOptions) -> str:
     names = [row["agent_id"] for row in await client.list_agents()]
     if wanted not in names:
         there = ", ".join(names) or "none"
-        raise NexusError("usage", f"agent {wanted}", "there is no such agent", f"There are: {there}")
+        raise NexusError("usage", f"agent {wanted}", "there is no such agent", f"Agents: {there}")
     return wanted
 
 

@@ -168,7 +168,7 @@ class _Work:
             try:
                 await self._runner.serve(self._stop)
             except NexusError as error:  # the disk is full, or another process holds a lock
-                self._warn(f"{error.message}; schedules, services and waiting runs continue when the ledger is back")
+                self._warn(f"{error.message}; schedules, services and waiting runs resume when the ledger is available")
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stop.wait(), AGAIN_SECONDS)
 
@@ -265,7 +265,9 @@ class _Run:
     def _print(self, url: str, path: Path, services: list[Service], json: bool) -> None:
         """Print the address in one line on stdout, and a line for each service on stderr."""
         if self._host not in {"", *LOOPBACK}:
-            write_stderr_line(f"nexus: listening on {self._host}: whoever reads along has the token; prefer a tunnel")
+            write_stderr_line(
+                f"nexus: listening on {self._host}: anyone who can read the traffic gets the token; prefer a tunnel"
+            )
         listed = [service_value(one, url) for one in services]
         value: ServeLine = {"url": url, "token_file": str(path), "pid": os.getpid(), "services": listed}
         text = json_text(value, escaped=True) if json else f"nexus serves {url} (token: {path})"
@@ -280,8 +282,8 @@ class _Run:
         """Print the agents that the shutdown waits for."""
         if names := [agent.agent_id for agent in self._pool.list() if agent.dispatcher.state != "idle"]:
             write_stderr_line(
-                f"nexus: waiting until {name_first(names, 1)} finished a step, at most {STEP_SECONDS:g} s; "
-                "a second signal ends it at once"
+                f"nexus: waiting for {name_first(names, 1)} to finish a step, at most {STEP_SECONDS:g} s; "
+                "a second signal stops it immediately"
             )
 
     def _print_open(self) -> None:

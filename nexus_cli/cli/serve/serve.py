@@ -21,9 +21,7 @@ from nexus_cli.provider.choose_model import choose_model
 def serve(
     source: Source,
     host: Annotated[str, Option("ADDRESS", "Listen on ADDRESS.")] = "127.0.0.1",
-    port: Annotated[
-        int | None, Option("N", "Listen on port N; default: any that is free.", least=0, most=65535)
-    ] = None,
+    port: Annotated[int | None, Option("N", "Listen on port N; default: any free port.", least=0, most=65535)] = None,
     socket_path: Annotated[str, Option("PATH", "Listen on a socket file.", "--socket")] = "",
     model: Model = "",
     directory: Directory = "",
@@ -34,7 +32,7 @@ def serve(
             None, "Run due work and exit, for cron and timers. Exit status 1 if a run failed, 3 if a limit stopped it."
         ),
     ] = False,
-    until_eof: Annotated[bool, Option(None, "Exit when stdin ends, with the program that started nexus.")] = False,
+    until_eof: Annotated[bool, Option(None, "Exit when stdin closes, as when the parent process exits.")] = False,
     verbose: Annotated[bool, Option(None, "Log to stderr; always on at a terminal.", "--verbose -v")] = False,
 ) -> Annotated[int, ServeOnceReport] | Annotated[int, "cli.serve.run_server.ServeLine"]:
     """Serve agents to other programs: JSON-RPC 2.0 over HTTP, on this machine unless --host names another address.
@@ -47,8 +45,8 @@ def serve(
     if once:
         given = (socket_path, port is not None, host != "127.0.0.1", model, directory, allow, until_eof, verbose)
         if any(given):
-            why = "it opens no server, and schedules and services have their own model, folder and level"
-            raise NexusError("usage", "--once", why, "Omit the other options but --json")
+            why = "it starts no server; schedules and services have their own model, folder and level"
+            raise NexusError("usage", "--once", why, "Omit all options except --json")
         block_imports_from(str(working_folder()))
         return serve_once(lambda: open_ledger("write"), json=source.is_json)
     if socket_path and (port is not None or host != "127.0.0.1"):
@@ -62,7 +60,7 @@ def serve(
         if error.what != "no model":
             raise
         chosen = ""
-        source.say(f"{error.message}; every agent has to name its model")
+        source.say(f"{error.message}; each agent must specify its model")
     from nexus_cli.cli.serve.run_server import run_server  # noqa: PLC0415  (loads the engine)
 
     address = Path.cwd() / socket_path if socket_path else (host, port or 0)

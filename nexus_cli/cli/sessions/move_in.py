@@ -55,7 +55,7 @@ def import_program(
     dry_run: Annotated[bool, Option(None, "Show the changes without writing anything.")] = False,
     sessions: Annotated[bool, Option(None, "Import the program's sessions instead of its settings.")] = False,
     both: Annotated[bool, Option(None, "Import its settings, then its sessions.", "--all")] = False,
-    yes: Annotated[bool, Option(None, "Do not ask; keep different values in your files.", "--yes -y")] = False,
+    yes: Annotated[bool, Option(None, "Do not ask; keep your own values where they differ.", "--yes -y")] = False,
 ) -> Report[ImportReport]:
     """Take over settings, rules, instructions, commands and MCP servers of another program, or its sessions.
 
@@ -63,7 +63,7 @@ def import_program(
     import are listed, deny and ask rules first. Keys are never copied. Nothing is executed.
     """
     if program not in SETUPS:
-        raise NexusError("usage", f"cannot import from {program}", f"it is one of {', '.join(SETUPS)}", "Name one")
+        raise NexusError("usage", f"cannot import from {program}", f"expected one of {', '.join(SETUPS)}", "Name one")
     home = program_folder(program)
     count = len(READERS[program][0](home)) if program in READERS else 0
     value: ImportReport = {
@@ -87,7 +87,7 @@ def _import_setup(
     """Take over the settings; name the command for the `count` sessions unless `both` are imported."""
     program = value["program"]
     setup = SETUPS[program](home)
-    there = f"Its {plural(count, 'session')}: nexus import {program} --sessions" if count and not both else ""
+    there = f"To import its {plural(count, 'session')}: nexus import {program} --sessions" if count and not both else ""
     if not (setup.files or setup.lost or setup.in_place):
         if both and count:
             return
@@ -98,8 +98,8 @@ def _import_setup(
     )
     value["left_out"] += [*setup.lost, *setup.notes, *plan.kept]
     value["in_use"] += setup.in_place
-    _print_lines(source, "Not taken over, and it kept something from happening:", setup.lost)
-    _print_lines(source, "Not taken over:", [*setup.notes, *plan.kept])
+    _print_lines(source, "Not imported, although it restricted something:", setup.lost)
+    _print_lines(source, "Not imported:", [*setup.notes, *plan.kept])
     _print_lines(source, "Already in use:", setup.in_place)
     if not plan.changes:
         _print_wrapped(source, f"Nothing new from {', '.join(setup.files) or home}. {there}".rstrip())
@@ -120,7 +120,7 @@ def _write(source: Source, change: PersonalChange, *, dry_run: bool, yes: bool) 
     if writes and not dry_run:
         change.write()
     if not dry_run:
-        source.say(f"{change.shown} was written." if writes else f"{change.shown} stays as it was.")
+        source.say(f"{change.shown} was written." if writes else f"{change.shown} was not changed.")
     return {"file": str(change.path), "diff": diff, "written": writes and not dry_run}
 
 
@@ -134,7 +134,7 @@ def _import_sessions(source: Source, value: ImportReport, home: Path, dry_run: b
     if not (done.new or done.grown or done.same or done.empty or done.problems):
         raise NexusError("usage", "no sessions", f"{home} has none", "See nexus docs moving")
     left_out = [*done.problems, *_left_out(done)]
-    _print_lines(source, "Not taken over:", left_out)
+    _print_lines(source, "Not imported:", left_out)
     _print_wrapped(source, _describe(done, dry_run))
     value["left_out"] += left_out
     value["sessions"] = {name: getattr(done, name) for name in ("new", "grown", "same", "empty", "entries")}
@@ -155,7 +155,7 @@ def _describe(done: SessionsImport, dry_run: bool) -> str:
     ]
     for model, usage in sorted(done.usage.items()):
         counted = f"{usage.input:,} tokens in ({usage.cache_read:,} from the cache), {usage.output:,} out"
-        lines.append(f"Used there, not in the sums of nexus usage: {model or 'unknown model'}: {counted}")
+        lines.append(f"Earlier usage (not counted by nexus usage): {model or 'unknown model'}: {counted}")
     if done.new and not dry_run:
         lines.append("nexus sessions list --all shows them, nexus -r ID continues one.")
     return "\n".join(lines)

@@ -14,7 +14,7 @@ def edit(source: Source) -> Act:
     """Edit the personal config.toml with $VISUAL or $EDITOR. An invalid file is not saved."""
     named = any(os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR"))
     if not named and not (os.isatty(0) and os.isatty(1)):
-        why = "there is no terminal, and neither VISUAL nor EDITOR names an editor"
+        why = "there is no terminal, and neither VISUAL nor EDITOR is set"
         raise NexusError("usage", "config edit", why, "nexus config set KEY VALUE changes one setting")
     from nexus_cli.cli.setup.edit_config import edit_settings  # noqa: PLC0415  (only for writing)
 

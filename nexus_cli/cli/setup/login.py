@@ -64,10 +64,10 @@ def login(
     provider, *further = words or ("",)
     if further:
         why = "a key must not be an argument: the shell's history and the process list would show it"
-        hint = "Run `nexus login PROVIDER` and paste it, or pipe it in. Make a new key if others use this machine"
+        hint = "Run `nexus login PROVIDER` and paste or pipe the key. Create a new key if others use this machine"
         raise NexusError("usage", "wrong usage", why, hint)
     if not provider:
-        hint = f"nexus login PROVIDER, one of {', '.join(LOGIN_NAMES)}"
+        hint = f"Use nexus login PROVIDER. Providers: {', '.join(LOGIN_NAMES)}"
         raise NexusError("usage", "wrong usage", "no provider is named", hint)
     check_key_name(key_name)
     if subscription := find_subscription(provider):
@@ -101,7 +101,7 @@ def _sign_in(provider: str, key_name: str) -> Act:
     place = store_key(stored_name(provider, key_name), log_in(provider, authenticator(provider), show))
     model = f"{key_name}:{provider}/" if key_name else f"{provider}/"
     told = f"Signed in to {title}; the login is stored in {place}.\n"
-    told += f"`nexus model list` shows its models; use one: -m {model}MODEL."
+    told += f"`nexus model list` shows its models; select one with -m {model}MODEL."
     return print_act(told, stored_name(provider, key_name))
 
 
@@ -117,7 +117,7 @@ def _piped() -> str:
     text = sys.stdin.buffer.read(MOST).decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > 1:
-        raise NexusError("usage", "stdin", f"it has {len(lines)} lines, a key has one", "Pipe only the key")
+        raise NexusError("usage", "stdin", f"it has {len(lines)} lines, but a key has only one", "Pipe only the key")
     return lines[0] if lines else ""
 
 
@@ -125,7 +125,7 @@ def _what_next(provider: str) -> str:
     """Return notes for the person after a key was stored: on a key in the environment, on the model."""
     notes = []
     if name := next((name for name in KEY_VARIABLES[provider] if os.environ.get(name)), ""):
-        notes.append(f"{name} is set in the environment and wins over it.")
+        notes.append(f"{name} is set in the environment and takes precedence.")
     with suppress(NexusError):  # invalid settings must not prevent a login
         settings = own_settings()
         model = unnamed_model(os.environ, settings)

@@ -20,7 +20,7 @@ from nexus_cli.plugins.plugin_source import open_source, parse_source
 from nexus_cli.plugins.store_plugin import store_plugin
 from nexus_cli.reports.plugins import PluginsReport, compare_files, installed_object, plugin_object
 
-All = Annotated[bool, Option(None, "Accept every item without a question.", "--all")]
+All = Annotated[bool, Option(None, "Accept every item without asking.", "--all")]
 Yes = Annotated[list[str] | None, Option("ITEM", "Accept items whose kind and name start with ITEM; repeatable.")]
 
 
@@ -50,7 +50,7 @@ def add(
         plugin = read_plugin(opened.folder, listed=opened.manifest)
         if any(one.name == plugin.name for one in installed_plugins()):
             hint = f"nexus plugin update {plugin.name}, or nexus plugin remove {plugin.name}"
-            raise NexusError("usage", f"plugin {plugin.name}", "there is one of this name", hint)
+            raise NexusError("usage", f"plugin {plugin.name}", "a plugin with this name is installed", hint)
         return _accept(source, plugin, opened.source, None, accept_all, yes or ())
 
 
@@ -70,7 +70,7 @@ def update(
     with open_source(chosen) as opened:
         plugin = read_plugin(opened.folder, listed=opened.manifest)
         if plugin.name != name:
-            why = f"the plugin there is called {plugin.name}"
+            why = f"the plugin in this source is called {plugin.name}"
             raise NexusError("usage", f"plugin {name}", why, f"nexus plugin add {one_line(chosen.shown)}")
         return _accept(source, plugin, opened.source, installed, accept_all, yes or ())
 
@@ -85,17 +85,17 @@ def _accept(
 ) -> Report[Any]:
     """Show the plugin, ask for its items, and store it with those that are accepted."""
     if not plugin.items:
-        raise NexusError("config", f"plugin {plugin.name}", "it has no skill, command, agent, hook or server", "")
+        raise NexusError("config", f"plugin {plugin.name}", "it has no skills, commands, agents, hooks or servers", "")
     diff = compare_files(before.folder, plugin) if before else ""
     states = {key: _compare(item, before) for key, item in plugin.items.items()}
     kept = [key for key, state in states.items() if state == "active"]
     if before and not diff and not before.changed and place == before.source and len(kept) == len(states):
-        source.say(f"{plugin.name} is as you accepted it.")
+        source.say(f"{plugin.name} has not changed since you accepted it.")
     else:
         asking = [key for key in states if key not in kept]
         chosen = _choose(source, plugin, place, states, asking, diff, accept_all, yes)
         if not [*kept, *chosen]:
-            source.say("nothing was accepted, nothing was changed.")
+            source.say("nothing was accepted, so nothing was changed.")
             return Report("", {"version": 1, "plugins": []})
         store_plugin(plugin, place, [*kept, *chosen], is_new=before is None)
         count = plural(len(kept) + len(chosen), "item")
@@ -133,7 +133,7 @@ def _choose(
         for text in yes:
             if not text.strip() or not any(key.startswith(text) for key in states):
                 raise NexusError(
-                    "usage", f"--yes {one_line(text)}", "no item starts with this text", f"There are: {_names(states)}"
+                    "usage", f"--yes {one_line(text)}", "no item starts with this text", f"Items: {_names(states)}"
                 )
         return [key for key in asking if any(key.startswith(text) for text in yes)]
     if not asking:

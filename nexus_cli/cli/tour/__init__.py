@@ -26,7 +26,7 @@ from nexus_cli.ui.print.stream import Stream, write_stderr_line
 def tour(
     source: Source,
     yes: Annotated[bool, Option(None, "Run without pauses and answer every question with yes.", "--yes -y")] = False,
-    keep: Annotated[bool, Option(None, "Keep the folder of the tour.")] = False,
+    keep: Annotated[bool, Option(None, "Keep the tour's folder.")] = False,
 ) -> int:
     """Run a demo without a key: the real engine with a scripted model in its own folder.
 
@@ -56,7 +56,7 @@ async def _run_tour(screen: TourScreen, keep: bool) -> int:
     try:
         screen.begin_scene(script["start"], folder=folder)
         await screen.play(script, enter_folder(folder, _read_data("project.toml")))
-        await screen.wait("Enter to continue, q to leave:")
+        await screen.wait("Enter to continue, q to quit:")
     except LeftTour:
         end = "left"
     except asyncio.CancelledError:
@@ -68,7 +68,7 @@ async def _run_tour(screen: TourScreen, keep: bool) -> int:
     finally:
         clean_up()
         interrupt.uninstall()
-    fate = f"kept; look at it with: NEXUS_HOME={folder}/home nexus sessions list --all" if keep else "deleted now."
+    fate = f"kept; inspect it with: NEXUS_HOME={folder}/home nexus sessions list --all" if keep else "deleted now."
     screen.begin_scene(script[end], folder=folder, fate=fate)
     return 0
 

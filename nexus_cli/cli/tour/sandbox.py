@@ -45,8 +45,8 @@ def _writing_in(folder: Path | str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        why = f"nothing can be written in {folder} ({error.strerror})"
-        raise NexusError("internal", "no folder to work in", why, "Set TMPDIR to a writable folder") from error
+        why = f"cannot write in {folder} ({error.strerror})"
+        raise NexusError("internal", "no writable folder", why, "Set TMPDIR to a writable folder") from error
 
 
 def _order_log() -> str:

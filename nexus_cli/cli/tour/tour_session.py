@@ -70,7 +70,7 @@ class TourScreen:
         )
         try:
             for scene in script["scenes"]:
-                await self.wait("Enter to continue, q to leave:")
+                await self.wait("Enter to continue, q to quit:")
                 self.begin_scene(scene["text"])
                 await self._play_scene(session, model, scene)
         finally:
@@ -78,7 +78,7 @@ class TourScreen:
 
     async def _play_scene(self, session: Session, model: ScriptedModel, scene: Script) -> None:
         self._renderer.show_user_message(scene["words"])
-        await self.wait("Enter to send, q to leave:", status_line(session.status(), self._stream.width, self._theme))
+        await self.wait("Enter to send, q to quit:", status_line(session.status(), self._stream.width, self._theme))
         if scene["words"] == "/context":
             value = context_summary(session.state)
             self._stream.write(f"\n{draw_report('context_summary', value, self._stream.width, self._theme.look)}\n")
@@ -92,7 +92,7 @@ class TourScreen:
                 raise NexusError("internal", "the tour has stopped", error["message"], error["hint"])
         if (model.has_stopped and not self.asks) or ("after" in scene and not is_compacted):
             hint = "This is a bug in nexus: `nexus doctor` shows what works here"
-            raise NexusError("internal", "the tour has stopped", "a scene did not end as it is told", hint)
+            raise NexusError("internal", "the tour has stopped", "a scene of the tour ended unexpectedly", hint)
         if is_compacted:
             self._stream.write("\n")
             self._renderer.show_note(scene["after"])
@@ -107,7 +107,7 @@ class TourScreen:
 
     async def ask(self, question: Question) -> Answer:
         """Allow everything, and print that nobody is asked. Implements `Approver`."""
-        self._renderer.show_note(f"Allow {question.what}? allowed, nobody is asked here")
+        self._renderer.show_note(f"Allow {question.what}? Allowed automatically in the tour.")
         return Allow()
 
     def begin_scene(self, text: str, **values: object) -> None:

@@ -158,7 +158,7 @@ class Compactor:
         if fitted.left:
             drops.append(fitted.drop(record_drop, Cause.COMPACTION, now, count))
         if cut:
-            what = "the end of a summary, for which the window had no room"
+            what = "the end of a summary that did not fit the window"
             drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, now, text=cut))
         new = [pin for pin in plan.crowded if pin.pin not in named]
         drops += [pin_drop(pin, crowded[pin.pin], Cause.COMPACTION, now, count) for pin in new]
@@ -228,5 +228,5 @@ def _drop(plan: CompactionPlan, drop_id: str, at: str, unseen: Sequence[EntryRan
     what = f"messages {names} of the conversation, summarized"
     what += f"; and {format_ranges(unseen)}, left out before" if unseen else ""
     before = subtract_ranges(first, min(item.entry for item in gone) - 1, unseen) if gone else ()
-    what += f"; read with {format_ranges(before)}, summarized before" if before else ""
+    what += f"; includes {format_ranges(before)}, summarized before" if before else ""
     return Drop(drop_id, what, tokens, Cause.COMPACTION, at, plan.entries)

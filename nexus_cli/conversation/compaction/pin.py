@@ -49,5 +49,5 @@ def named_ways(texts: Iterable[str]) -> dict[str, str]:
 
 def pin_drop(pin: Quote, drop_id: str, cause: Cause, at: str, count: Callable[[str], int]) -> Drop:
     """Return the drop of a pin without room."""
-    what = f"pin {pin.pin}, for which the pins had no room"
+    what = f"pin {pin.pin}, which exceeded the limit for pins"
     return Drop(drop_id, what, count(pin.text), cause, at, text=pin.text)

@@ -23,7 +23,7 @@ NUMBERED = re.compile(
     r"#?\s*[-+]?\d[\d\s.,:#-]*|#\s*[-+]?\w*\d\S*|(?:message|entry|no\.?|nr\.?)\s*#?\s*\d+", re.IGNORECASE
 )
 """Matches the ways in which people type a message number."""
-FIND = "nexus pin list has the numbers of your newest messages; any other text is pinned as it is"
+FIND = "nexus pin list shows your newest messages by number; any other text is pinned as is"
 SHORTER = "Pin only the important part as text: nexus pin add TEXT"
 SHORT = 40
 """Most characters of the input that an error message repeats."""
@@ -68,7 +68,7 @@ def add_pin(conversation: Conversation, what: str, count: Callable[[str], int], 
         why = "expected text or the number of a message"
         raise NexusError("usage", f"nexus pin add {what}".strip(), why, FIND)
     if not entry and NUMBERED.fullmatch(what):
-        raise NexusError("usage", f"nexus pin add {what[:40]}", "this is not the number of a message", FIND)
+        raise NexusError("usage", f"nexus pin add {what[:40]}", "not a message number", FIND)
     text = _text(_entry(conversation, entry), count) if entry else what
     now, newest = _read_pins(conversation)
     same = next((one for one in now.values() if (one.entry == entry if entry else one.text == text)), None)
@@ -76,7 +76,7 @@ def add_pin(conversation: Conversation, what: str, count: Callable[[str], int], 
         return same
     made = Quote(entry, text, pin=f"p{1 + newest}")
     if room is not None and (tokens := made.labelled_tokens(count)) > room:
-        why = f"it has {tokens:,} tokens, but all pins together may have {room:,}"
+        why = f"it has {tokens:,} tokens; the limit for all pins together is {room:,}"
         raise NexusError("usage", f"nexus pin add {_short(what)}", why, SHORTER)
     is_told = not entry and len(text) <= TOLD
     told = {"told": f"the person pinned this, it holds from now on: {text}"} if is_told else {}
@@ -95,7 +95,7 @@ def remove_pin(conversation: Conversation, what: str) -> Quote:
     if len(found) != 1:
         ids = ", ".join(one.pin for one in found or now)
         there = f"there are {ids}" if now else "nothing is pinned"
-        why = f"{ids} match" if found else f"there is no such pin: {there}"
+        why = f"{ids} match" if found else f"no such pin: {there}"
         raise NexusError("usage", f"nexus pin remove {_short(what)}".rstrip(), why, "nexus pin list shows them")
     conversation.memo(PIN, {"id": found[0].pin, "off": True, "shown": f"unpinned {found[0].pin}"})
     return found[0]

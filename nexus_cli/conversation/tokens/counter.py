@@ -109,7 +109,7 @@ class TiktokenCounter(_Counting):
 
     def __init__(self, encoding_name: str = "cl100k_base") -> None:
         if encoding_name not in TABLES:
-            raise ValueError(f"unknown encoding {encoding_name!r}; there are: {', '.join(TABLES)}")
+            raise ValueError(f"unknown encoding {encoding_name!r}; known: {', '.join(TABLES)}")
         self.encoding_name = encoding_name
         self._simple = SimpleTokenCounter()
         self._encode: Callable[[str], list[int]] | None = None

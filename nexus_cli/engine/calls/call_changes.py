@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nexus_cli.undo.follow_changes import BegunStep, ChangeJournal, StepOwner
 
 T = TypeVar("T")
-UNSAVED = "this session is not saved: undo cannot take back what it changes"
+UNSAVED = "this session is not saved, so undo cannot restore its changes"
 SECONDS_STOPPED = 0.3
 """Seconds that a stopped turn waits for the names of the files that its command changed; they are recorded later."""
 EARLY_SECONDS = 0.3

@@ -282,7 +282,7 @@ class CallDecider:
         rules = [scope[2] for scope in self.always if scope[1] == RULE]
         found = self.permission.decide(judged, self.level, rules, granted=self.granted)
         if found.is_granted and self.step.confirms and judged.tool.effect in CHANGES:
-            why = "this run confirms what changes something"
+            why = "this run asks before each change"
             found = replace(found, verdict="ask", why=why, kind=CONFIRM, rule="", origin=f"limit {CONFIRM}")
         if found.asks and approval_scope(found) in self.always:
             found = replace(found, verdict="allow", rule="", origin=ALLOWED)
@@ -341,7 +341,7 @@ class CallDecider:
             if check and (error := await check(checked.arguments, self.make_context(found))):
                 return replace(found, result=error)
             limit = CONFIRM if found.kind == CONFIRM else "allow"
-            why += f", and nobody can be asked here (--allow {self.level})"
+            why += f", and nobody here can approve it (--allow {self.level})"
         if limit in (BY_RULE, CONFIRM):
             return self._refuse(found, why, limit)
         judged = as_command(checked, self.services)
@@ -416,7 +416,7 @@ class CallDecider:
         if isinstance(answer, Deny) and asked.decision.checked.tool.effect is Effect.EDIT:
             for behind in step.questions[step.questions.index(asked) :]:
                 if behind.decision.checked.tool.needs_edits:
-                    behind.withdraw(Deny("the edit before it was declined", said=False))
+                    behind.withdraw(Deny("the previous edit was declined", said=False))
         failed = told = None
         if isinstance(answer, Allow):
             failed = await accept_definition(asked.decision, answer)

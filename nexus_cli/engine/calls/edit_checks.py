@@ -190,7 +190,7 @@ class EditChecks:
             state.edited.clear()
             if state in begun and not (state.reports is None or state.reports.done() or state.is_late_told):
                 state.is_late_told = True
-                notices.append(f"check `{state.check.name}` is slow: what it finds comes with a later result")
+                notices.append(f"check `{state.check.name}` is slow: its findings follow with a later result")
             _tell_off(state, notices, control)
 
     async def aclose(self) -> None:
@@ -281,7 +281,7 @@ class EditChecks:
         """Return the lines of a check that fails, [] for one that passes, None for one that is broken. Blocks."""
         check, permission = state.check, self._permission
         if not permission.has_sandbox():
-            state.off = "there is no sandbox here"
+            state.off = "no sandbox is available"
             return None
         files = [f"./{name}" if name.startswith("-") else name for name in names]
         shell = next(tool for tool in discover_tools().values() if tool.runs_commands)
@@ -339,7 +339,7 @@ def _tell_off(state: _State, notices: list[str], control: Control) -> None:
     if state.off and not state.is_told:
         state.is_told = True
         control.emit_aside(event.Notice(f"check `{state.check.name}` is off: {state.off}"))
-        notices.append(f"check `{state.check.name}` is off ({state.off}): it looks at no edit from now on")
+        notices.append(f"check `{state.check.name}` is off ({state.off}): later edits are not checked")
 
 
 async def _wait_for(looks: Iterable[tuple[_State, asyncio.Task[None] | None]]) -> None:

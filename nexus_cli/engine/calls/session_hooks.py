@@ -222,9 +222,7 @@ class SessionHooks:
         if not blocking:
             return ""
         if self._rounds >= MOST_ROUNDS:
-            self._tell(
-                f"{blocking[0].hook.name} continued the turn {MOST_ROUNDS} times, which is the maximum: the turn ends"
-            )
+            self._tell(f"{blocking[0].hook.name} continued the turn {MOST_ROUNDS} times (the maximum); the turn ends")
             return ""
         self._rounds += 1
         return "\n".join(self._words(run, _reason(run)) for run in blocking)
@@ -335,7 +333,7 @@ class SessionHooks:
         if ruling.decision == "deny":
             return replace(ruled, verdict="deny", why=f"hook {hook.name} ({hook.source}){reason}")
         if ruling.decision == "ask" and found.is_granted:
-            return replace(ruled, verdict="ask", why=f"hook {hook.name} wants you to decide{reason}", kind=CONFIRM)
+            return replace(ruled, verdict="ask", why=f"hook {hook.name} asks for your decision{reason}", kind=CONFIRM)
         is_askable = found.asks and found.kind not in NEVER_LIFTED and not found.rule
         return replace(ruled, verdict="allow") if ruling.decision == "allow" and is_askable else found
 
@@ -376,7 +374,7 @@ class SessionHooks:
             if updated is not None:
                 problem, arguments = _update(tool, arguments, updated, hooked.own_arguments())
                 if problem:
-                    reason = f"the input that it gave is invalid: {problem}"
+                    reason = f"it returned an invalid tool input: {problem}"
                     return _CallRuling(arguments, "deny", reason, run.hook)
                 shown = cut_at_word(one_line(json.dumps(dict(arguments), ensure_ascii=False)), SHORT)
                 self._add_words(call, run, f"the input of this call was changed to {shown}")
@@ -484,7 +482,7 @@ class SessionHooks:
                 lines = claude_lines(entries, self.session, cwd, conversation.epoch.model)
                 await asyncio.to_thread(lambda: replace_private_file(path, "".join(lines).encode("utf-8", "replace")))
         except OSError as error:
-            self._tell_once(f"hooks get no transcript: {error.strerror or error}")
+            self._tell_once(f"the transcript for hooks could not be written: {error.strerror or error}")
             return ""
         return str(path)
 
@@ -524,7 +522,7 @@ class SessionHooks:
         others = [hook for hook in hooks if hook.unknown_event]
         for source in dict.fromkeys(hook.source for hook in others):
             events = ", ".join(dict.fromkeys(hook.unknown_event for hook in others if hook.source == source))
-            lines.append(f"hooks of {source} that do not run here: {events} (nexus has no such events)")
+            lines.append(f"hooks of {source} are ignored (unknown events: {events})")
         return lines
 
     def _check_stopped(self) -> None:

@@ -132,13 +132,13 @@ def _refuse_if_hopeless(context: ContextManager) -> None:
     fixed = context.conversation.epoch.header_tokens
     most = context.countable(context.room)
     if fixed > most:
-        hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
-        what = "system text and tools alone exceed the budget"
+        hint = "Shorten the instruction files, use --no-tools, or choose a model with a larger window"
+        what = "the system text and the tools already exceed the budget"
         raise _too_large(context.model, what, context.fixed_parts(), hint, _sum_needed(context, fixed))
     images = _images(context.conversation)
     if images and fixed + sum(images.values()) > most:
         parts = context.fixed_parts() | images
-        what = "the images of the request do not fit the budget"
+        what = "the images in the request exceed the budget"
         raise _too_large(context.model, what, parts, FEWER, _sum_needed(context, sum(parts.values())))
 
 
@@ -153,7 +153,7 @@ def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> Reque
     images, groups = _images(context.conversation), context.conversation.groups()
     requests = run_requests(groups, context.conversation.run)
     said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
-    parts = {**context.fixed_parts(), **images, "the words of the request": said}
+    parts = {**context.fixed_parts(), **images, "the text of the request": said}
     if requests and requests[-1] != len(groups) - 1:
         parts["the newest step"] = group_tokens(groups[-1])
     answer = context.least_output + info.window - left_over(info, 0)
@@ -196,7 +196,7 @@ def _too_large(model: Model, what: str, parts: Mapping[str, int], hint: str, why
     named = ", ".join(f"{name} {tokens:,}" for name, tokens in largest)
     info = model.info
     if info.window_refused and not info.window_key:
-        hint += f". A refusal named this window; if it is wrong: {window_command(info, info.listed_window)}"
+        hint += f". A provider error reported this window; if it is wrong: {window_command(info, info.listed_window)}"
     return NexusError("overflow", what, f"{why} (the largest: {named})", hint)
 
 

@@ -68,7 +68,7 @@ async def preview_compaction(
     try:
         rewrite, _ = await draft_compaction(engine, plan, summary, "command", prompt, log)
     except SummaryError as reason:
-        return {**value, "why": f"{reason} at its cap of {plan.summary_cap:,}"}
+        return {**value, "why": f"{reason} with a cap of {plan.summary_cap:,} tokens"}
     texts = engine.control.waiting_texts()
     after = engine.context.project(epoch=rewrite.epoch, items=rewrite.epoch.head, texts=texts)
     return {

@@ -105,7 +105,7 @@ async def summarise(
             raise
         except SummaryError as reason:
             reasons.append(str(reason))
-    earlier = f" (the attempt before failed: {reasons[-2]})" if len(reasons) > 1 and reasons[-2] != reasons[-1] else ""
+    earlier = f" (previous attempt failed: {reasons[-2]})" if len(reasons) > 1 and reasons[-2] != reasons[-1] else ""
     raise SummaryError(f"{reasons[-1] if reasons else 'no model could summarize'}{earlier}")
 
 
@@ -147,7 +147,7 @@ async def _answer(side: Engine, cap: int, paid: _Paid, least: int = LEAST_HEADIN
             reply = await call_model(side, side.window_request(), most, main=False)
         text = reply.message.content.strip()
     except TimeoutError:
-        raise SummaryTimeout(f"no summary came within {seconds:g} s") from None
+        raise SummaryTimeout(f"no summary arrived within {seconds:g} s") from None
     except NexusError as error:
         if isinstance(error, ProviderError) and error.kind == "overflow":
             raise SummaryOverflow(error, side.conversation.counted) from None
@@ -191,7 +191,7 @@ async def _from_transcript(
     request = current_request(plan, engine.conversation.run, room // 4, count)
     room -= count(request)
     if room < LEAST_PIECE:
-        raise SummaryError(f"the window of {model.info.name} is too small for writing a summary")
+        raise SummaryError(f"the window of {model.info.name} is too small to write a summary")
     # in a thread: redacting and counting a long history takes seconds and would delay Ctrl+C
     pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, engine.context)))
     if len(pieces) > MOST_PIECES:

@@ -60,7 +60,7 @@ def choose_source(engine: Engine, plan: CompactionPlan, cause: str) -> SummarySo
     forks = not engine.settings.compact.model and cause != "overflow" and fork_fits(engine.context, plan, "")
     words = engine.context.count(fork_instruction(plan, ""))
     if forks:
-        why, tokens = "it shares the cached lines", engine.window_request().tokens
+        why, tokens = "it reuses the cache", engine.window_request().tokens
         said = round(words * engine.context.estimate.scale().ratio)
         here = SummarySource("window", why, engine.model, fresh=said, cached=tokens, forks=True)
     else:
@@ -75,18 +75,18 @@ def choose_source(engine: Engine, plan: CompactionPlan, cause: str) -> SummarySo
         messages.append(entry.message)
         tokens += entry.tokens
         if tokens * FRAMED > room:
-            why = f"{here.why}; the messages behind the earlier summary do not fit one request of {room:,} tokens"
+            why = f"{here.why}; the original messages do not fit one request of {room:,} tokens"
             return replace(here, why=why)
     first, last = plan.entries
     if len(messages) + len({item.entry for item in plan.kept if first <= item.entry <= last}) <= last - first:
-        return replace(here, why=f"{here.why}; the messages behind the earlier summary are lost")
+        return replace(here, why=f"{here.why}; the original messages are no longer available")
     cached = here.cached if engine.is_warm else 0
     beside = (here.model, here.fresh + here.cached - cached, cached)
     fresh = _transcript_tokens(engine.context, plan, model, tokens + words)
     times = _price_ratio((model, fresh, 0), beside, plan.summary_cap)
     if times > COSTLIER and tokens > LITTLE:
-        return replace(here, why=f"{here.why}; the messages behind the earlier summary would cost {times:.1f} times")
-    why = f"the messages behind the earlier summary are at hand ({times:.1f} times the price of the window)"
+        return replace(here, why=f"{here.why}; the original messages would cost {times:.1f} times as much")
+    why = f"the original messages are available (at {times:.1f} times the cost)"
     return SummarySource("originals", why, model, tuple(messages), fresh, forks=forks)
 
 

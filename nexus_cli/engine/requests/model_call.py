@@ -210,11 +210,11 @@ def _raise_unless_finished(reply: Reply) -> None:
     """Raise the `NexusError` of an unfinished reply, of kind `provider`, `refused` or `length`."""
     match reply.finish:
         case "empty":
-            why = "its reply had neither text nor calls"
+            why = "the reply had neither text nor tool calls"
             raise NexusError("provider", "the model gave no answer", why, "Try again, or choose another model")
         case "none":
             why = reply.problem or "the stream ended without a finish reason"
-            raise NexusError("provider", "the reply broke off", why, f"{KEPT}; ask the model to continue")
+            raise NexusError("provider", "the reply ended early", why, f"{KEPT}; ask the model to continue")
         case "refused":
             why = reply.problem or "the provider's filter stopped the answer"
             raise NexusError("refused", "the model refused", why, "Rephrase the request")

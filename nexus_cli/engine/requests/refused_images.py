@@ -35,7 +35,7 @@ def draft_without_images(engine: Engine, error: ProviderError | None = None) -> 
     drops, without = list[Drop](), dict[int, WindowItem]()
     for item in new:
         name = conversation.log.next_drop()
-        why = "the provider refused the request with it" if error else "this model takes no images"
+        why = "rejected by the provider" if error else "this model does not accept images"
         without[item.entry] = short = _without_images(engine.context, item, f"drop {name}: {_names(item)}; {why}")
         what = f"images of a message: {_names(item)}" if len(item.message.parts) > 1 else f"image {_names(item)}"
         span = item.entry, item.entry
@@ -45,9 +45,7 @@ def draft_without_images(engine: Engine, error: ProviderError | None = None) -> 
     if error is None:
         return Rewrite(epoch, drops)
     names = ", ".join(map(_names, new))
-    notice = Notice(
-        f"the provider refused the request with {names} ({error.why}): nexus sends the request again without that"
-    )
+    notice = Notice(f"the provider rejected the request with {names} ({error.why}); nexus retries without the images")
     return Rewrite(epoch, drops, price=engine.price_epoch(epoch), notice=notice)
 
 

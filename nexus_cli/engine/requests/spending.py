@@ -35,7 +35,7 @@ NOTICE_ROOM = 256
 
 LAST_REQUEST = "this is the last request of your budget, no call runs any more. Report what was done and what was not."
 """Notice for the model before the last request of a run that must report."""
-BUDGET_ENDED = "its budget was used up, the work may be unfinished"
+BUDGET_ENDED = "its budget was used up; the work may be unfinished"
 """Warning beside such a report."""
 
 
@@ -95,7 +95,7 @@ class Spending:
         is priced as that does: without the cache. Raises `NexusError("limit", ...)` after the last request.
         """
         if self.ending:
-            raise self.reached(self.ending, "the model requested calls in its last request")
+            raise self.reached(self.ending, "the model made tool calls in its last request")
         if not self.must_report:
             return ""
         left, newest = self._left(), self.newest
@@ -146,7 +146,7 @@ class Spending:
         least_of = {**LEAST_BUDGET, **({} if wanted.max_steps else {"max_steps": self.kept + 2})}
         for name, least in least_of.items():
             if (value := getattr(left, name)) is not None and value < least:
-                raise self.reached(name, "nothing is left for a worker")
+                raise self.reached(name, "no budget is left for a worker")
         over = {name: value for name in BUDGET if (value := getattr(wanted, name)) is not None}
         if left.max_steps is not None:
             left = replace(left, max_steps=left.max_steps - 1)
@@ -230,7 +230,7 @@ class Spending:
         if recipe is None:
             return option
         there = f" in {recipe.source}" if recipe.source else ""
-        return f"The recipe {recipe.name} sets it: change limits.{name}{there}, or choose another with --recipe NAME"
+        return f"Recipe {recipe.name} sets this limit: change limits.{name}{there}, or use --recipe NAME"
 
     def reached(self, name: str, why: str) -> NexusError:
         """Return the error of a turn that is stopped by the limit `name`."""
@@ -266,5 +266,5 @@ def _subtract(limit: Any, used: Any) -> Any:
 
 def unknown_price(model: str) -> NexusError:
     """Make the error for `--max-cost` without a known price."""
-    hint = f"Set it: {price_command(model)}, and output_price likewise"
+    hint = f"Set it: {price_command(model)} (likewise output_price)"
     return NexusError("usage", "--max-cost cannot be enforced", f"the price of {model} is unknown", hint)

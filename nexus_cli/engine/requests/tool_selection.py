@@ -142,7 +142,7 @@ def describe_left_out(window: int, tools: Iterable[Mapping[str, Any]]) -> str:
     there = {tool["function"]["name"] for tool in tools}
     if window >= SMALL_WINDOW or not there or USE_TOOL in there:
         return ""
-    return f"small context window ({window:,} tokens): the model gets the tools for files and commands alone"
+    return f"small context window ({window:,} tokens): only the file and command tools are available"
 
 
 def unknown_tools(recipe: Recipe) -> tuple[str, ...]:
@@ -155,8 +155,8 @@ def unknown_tools(recipe: Recipe) -> tuple[str, ...]:
 
 def _unknown_tool_line(recipe: str, name: str, known: Collection[str]) -> str:
     near = nearest_name(name, known)
-    hint = f"; the nearest is {near}" if near else ""
-    return f"recipe {recipe} names the tool {one_line(name)[:80]!r}, which there is not{hint}"
+    hint = f" (did you mean {near}?)" if near else ""
+    return f"recipe {recipe} names an unknown tool {one_line(name)[:80]!r}{hint}"
 
 
 def can_recall(conversation: Conversation, spending: Spending) -> bool:

@@ -139,7 +139,7 @@ def _timeline(
         yield f'<div class="{"strip" if whole else "only"}"><i id="strip{place}"></i>{strip}<div class="panels">\n'
         yield from (panels.get(one.row.manifest.step, "") for one in shown)
         yield "</div></div>\n"
-    more = f" Not in the chart: {plural(beside, 'request')} for summaries and the like." if beside > 0 else ""
+    more = f" Not in the chart: {plural(beside, 'request')} for summaries and similar tasks." if beside > 0 else ""
     yield f'<p class="hint">{HINT}{more}</p>\n</aside>\n'
 
 
@@ -164,7 +164,7 @@ def _panel(one: RequestFigures, markup: Markup, session: str, steps: int) -> str
     listed = ", ".join(f"{markup.text(name)} {number(tokens)}" for name, tokens in sections[:NAMED])
     listed += f" and {len(sections) - NAMED} smaller" if len(sections) > NAMED else ""
     cause = markup.text(CAUSES.get(one.rewrite, one.rewrite))
-    rewritten = f"<p>The window was rewritten before it: {cause}.</p>" if one.rewrite else ""
+    rewritten = f"<p>The window was rewritten before this request: {cause}.</p>" if one.rewrite else ""
     summaries = [part for part in one.held[:-NAMED] if part.form not in ALONE]
     rest = [part for part in one.held[:-NAMED] if part.form in ALONE]
     held = "".join(f"<li>{_held(part)}</li>" for part in one.held[-NAMED:])
@@ -178,7 +178,7 @@ def _panel(one: RequestFigures, markup: Markup, session: str, steps: int) -> str
         f'<p class="go">{links}<a href="#closed">Close</a></p>'
         f"<p>{' · '.join(filter(None, facts))}</p>{rewritten}"
         f"<table>{cells}</table>"
-        f"<h4>What it held</h4><ul>{earlier}{held}<li>new in it: {_span(one.new_from, last)}</li></ul>"
+        f"<h4>Content</h4><ul>{earlier}{held}<li>new: {_span(one.new_from, last)}</li></ul>"
         + (f"<p>Sections: {listed}</p>" if listed else "")
         + _left_out(one.drops, markup, session)
         + "</section>\n"

@@ -69,7 +69,7 @@ CAUSES = {
     "pruned": "old result",
     "limit": "over a limit",
     "server": "cut by the server",
-    "refused": "not taken by the model",
+    "refused": "not accepted by the model",
 }
 """Reasons for a drop in words, by `nexus_cli.core.entry.Cause`."""
 
@@ -82,7 +82,7 @@ def name_cause(cause: Any) -> str:
 BASES = {
     "reported": "reported by the provider",
     "estimate": "estimated",
-    "reported+estimate": "reported by the provider, the newest ones estimated",
+    "reported+estimate": "reported by the provider, the newest estimated",
 }
 """Bases of a token count."""
 
@@ -103,10 +103,10 @@ def name_basis(basis: Any) -> str:
 
 
 CONFINED = {
-    "read": "confined: writes nothing, no network",
-    "write": "confined: writes in the project, no network",
-    "net": "confined: writes in the project, with network",
-    "none": "not confined",
+    "read": "sandboxed: read-only, no network",
+    "write": "sandboxed: can write in the project, no network",
+    "net": "sandboxed: can write in the project, network allowed",
+    "none": "not sandboxed",
 }
 """The rights of each sandbox profile, for people."""
 

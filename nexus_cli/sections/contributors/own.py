@@ -56,7 +56,7 @@ def _files() -> Iterator[dict[str, Any]]:
             yield _read_file(folder / name)
         except (NexusError, ValueError) as error:
             why = error.message if isinstance(error, NexusError) else f"{FOLDER}/{replace_surrogates(name)}: {error}"
-            yield {"layer": "", "text": "", "notice": one_line(f"{why}; it is left out")}
+            yield {"layer": "", "text": "", "notice": one_line(f"{why}; skipped")}
     if len(names) > MOST:
         yield {"layer": "", "text": "", "notice": f"only the first {MOST} files of {folder} are read"}
 
@@ -65,7 +65,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     """Read one file: `name`, `layer`, `order`, `priority`, `text`, `path`, `notice`, `beyond`. Raises `ValueError` with
     the problem of its name or its front matter."""
     if not NAME.fullmatch(path.stem):
-        raise ValueError("a name has lower case letters, digits, - and _")
+        raise ValueError("a name may have only lower-case letters, digits, - and _")
     found = read_text(path, LIMIT)
     if found is None:
         raise ValueError("it is not a regular file")
@@ -98,7 +98,7 @@ def _pick(front: Mapping[str, str], key: str, default: str, values: Sequence[str
 def _number(front: Mapping[str, str], key: str, default: int, least: int, most: int) -> int:
     text = front.get(key, str(default)).strip()
     if not (text.isascii() and text.isdecimal() and least <= int(text[:9]) <= most):
-        raise ValueError(f"{key} {text!r} is no number from {least} to {most}")
+        raise ValueError(f"{key} {text!r} is not a number from {least} to {most}")
     return int(text)
 
 

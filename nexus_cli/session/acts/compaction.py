@@ -32,7 +32,7 @@ def compaction(instructions: str) -> Act:
     async def act(state: SessionState) -> None:
         engine = state.engine
         if isinstance(engine.conversation.next_step(), Dispatch):
-            raise NexusError("usage", "not compacted", "a call waits for its result", "/continue first")
+            raise NexusError("usage", "not compacted", "a tool call has no result yet", "/continue first")
         await begin_pending_epoch(engine)
         await compact(engine, "command", engine.settings.compact.to, instructions)
 
@@ -69,7 +69,7 @@ def uncompaction() -> Act:
         engine = state.engine
         conversation, log = engine.conversation, engine.conversation.log
         if isinstance(conversation.next_step(), Dispatch):
-            raise NexusError("usage", "nothing was undone", "a call waits for its result", "/continue first")
+            raise NexusError("usage", "nothing was undone", "a tool call has no result yet", "/continue first")
         made = compaction_in_force(conversation.epoch, log.epoch)
         if made is None or made.parent is None:
             why = "this session has no active compaction"
@@ -102,8 +102,8 @@ def uncompaction() -> Act:
 def _refuse_if_too_large(request: RequestPlan) -> None:
     """Raise `NexusError("overflow", ...)` if the request with the former window does not fit."""
     if not request.fits:
-        why = f"it would take {request.upper_bound:,} of {request.room:,} tokens"
-        hint = "Return single parts with /drops recall, or choose a model with a larger window"
+        why = f"it needs {request.upper_bound:,} tokens, but only {request.room:,} fit"
+        hint = "Restore single parts with /drops recall, or choose a model with a larger window"
         raise NexusError("overflow", "the compaction cannot be undone", why, hint)
 
 
@@ -122,7 +122,7 @@ def pin(state: SessionState, what: str) -> tuple[str, str]:
     said = f"{pins.describe_pinning(made)}: {tokens:,} tokens, all pins {taken:,} of {room:,}"
     if crowded := within.crowded_pins:
         named = name_first([one.pin for one in crowded], NAMED)
-        said += f"; beside the others a summary has no room for {named}, which can be recalled then"
+        said += f"; a summary will have no room for {named}, which can be recalled later"
     if not made.entry and len(made.text) > pins.TOLD:
-        said += "; too long to be sent at once: the model gets it word for word with the next summary"
+        said += "; too long to send now: the model gets the full text with the next summary"
     return made.pin, said

@@ -71,7 +71,7 @@ def consolidation(done: Consolidation) -> Act:
 def check_facts(facts: Sequence[Fact]) -> None:
     """Raise `NexusError("usage", ...)` if these are too few facts to consolidate."""
     if len(facts) < 2:
-        why = f"there {'is one fact' if facts else 'are no facts'} of this project and of the agent"
+        why = f"the project and the agent have {'only one fact' if facts else 'no facts'}"
         raise NexusError("usage", "nothing to consolidate", why, "See nexus memory list")
 
 
@@ -119,7 +119,7 @@ async def extract_facts(dispatcher: Dispatcher, engine: Engine) -> None:
     try:
         await run_in_fork(engine, dispatcher, own_recipe("pre_compaction"))
     except NexusError as error:
-        engine.control.emit(Notice(f"no facts were kept before the compaction: {error.message}", warning=False))
+        engine.control.emit(Notice(f"no facts were saved before the compaction: {error.message}", warning=False))
 
 
 def reflection(tell: Callable[[str], None], *, goes_on: bool = False, most: int | None = None) -> Act:

@@ -77,7 +77,7 @@ async def run_separately(
 def _instruction(recipe: Recipe) -> str:
     if recipe.instruction:
         return recipe.instruction
-    why = "it has no text for `contract`, so there is nothing to ask"
+    why = "it does not set `contract`, so there is nothing to ask"
     raise NexusError("config", f"recipe {recipe.name}", why, "Set `contract` in its [overrides]")
 
 
@@ -126,7 +126,7 @@ def _answer_without_tools(recipe: Recipe, conversation: Conversation, calls: Seq
         conversation.append(Kind.TOOL, Message(Role.TOOL, NO_TOOLS, tool_call_id=call.id), f"tool:{call.name}")
     if words:
         return words
-    why = "the model called a tool, but this run has none"
+    why = "the model called a tool, but this run has no tools"
     raise NexusError("provider", f"{recipe.name} has no answer", why, "Try again, or choose another model")
 
 
@@ -136,7 +136,7 @@ async def _request(side: Engine, recipe: Recipe) -> None:
         side.readings.notices.clear()
     needs = side.window_request()
     if not needs.fits:
-        why = f"it needs about {needs.upper_bound} of {needs.room} tokens"
+        why = f"it needs about {needs.upper_bound:,} tokens, but only {needs.room:,} fit"
         raise NexusError("overflow", f"{recipe.name} was not done", why, "/compact makes room")
     await call_model(side, needs, main=False)
 

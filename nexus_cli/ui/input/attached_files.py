@@ -207,7 +207,7 @@ def _chosen_lines(read: Input, name: str, what: str, lines: tuple[int, int]) -> 
     """Return these lines of a text as a block."""
     (first, last), count = lines, _count_lines(read.text)
     if not 1 <= first <= last:
-        raise NexusError("usage", what, f"{first}-{last} is not a range of lines", "Write FIRST-LAST, counted from 1")
+        raise NexusError("usage", what, f"{first}-{last} is not a valid line range", "Use FIRST-LAST, counting from 1")
     if last > count:
         known = f"only its first {count:,} lines were read" if read.uncounted else f"it has {plural(count, 'line')}"
         raise NexusError("usage", what, known, "Choose existing lines")
@@ -225,7 +225,7 @@ def _pdf_pages(descriptor: int, name: str, what: str, pages: tuple[int, int] | N
 
     first, last = pages or (1, 0)
     if pages and not 1 <= first <= last:
-        raise NexusError("usage", what, f"{first}-{last} is not a range of pages", "Write FIRST-LAST, counted from 1")
+        raise NexusError("usage", what, f"{first}-{last} is not a valid page range", "Use FIRST-LAST, counting from 1")
     try:
         with open(descriptor, "rb", closefd=False) as file:
             data = file.read(KEPT)
@@ -311,9 +311,9 @@ class _Gathering:
                 self.notices += [read.notice] if read.notice else []
                 self.uncounted += read.uncounted
         except NexusError as error:
-            self.notices.append(f"{error.message}; it was not attached")
+            self.notices.append(f"{error.message}; not attached")
         except OSError as error:
-            self.notices.append(f"@{written}: {error.strerror}; it was not attached")
+            self.notices.append(f"@{written}: {error.strerror}; not attached")
 
 
 def read_mentions(text: str, folder: Path) -> Mentions:
@@ -325,7 +325,7 @@ def read_mentions(text: str, folder: Path) -> Mentions:
     found = _Gathering(folder)
     for number, match in enumerate(_MENTION.finditer(text)):
         if number >= _MOST:
-            found.notices.append(f"only the first {_MOST:,} words with an @ were checked")
+            found.notices.append(f"only the first {_MOST:,} @ mentions were checked")
             break
         if match["quoted"] is not None:
             found.mention(re.sub(r"\\(.)", r"\1", match["quoted"]), exact=True)

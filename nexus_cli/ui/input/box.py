@@ -278,7 +278,7 @@ class InputBox:
             return
         self.buffer.insert_text(self._pastes.fold_if_long(normalize_newlines(kept), self.buffer.text, cut=cut))
         if cut:
-            self.notice(f"the paste has more than {KEPT >> 20} MiB: the rest was left out")
+            self.notice(f"the pasted text exceeds {KEPT >> 20} MiB; the rest was cut")
 
     async def paste_image(self) -> None:
         """Attach the image on the clipboard at the cursor; show a hint if there is none."""

@@ -56,8 +56,8 @@ def find_editor(environ: Mapping[str, str]) -> list[str]:
         try:
             return shlex.split(value)
         except ValueError as error:
-            why = f"{name} cannot be read as a command: {error}"
-            raise NexusError("usage", "the editor", why, "Fix its quotes") from error
+            why = f"{name} is not a valid command: {error}"
+            raise NexusError("usage", "the editor", why, "Fix the quoting") from error
     found = next(filter(None, (find_program(name, environ=environ) for name in FALLBACKS)), None)
     if found is None:
         raise NexusError("usage", "the editor", f"no editor was found ({', '.join(FALLBACKS)})", _HINT)

@@ -26,7 +26,7 @@ def read_items(descriptor: int, *, nul: bool) -> tuple[list[str], str]:
             if len(data) > KEPT:
                 raise NexusError("usage", "stdin", f"the list has more than {KEPT >> 20} MiB", "Split it")
     except OSError as error:
-        raise NexusError("usage", "stdin cannot be read", str(error.strerror), "Give it a file or a pipe") from error
+        raise NexusError("usage", "stdin cannot be read", str(error.strerror), "Use a file or a pipe") from error
     if nul:
         return [decode(item, "an item")[0] for item in bytes(data).split(b"\0") if item.strip()], ""
     text, notice = decode(bytes(data), "stdin") if data else ("", "")
@@ -51,7 +51,7 @@ def read_item(prompt: str, item: str, *, is_file: bool) -> tuple[Trigger, str]:
     from nexus_cli.ui.input.attached_files import read_attachment  # noqa: PLC0415  (loads the tools)
 
     if _is_named_pipe(item):
-        raise NexusError("usage", item, "it is a pipe, which may never end", "Name files")
+        raise NexusError("usage", item, "it is a named pipe, which may never end", "Use regular files")
     read = read_attachment(item, item)
     text = f"{text}\n\n{read.block}" if read.block else text
     return Trigger(text, "person", (read.part,) if read.part else (), (read.record,), read.uncounted), read.notice

@@ -52,7 +52,7 @@ class LineBatches:
             return ""
         if self._error is not None:
             why = str(self._error.strerror)
-            raise NexusError("usage", "stdin cannot be read", why, "Give it a file or a pipe") from self._error
+            raise NexusError("usage", "stdin cannot be read", why, "Use a file or a pipe") from self._error
         return self._take()
 
     def stop(self) -> None:

@@ -41,7 +41,7 @@ class Reader:
             piece = os.read(self._descriptor, _CHUNK)
         except OSError as error:
             why = "it is a folder" if stat.S_ISDIR(os.fstat(self._descriptor).st_mode) else str(error.strerror)
-            raise NexusError("usage", f"{self._name} cannot be read", why, "Give it a file or a pipe") from error
+            raise NexusError("usage", f"{self._name} cannot be read", why, "Use a file or a pipe") from error
         self._ended = not piece
         return piece
 
@@ -68,7 +68,7 @@ class Reader:
             extra += len(self._read())
         text, notice = decode(data, self._name, cut=extra > 0)
         if extra:
-            rest = f"the {extra:,} bytes after the first {KEPT:,} were counted, not kept"
+            rest = f"only the first {KEPT:,} bytes were kept; {extra:,} more were discarded"
             if not self._ended:
                 rest = f"it did not end within {COUNTED:,} bytes; only the first {KEPT:,} were kept"
             notice = "; ".join(filter(None, (notice, f"{self._name}: {rest}")))

@@ -43,16 +43,16 @@ def folder_diff_lines(value: Value, width: int, theme: Theme) -> list[str]:
     lines: list[str] = []
     if value["source"] != "git":
         why = str(value["why"])
-        lines += filled(f"{why[:1].upper()}{why[1:]}: these are the files that this session changed.", width)
+        lines += filled(f"{why[:1].upper()}{why[1:]}; showing the files changed by this session.", width)
         return [*lines, *(_names(value["files"], width) or ["  none"])]
     if text := str(value["text"]).rstrip("\n"):
         lines += diff_lines(mark_line_ends(text + "\n"), width, theme, most_lines=LINES, names=True)
         if value.get("cut"):
-            lines += filled(f"[the diff is larger than shown: {value['cut']}]", width)
+            lines += filled(f"[diff truncated: {value['cut']}]", width)
     else:
         lines += filled("No uncommitted changes.", width)
     if unread := value["unread"]:
-        lines += ["", *filled("Not shown, large or not text:", width), *_names(unread, width)]
+        lines += ["", *filled("Not shown (too large or binary):", width), *_names(unread, width)]
     if more := int(value["untracked_count"]) - len(value["untracked"]):
         lines += filled(f"[and {plural(more, 'untracked file')} not listed]", width)
     return lines

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FEW = 2
 """Most drops that are reported one by one."""
-LOST = "kept until the end of this run only"
+LOST = "kept only until this run ends"
 """Replaces the command if no other process can read the drops."""
 
 

@@ -153,7 +153,7 @@ class Thought:
     @property
     def text(self) -> str:
         """The whole thought, in lines; of a very long one only the beginning."""
-        more = "\n[the rest of this thought was too long to keep]" if self._size > MOST else ""
+        more = "\n[thinking truncated: too long to keep]" if self._size > MOST else ""
         return "\n".join(self._lines).strip("\n") + more
 
     def summary(self, shows: str = "") -> str:

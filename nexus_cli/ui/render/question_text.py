@@ -178,5 +178,5 @@ def excerpt(lines: list[str]) -> list[str]:
     hidden = len(lines) - HEAD_LINES - TAIL_LINES
     if hidden <= 0:
         return lines
-    missing = f"... {'1 line is' if hidden == 1 else f'{hidden:,} lines are'} not shown here, the end follows ..."
+    missing = f"... {'1 line' if hidden == 1 else f'{hidden:,} lines'} not shown ..."
     return [*lines[:HEAD_LINES], missing, *lines[-TAIL_LINES:]]

@@ -20,7 +20,7 @@ LEAST = 8
 """Minimum number of rows available, however small the terminal is."""
 REST = "/transcript shows all"
 CUT_SHORT = "This turn was cut short. /continue to resume it."
-OPEN = {True: "outcome unknown, the process ended while it ran", False: "not run yet"}
+OPEN = {True: "outcome unknown: the process ended while it was running", False: "not run yet"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,12 +46,12 @@ def _run(setting: str, command: str, folder: Path, given: Mapping[str, Any], sto
     try:
         done = run_process(argv, cwd=folder, env=os.environ, stop=stop, seconds=SECONDS, stdin=text, keep=MOST_BYTES)
     except (OSError, ValueError) as error:  # ValueError for a NUL
-        raise NexusError("config", setting, f"it cannot be started: {error}") from error
+        raise NexusError("config", setting, f"the command cannot be started: {error}") from error
     decoded = decode_output(done.output)
     line = one_line(without_codes(decoded.plain if decoded else "").strip().partition("\n")[0])
     if done.timed_out or done.status:
         why = f"it took longer than {SECONDS:g} s" if done.timed_out else f"exit status {done.status}: {line}"
-        raise NexusError("config", setting, why.rstrip(": "), "Correct the command: nexus docs personal")
+        raise NexusError("config", setting, why.rstrip(": "), "Fix the command; see nexus docs personal")
     return cut(line, LENGTH, "...")
 
 

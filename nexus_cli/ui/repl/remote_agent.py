@@ -284,11 +284,11 @@ class RemoteAgent(TerminalContext, AgentConnection):
     async def _save_here(self, name: str, default: str, text: str) -> None:
         """Write a file of the server here: only that of a name which the person typed, or in a folder of that name."""
         if not self._typed.endswith(name):
-            raise NexusError("refused", name, "the server answered with another file name", "Nothing was written")
+            raise NexusError("refused", name, "the server returned a different file name", "Nothing was written")
         await self.save(name, Path(default).name, (text,))
 
     async def run_shell(self, line: ShellLine) -> None:
-        raise refuse_elsewhere("a ! line", "The agent runs commands: ask it")
+        raise refuse_elsewhere("a ! line", "Ask the agent to run the command")
 
     async def set_level(self, level: str) -> None:
         await self._call("permissions", level)
@@ -311,14 +311,14 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 async for line in self._client.events(self.agent_id, after, self._note_connection, questions=True):
                     after = after if line["type"] == "cut" else line["seq"]
                     await self._take(line)
-                why = "the server has ended the connection"
+                why = "the server closed the connection"
             except CallError as error:
                 self._failed, why = TRIES, str(error)
             except ConnectionError as error:
                 why = str(error)
             self._failed += 1
             if self._failed > TRIES:
-                kept = f"nexus --resume {self.status.session} continues its session on the machine of the server"
+                kept = f"nexus --resume {self.status.session} continues its session on the server's machine"
                 self.repl.show_note(f"nexus: {self.agent_id} at {self._url} has ended: {why}. {kept}.", "error")
                 self.status_code = 1
                 self.repl.request_exit()

@@ -218,10 +218,8 @@ class Repl:
         working = self.backend.working if asks else ()
         if not set(working) <= set(self._warned_of):
             self._warned_of = working
-            who = (
-                f"worker {working[0]} still works" if len(working) == 1 else f"workers {', '.join(working)} still work"
-            )
-            self.show_note(f"{who}. Leave again to stop that; a resumed session can continue it.", "warn")
+            who = f"worker {working[0]} is active" if len(working) == 1 else f"workers {', '.join(working)} are active"
+            self.show_note(f"{who}. Exit again to stop the work; a resumed session can continue it.", "warn")
             return
         if self._leaving:
             return
@@ -242,7 +240,7 @@ class Repl:
     def release_workers(self) -> None:
         """Let the workers that the turn waits for work in the background; the turn goes on."""
         if released := self.backend.release_workers():
-            self.show_note(f"{', '.join(released)} in the background; /agents lists them")
+            self.show_note(f"{', '.join(released)} moved to the background; /agents lists workers")
 
     def cycle_level(self) -> None:
         """Change the permission level, even while a turn runs or asks."""
@@ -460,7 +458,7 @@ class Repl:
                 self._notify(event.event, event.agent)
             case e.ApprovalRequest():
                 what = f"{worker} {event.question.call.name}".lstrip()
-                self.view.notify(f"{what} waits for your answer in {folder}", waits=True)
+                self.view.notify(f"{what} is waiting for your answer in {folder}", waits=True)
             case e.ApprovalAnswer() if not self.renderer.is_asking:
                 self.view.notify("")
             case e.TurnEnd() if not (worker or self.input_queue.later):
@@ -471,7 +469,7 @@ class Repl:
 
     async def _shell(self, line: ShellLine) -> None:
         if not line.command:
-            raise NexusError("usage", "!", "no command given", "!ls shares its output, !!ls does not")
+            raise NexusError("usage", "!", "no command given", "!ls sends its output to the model, !!ls does not")
         self._echo(("!!" if line.private else "!") + line.command)
         await self.backend.run_shell(line)
 

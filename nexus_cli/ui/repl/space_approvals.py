@@ -102,7 +102,7 @@ class ApprovalQuestions:
 
     async def _ask(self, one: _OpenQuestion) -> None:
         run, name = one.run, one_line(one.name)
-        self._view.notify(f"{name} waits for your approval", waits=True)
+        self._view.notify(f"{name} is waiting for your approval", waits=True)
         approver = PersonApprover(self._view, describe_calls(self._view, self._theme), escape="Esc later")
         try:
             recorded = await ask_person(self._ledger, run, approver, self._person, f"{name} ({run.id})")
@@ -110,8 +110,8 @@ class ApprovalQuestions:
             self._show_note(error.line, "error")
             return
         if recorded is None:
-            way = f"/approve asks again, or nexus runs resume {run.id} --answer yes"
-            self._show_note(f"{name} still waits for approval: {way}", "warn")
+            way = f"/approve asks again, or use nexus runs resume {run.id} --answer yes"
+            self._show_note(f"{name} is still waiting for approval: {way}", "warn")
             return
         one.is_answered = recorded
         answers = await asyncio.to_thread(self._find_answers, run, taken=True)

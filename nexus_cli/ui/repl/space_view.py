@@ -62,21 +62,21 @@ LEAVE_SECONDS = 1.0
 POST_SECONDS = 60.0
 """Time limit for posting, including the router's model."""
 COMMANDS: Mapping[str, str] = {
-    "approve": "Ask again for the approvals that agents wait for.",
+    "approve": "Ask again for approvals that agents are waiting for.",
     "help": "List these commands.",
     "leave": "Close the view (also Ctrl+D); you stay a member.",
-    "mute": "NAME: messages here start this agent no more; /unmute NAME takes it back.",
+    "mute": "NAME: messages here no longer start this agent; /unmute NAME undoes that.",
     "stop": "Cancel active, waiting and queued runs here; /stop NAME: only runs of one agent.",
     "who": "List the members of the space.",
 }
 """The supported commands with their line of help."""
 KEYS = (
     ("Enter", "posts the message"),
-    ("Shift+Enter, \\ Enter", "a new line, as Ctrl+J"),
-    ("Esc", "stops the agents that work"),
+    ("Shift+Enter, \\ Enter", "inserts a new line (also Ctrl+J)"),
+    ("Esc", "stops running agents"),
     ("Up", "earlier messages"),
-    ("Ctrl+C", "stops the agents that work, clears the line, twice leaves"),
-    ("Ctrl+D", "on an empty line leaves; so do /leave, exit and quit"),
+    ("Ctrl+C", "stops running agents, clears the line; twice exits"),
+    ("Ctrl+D", "exits on an empty line, like /leave, exit and quit"),
     ("Tab", "completes @names"),
     ("Ctrl+R", "searches earlier messages"),
     ("Ctrl+G", "edits the text in your editor"),
@@ -189,10 +189,10 @@ class SpaceChat(ReplController):
             self._on_agent(name, rest)
         elif name == "approve":
             if not self._approvals.ask_again():
-                self.show_note("no agent waits for an approval that is not asked already")
+                self.show_note("no unanswered approval questions to ask again")
             self._changed.set()
         else:
-            way = "/help lists them, a leading space posts it as text"
+            way = "/help lists commands, a leading space posts it as text"
             self.show_note(f"/{one_line(name)} is not a command here; {way}", "warn")
 
     def _described(self, one: Entity) -> str:
@@ -205,7 +205,7 @@ class SpaceChat(ReplController):
         agents = [one for one in self._space.members if one.kind == AGENT and wanted in ("", fold_name(one.name))]
         if not agents or (not wanted and action != "stop"):
             names = ", ".join(one.name for one in self._space.members if one.kind == AGENT)
-            self.show_note(f"/{action} needs the name of an agent here: {names or 'there is none'}", "warn")
+            self.show_note(f"/{action} needs an agent name: {names or 'there is no agent here'}", "warn")
         elif action == "stop":
             self._stop_runs({one.key for one in agents}, (RUNNING, WAITING, QUEUED))
         else:
@@ -365,7 +365,7 @@ class SpaceChat(ReplController):
         try:
             await self._answer_agents(self._stop)
         except NexusError as error:
-            self.show_note(f"agents do not run here: {error.message}", "warn")
+            self.show_note(f"agents cannot run here: {error.message}", "warn")
 
     async def _show_new(self) -> None:
         """Show new messages once, and the agents that work now."""
@@ -379,7 +379,7 @@ class SpaceChat(ReplController):
             names = {one.key: one.name for one in space.members}
             self._approvals.follow(self._working, names, self._answers)
             if skipped:
-                self.show_note(f"{plural(skipped, 'message')} more: nexus space read --last N")
+                self.show_note(f"{plural(skipped, 'earlier message')}: nexus space read --last N")
             for message in messages:
                 self._last = message.key
                 if message.key in self._echoed:

@@ -127,7 +127,7 @@ def bind_own_keys(wanted: Mapping[str, str], base: KeyBindingsBase, reach: Scree
             keys = ()
         others = [binding.keys for binding in made.bindings]
         if not keys or Keys.Any in keys:
-            problems.append(f"{name} is no key")
+            problems.append(f"{name} is not a key")
         elif keys[0] in FIXED or keys == (Keys.Escape,):
             problems.append(f"{name.split()[0]} keeps its meaning")
         elif len(keys[0]) == 1:

@@ -296,7 +296,7 @@ class LineView:
             self._begun = self.draft = ""
             self._pieces.clear()
             self._stream_write("\n")
-            self.put("press Ctrl+C again to leave\n")
+            self.put("press Ctrl+C again to exit\n")
 
     # Input
 
@@ -337,7 +337,7 @@ class LineView:
         """Keep lines that arrived together while a question is open: after it, an empty line sends them."""
         self._prompted = False
         self.draft = pasted.decode("utf-8", "replace").strip("\n")
-        self.put("Several lines at once are not an answer. They are kept: after the answer, Enter sends them.\n")
+        self.put("Pasted lines are not taken as an answer. They are kept: answer first, then Enter sends them.\n")
 
     def _ended(self) -> None:
         """Ctrl+D: the text of a line counts as a line; an empty line is the end."""

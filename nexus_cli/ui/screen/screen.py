@@ -286,11 +286,11 @@ class Screen:
 
     def leaving(self) -> None:
         """Ctrl+C with nothing to stop: show how to leave, and leave the second time."""
-        self._act_the_second_time("press Ctrl+C again to leave", partial(self.controller.request_exit, asks=True))
+        self._act_the_second_time("press Ctrl+C again to exit", partial(self.controller.request_exit, asks=True))
 
     def editing_last(self) -> None:
         """Esc with nothing to do: show the effect of a second one, and the second time do it."""
-        self._act_the_second_time("Esc again goes back to a message of yours", self.controller.edit_last)
+        self._act_the_second_time("press Esc again to edit an earlier message", self.controller.edit_last)
 
     def _act_the_second_time(self, hint: str, act: Callable[[], None]) -> None:
         now = asyncio.get_running_loop().time()

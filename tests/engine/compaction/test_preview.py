@@ -201,7 +201,9 @@ def test_where_only_a_long_summary_would_be_refused_it_does_not_deny_that_a_shor
         async with living(tmp_path, Summariser(), *TURNS[:4]) as session:
             (tmp_path / "NEXUS.md").write_text("Rule: be brief.\n" * 600)
             value = await looked(session)
-            assert not value["possible"] and re.search(r"not be smaller \(.+\) at its cap of 1,\d{3}$", value["why"])
+            assert not value["possible"] and re.search(
+                r"not be smaller \(.+\) with a cap of 1,\d{3} tokens$", value["why"]
+            )
             assert "A compaction may be refused: " in find_form("compaction")(value, 80)
             assert ended(await session.compact()).ok
 
@@ -274,12 +276,12 @@ def test_the_report_of_a_compaction_is_one_short_line() -> None:
         "drops": ["d5"],
     }
     told = " · ".join(describe_kept(kept))
-    assert told == "your 12 messages word for word · 8 files, 14 commands (3 failing) from the record · summary 1,900"
+    assert told == "your 12 messages verbatim · 8 files, 14 commands (3 failing) from the record · summary 1,900"
     left = " · ".join(describe_kept({**kept, "words_left": 15, "record_left": 30, "drops": ["d5", "d6"]}))
-    assert "word for word, 15 earlier: recall(d5)" in left and "record, 30 earlier: recall(d6)" in left
+    assert "verbatim, 15 earlier: recall(d5)" in left and "record, 30 earlier: recall(d6)" in left
     part = " · ".join(describe_kept({**kept, "words_left": 3, "words_part": 1}))
-    assert "word for word, 2 earlier, 1 in part: recall(d5)" in part
+    assert "verbatim, 2 earlier, 1 in part: recall(d5)" in part
     only = " · ".join(describe_kept({**kept, "words_left": 1, "words_part": 1}))
-    assert "word for word, 1 in part: recall(d5)" in only
+    assert "verbatim, 1 in part: recall(d5)" in only
     bare = describe_kept({**kept, "words": 1, "files": 0, "commands": 0, "failing": 0})
-    assert bare == ["your 1 message word for word", "summary 1,900"]
+    assert bare == ["your 1 message verbatim", "summary 1,900"]

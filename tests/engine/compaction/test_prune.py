@@ -157,7 +157,7 @@ def test_an_expired_cache_is_taken_as_the_chance(tmp_path: Path) -> None:
     assert pruned(events) and results(events)[0].missed and "expired" in results(events)[0].why
     with the_ledger() as ledger:
         memo = cache_report(ledger, session.id, dear)["rewrites"][0]
-        assert memo["cost"] == 0.0 and memo["cold"] == 0 and "no cache holds" in memo["why"]
+        assert memo["cost"] == 0.0 and memo["cold"] == 0 and "no longer cached" in memo["why"]
         assert check(ledger, session.id)["ok"]
 
 
@@ -183,7 +183,7 @@ def test_what_will_be_taken_out_is_told_before(tmp_path: Path, monkeypatch: pyte
     asyncio.run(again.aclose())
     _, events = live(provider, tmp_path, "once more", settings=dear, again=session.id)
     [done] = batches(events)
-    assert line.startswith("nexus will take old or stale results of tools out before the next request (about ")
+    assert line.startswith("nexus will remove old or stale tool results before the next request (about ")
     said, saved = (int(re.findall(r"([\d,]+) tokens", one)[0].replace(",", "")) for one in (line, done.text))
     assert 0.7 < said / saved <= 1, (line, done)
 

@@ -165,7 +165,7 @@ def test_a_compaction_while_a_call_waits_is_refused_in_one_sentence(
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:
             monkeypatch.setattr(session.context.conversation, "next_step", lambda: Dispatch(()))
-            assert ended(await session.compact()).why == "a call waits for its result"
+            assert ended(await session.compact()).why == "a tool call has no result yet"
 
     asyncio.run(live())
 
@@ -282,7 +282,7 @@ def test_a_second_summary_is_made_from_the_originals_where_they_fit(tmp_path: Pa
                 await turn(session, f"MORE{number} make a list")
             made = ended(await session.compact())
             assert made.kept is not None and made.kept["source"] == "originals"
-            assert "at hand" in made.kept["source_why"]
+            assert "original messages are available" in made.kept["source_why"]
             asked = script.asked[-1]
             assert TRANSCRIPT in asked and "USER: FIRST words of all" in asked and "what was done" not in asked
             return session.id

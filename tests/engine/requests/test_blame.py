@@ -93,7 +93,7 @@ def test_what_the_provider_lost_is_not_blamed_on_the_change_behind_it(change: Ch
     found, cause = after(tmp_path, change, lost=True)
     assert found.expected > 1000 and found.read == 0 and found.missed > 1000
     assert (cause, found.ours) == ("provider", False)
-    assert "had not changed" in found.why and "besides" in found.why and "entry" in found.why
+    assert "unchanged tokens" in found.why and "; also, " in found.why and "entry" in found.why
 
 
 @pytest.mark.matrix
@@ -146,7 +146,7 @@ def test_the_same_change_alone_is_ours(change: Change, tmp_path: Path) -> None:
 def test_what_expired_is_not_blamed_on_the_change_behind_it(change: Change, tmp_path: Path) -> None:
     found, cause = after(tmp_path, change, hours=0.2)
     assert (cause, found.ours) == ("expired", False)
-    assert found.why.startswith("it has probably expired: 12 min") and "besides" in found.why
+    assert found.why.startswith("the cache had probably expired: unused for 12 min") and "; also, " in found.why
 
 
 @pytest.mark.matrix

@@ -124,8 +124,8 @@ CHANGES = [
     (by_section, "section", True, "instructions", "NEXUS.md"),
     (by_tool, "tool", True, "grep", "a reload"),
     (by_entry, "message", True, "entry 3", "stale results"),
-    (by_time, "expired", False, "2 h since its last use", "1 h"),
-    (by_nobody, "provider", False, "nothing of it had changed", ""),
+    (by_time, "expired", False, "unused for 2 h", "1 h"),
+    (by_nobody, "provider", False, "although it had not changed", ""),
 ]
 
 

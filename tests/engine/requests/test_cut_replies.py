@@ -74,7 +74,7 @@ def test_a_cut_answer_is_asked_for_once_more(
     shown = next(iter(newest_turns(session)))
     assert [one.text for one in shown if isinstance(one, e.Text)] == ["half", "the whole"]
     text = transcript_text(session_transcript(session), 80)
-    assert text.index("half\n") < text.index("cut off: ") < text.index("asking again") < text.index("the whole")
+    assert text.index("half\n") < text.index("cut off: ") < text.index("retrying") < text.index("the whole")
 
 
 def test_a_stream_that_ends_before_the_answer_is_asked_for_once_more(tmp_path: Path) -> None:

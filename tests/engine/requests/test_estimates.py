@@ -205,7 +205,7 @@ def test_drops_of_compactions_are_of_what_left_the_window_then(tmp_path: Path) -
         gone = sum(tokens[entry] for entry in range(left + 1, last + 1))
         assert 0 < drop.tokens <= 1.05 * gone and f"messages {left + 1} to " in drop.what
         if left:
-            assert drop.what.endswith(f"; read with 1 to {left}, summarized before")
+            assert drop.what.endswith(f"; includes 1 to {left}, summarized before")
         left, before = last, before + drop.tokens
     assert before <= 1.05 * sum(tokens[entry] for entry in range(1, left + 1))
     assert all(text for text in texts)

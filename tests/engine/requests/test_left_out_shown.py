@@ -125,14 +125,14 @@ def test_bytes_of_a_memory_file_that_were_not_read_are_counted_and_said(tmp_path
     counted = {drop.what.partition(" (")[0]: drop.uncounted for drop in dropped(events)}
     assert counted == {"part of section identity.identity": 751_424, "part of section memory": 78_464}
     notices = [event.text for event in events if isinstance(event, Notice)]
-    assert any("MEMORY.md: only the first 65,536 bytes are read" in text for text in notices)
+    assert any("MEMORY.md: only the first 65,536 bytes were read" in text for text in notices)
     shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}}), session.id, 1)
     assert {one["id"]: one["unread_bytes"] for one in shown["sections"] if one["unread_bytes"]} == {
         "identity.identity": 751_424,
         "memory": 78_464,
     }
     text = " ".join(context_text(shown, 120).split())
-    assert "78,464 bytes of its file are not read; what was read is d2" in text
+    assert "78,464 bytes not read; what was read is d2" in text
 
 
 @pytest.mark.matrix

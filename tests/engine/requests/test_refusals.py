@@ -78,7 +78,7 @@ def test_a_count_that_is_far_from_ours_leaves_the_session_usable_and_is_told(tmp
     estimate = estimated(session)
     events, ends = talk(session, "one", "two", "three")
     assert [end.ok for end in ends] == [False, True, True] and provider.figures == []
-    assert warnings(events)[0].endswith("a context window of 8,192 tokens: using that in this session only")
+    assert warnings(events)[0].endswith("a context window of 8,192 tokens; used for this session only")
     with the_ledger() as ledger:
         assert ledger.calibration(MODEL).window == 0, "what was invented is not remembered"
     again = open_at(tmp_path, Played(lambda request: "done"))

@@ -159,7 +159,7 @@ def test_a_window_that_a_refusal_named_is_that_of_the_place_it_came_from(
     provider.window = 8_192
     _, events, ends = lived(provider, tmp_path, 0, "one")
     assert ends[0].ok
-    (told,) = [one.text for one in events if isinstance(one, event.Notice) and "using that from now on" in one.text]
+    (told,) = [one.text for one in events if isinstance(one, event.Notice) and "used from now on" in one.text]
     assert f"{MODEL} at 127.0.0.1:8000" in told and "secret" not in told
     there = models.show_model(MODEL, wide, os.environ)
     assert (there["window"], there["window_told"]) == (8_192, True)
@@ -187,7 +187,7 @@ def test_a_window_without_room_that_a_refusal_named_ends_one_session_and_no_late
             assert end.error is not None and end.error["kind"] == "overflow"
             assert f"nexus config set 'models.\"{MODEL}\".window' 128000" in end.error["hint"]
         assert provider.seen == [[]], "refused, and then no more in this session"
-        assert len(notices(events, "in this session only")) == 1
+        assert len(notices(events, "for this session only")) == 1
     provider.window = 10**9
     provider.usage = Usage(2500, 10)
     _, _, ends = lived(provider, tmp_path, 0, "one", "two")
@@ -211,7 +211,7 @@ def test_a_window_that_was_set_too_large_says_once_which_setting_to_correct(tmp_
 def assert_adds_up(message: str) -> None:
     """What a refused request needs, the margin and the room stand in the message, and are more than the room."""
     text = message.replace(",", "")
-    assert "margin (10% for the error of our count until 5 replies reported theirs)" in text
+    assert "margin (10% for the error of our token count until 5 replies reported their usage)" in text
     found = re.search(r": ([^=:]*) = (\d+) tokens the (?:window|budget) is (\d+)", text)
     assert found is not None
     terms, total, room = found.groups()

@@ -61,7 +61,7 @@ def test_a_cache_that_was_seen_once_is_known_of_in_every_later_process(tmp_path:
     assert results(turn(opened(provider, tmp_path, session.id), "go on"))[0].ours is False
     provider.forgets = lambda number: True
     found = results(turn(opened(provider, tmp_path, session.id), "and on"))[0]
-    assert found.missed > 1000 and found.ours is False and "did not keep" in found.why
+    assert found.missed > 1000 and found.ours is False and "did not cache" in found.why
     value = told(session.id)
     assert (value["missed"], value["why"], value["ours"]) == (found.missed, found.why, found.ours)
 

@@ -144,5 +144,5 @@ def test_a_later_epoch_names_the_tool_for_questions_as_the_first_did(began_atten
 def test_a_small_window_has_room_for_fewer(window: int, names: set[str]) -> None:
     found = _renew("plan it", window=window, size=112 if window < 16_000 else 1_000)
     assert _names(found) == names
-    line = f"small context window ({window:,} tokens): the model gets the tools for files and commands alone"
+    line = f"small context window ({window:,} tokens): only the file and command tools are available"
     assert describe_left_out(window, found) == (line if names == CORE else "")

@@ -49,7 +49,7 @@ def test_twelve_rows_say_it_all() -> None:
         "           4,000  result of read_file 3.py",
         "           3,000  result of read_file 4.py",
         "           2,400  result of read_file 5.py",
-        "Left out  2 parts, 18,240 tokens; /drops lists them, the model can recall them",
+        "Left out  2 parts, 18,240 tokens; /drops lists them; the model can recall them",
         "Next      at 95,200 tokens older messages are summarized; /compact does it now",
         "More      /context all: sections, tools, drops, limits",
     ]

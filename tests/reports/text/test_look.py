@@ -46,7 +46,7 @@ def test_where_a_price_is_unknown_one_line_says_how_to_set_it() -> None:
     series = [*COST["series"], {"tokens": 660, "cost_usd": None}]
     text = find_form("cost")({**COST, "total": {**FIGURES, **part}, "models": [row], "series": series}, 80, PLAIN)
     assert text.startswith("$0.0200+ for 3 requests") and "tokens of each request, 660 at most" in text
-    assert text.count("No price was known") == 1
+    assert text.count("No known price") == 1
     assert "\n  nexus config set 'models.\"local/odd\".input_price' DOLLARS_PER_MILLION" in text, "can be pasted"
     assert "?" not in text
     part |= {"known_usd": 0.0}

@@ -163,7 +163,7 @@ def test_drops_and_replay_say_what_to_do() -> None:
     good = {"ok": True, "session": "01", "first_difference": None}
     assert replay_text({**good, "requests": 0}).startswith("Session 01 has sent no request: there is nothing")
     one = replay_text({**good, "requests": 1})
-    assert one == "1 request of session 01 rebuilt: every line is as it was sent."
+    assert one == "1 request of session 01 rebuilt: identical to what was sent."
     assert replay_text({**good, "requests": 3}).startswith("3 requests of session 01 rebuilt")
     assert "line 4" in replay_text({"ok": False, "requests": 3, "session": "01", "first_difference": "line 4"})
 
@@ -941,7 +941,7 @@ def test_why_a_rewrite_was_made_stands_there_whole(width: int) -> None:
     one = {**REWRITE, "why": why}
     value = {**values("cache", "x", 1), "rewrites": [one] * 2}
     told = " ".join(find_form("cache")(value, width).split("rewrites:")[1].split())
-    assert told.count(why) == 2 and told.count("(not for its price)") == 2
+    assert told.count(why) == 2 and told.count("(does not pay for itself)") == 2
 
 
 def test_prices_below_a_dollar_have_the_same_decimals_in_every_row() -> None:
@@ -998,6 +998,6 @@ def test_sessions_are_listed_with_local_times_and_short_ids_where_a_person_reads
         shown, piped = find_form("sessions")(value, 80), find_form("sessions")(value, 1 << 20)
     time.tzset()
     assert "01M7W0  2026-01-02 08:34     12  ask: login page\n" in shown and "UTC" not in shown
-    assert "2 runs of `nexus ask` left out" in shown and "--all" in shown
+    assert "2 runs of `nexus ask` hidden" in shown and "--all" in shown
     assert "12 older not shown: `nexus sessions list --limit 13`" in find_form("sessions")({**value, "total": 13}, 80)
     assert piped.splitlines()[1].split()[0] == one["id"] and len(piped.splitlines()) == 2, "for scripts"

@@ -219,7 +219,7 @@ def test_facts_are_kept_before_a_compaction_and_no_failure_of_it_is_one_of_the_c
 
     events = run(opened(Played(answering(failing)), tmp_path), "begin", keep)
     assert [event.text for event in events if isinstance(event, Notice)] == [
-        "no facts were kept before the compaction: the model request failed: no route"
+        "no facts were saved before the compaction: the model request failed: no route"
     ]
 
 
@@ -345,7 +345,9 @@ def test_a_lane_without_tools_ends_at_a_call_and_sends_no_second_request(
     assert told == (
         []
         if words
-        else ["goal saved without steps: goal_decompose has no answer: the model called a tool, but this run has none"]
+        else [
+            "goal saved without steps: goal_decompose has no answer: the model called a tool, but this run has no tools"
+        ]
     )
     assert [goal.text for goal in kept(tmp_path, session.id)] == ["A parser", *steps]
     with the_ledger() as ledger:

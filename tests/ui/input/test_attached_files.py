@@ -272,8 +272,8 @@ def test_a_file_that_is_really_called_like_that_wins(folder: Path) -> None:
     ("name", "why"),
     [
         ("b.txt:4-6", "it has 5 lines"),
-        ("b.txt:5-3", "5-3 is not a range of lines"),
-        ("b.txt:0-2", "0-2 is not a range of lines"),
+        ("b.txt:5-3", "5-3 is not a valid line range"),
+        ("b.txt:0-2", "0-2 is not a valid line range"),
         ("empty:1-1", "it has 0 lines"),
         ("shot.png:1-2", "an image has no lines"),
         ("src:1-2", "this is a folder"),
@@ -345,7 +345,7 @@ def test_the_pdf_that_was_opened_is_the_one_that_is_read(folder: Path, monkeypat
     sample(
         [
             ("paper.pdf:4-9", "it has only 3 pages"),
-            ("paper.pdf:3-1", "not a range of pages"),
+            ("paper.pdf:3-1", "not a valid page range"),
             ("torn.pdf", "it is a PDF:"),
         ],
         3,

@@ -117,7 +117,7 @@ def test_what_is_advised_names_the_session_and_no_command_where_nothing_is_kept(
     stream, session = Kept(), Session()
     remarks = NoticeLines(stream)
     remarks.session = cast(Any, session)
-    named, lost = "--session 01M7XF8TR9YCT`", "kept until the end of this run only"
+    named, lost = "--session 01M7XF8TR9YCT`", "kept only until this run ends"
     for end in (named, lost):
         session.saved = end is named
         for event in (MESSAGES, part(1), part(2), part(3), e.StepStart(1)):
@@ -138,7 +138,7 @@ def test_quiet_tells_of_no_part() -> None:
 
 def test_an_overflow_is_told_in_one_line_beside_what_it_left_out() -> None:
     events: list[e.Event] = [
-        e.Notice("m reports a context window of 8,192 tokens: using that from now on", warning=False),
+        e.Notice("m reports a context window of 8,192 tokens; used from now on", warning=False),
         e.CompactionStart("overflow", 12_000),
         e.CompactionDone(False, 12_000, 12_000, e.TOO_LITTLE, cut=True),
         part(1),

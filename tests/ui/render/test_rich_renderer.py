@@ -127,7 +127,7 @@ def test_every_event_of_the_union_is_taken() -> None:
         "! note",
     ):
         assert part in seen.text, part
-    assert "7 bytes that were counted, not kept" in " ".join(seen.text.split())
+    assert "7 bytes that were not kept" in " ".join(seen.text.split())
     assert seen.live() == [] and seen.renderer.spinner() == "" and not seen.renderer.moving
     assert "\n\n\n" not in seen.text and not seen.text.startswith("\n")
 
@@ -661,7 +661,7 @@ def test_a_turn_that_changed_files_ends_with_what_it_changed(
         (
             replace(DONE, denied=({"tool": "bash", "subject": "ls", "level": "all"},) * 6),
             "· 6 calls were refused: bash ls; bash ls; bash ls; bash ls; bash ls and 1 more.\n"
-            "  Only /permissions all lets them run, and everything else too.\n",
+            "  Only /permissions all lets them run, but it allows everything.\n",
         ),
         (
             replace(

@@ -57,8 +57,8 @@ def test_a_command_of_the_shell_becomes_its_slash_form_where_there_is_one(told: 
 
 def test_a_report_names_the_commands_of_its_front_end() -> None:
     value = {"facts": [{**FACT, "state": "proposed"}]}
-    assert "(/memory accept m1)" in draw_in_theme("memory", value, 200, Theme())
-    assert "(nexus memory accept m1)" in find_form("memory")(value, 200), "also after a session has drawn one"
+    assert "accept: /memory accept m1)" in draw_in_theme("memory", value, 200, Theme())
+    assert "accept: nexus memory accept m1)" in find_form("memory")(value, 200), "also after a session has drawn one"
 
 
 def test_a_refused_call_and_the_words_of_a_failure_stay_as_they_are() -> None:

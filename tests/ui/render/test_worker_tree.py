@@ -233,7 +233,7 @@ def test_a_question_names_the_worker(width: int) -> None:
     assert fit_row(text.split("\n")[0], width)[1] == text.split("\n")[0]
 
 
-UNFINISHED = "its budget was used up, the work may be unfinished"
+UNFINISHED = "its budget was used up; the work may be unfinished"
 
 
 def test_a_worker_whose_budget_ran_out_has_no_tick_and_says_so() -> None:

@@ -107,7 +107,7 @@ def test_a_message_that_the_server_refuses_returns_to_the_box(tmp_path: Path, mo
     async def scene(repl: Repl, view: Kept) -> None:
         say(repl, "hello")
         await idle(repl)
-        assert view.box == "hello" and "wait for this agent already" in view.text
+        assert view.box == "hello" and "already queued for this agent" in view.text
 
     play(tmp_path, scene)
 
@@ -150,7 +150,7 @@ def test_while_the_connection_is_lost_no_turn_is_shown_as_writing(
             yield event
             if len(calls) == 1 and event["type"] == "text.delta":
                 await asyncio.sleep(0.05)
-                raise ConnectionError("the connection broke off")
+                raise ConnectionError("the connection was lost")
 
     monkeypatch.setattr(Client, "events", breaks_once)
 
@@ -180,7 +180,7 @@ def test_an_agent_that_was_seen_at_work_after_its_last_event_is_idle(
         async for event in real(client, *given, **more):
             yield event
             if len(calls) == 1 and event["type"] == last:
-                raise ConnectionError("the connection broke off")
+                raise ConnectionError("the connection was lost")
 
     async def looks_early(client: Client, agent: str) -> Any:
         status = await look(client, agent)
@@ -218,7 +218,7 @@ def test_while_the_connection_is_lost_no_tool_is_shown_as_running(
             yield event
             if len(calls) == 1 and event["type"] == "tool.call":
                 await asyncio.sleep(0.05)
-                raise ConnectionError("the connection broke off")
+                raise ConnectionError("the connection was lost")
 
     monkeypatch.setattr(Client, "events", breaks_once)
 
@@ -278,7 +278,7 @@ def test_help_lists_what_works_over_a_connection(tmp_path: Path) -> None:
             say(repl, line)
             await idle(repl)
         assert "!COMMAND" not in view.text and "Ctrl+B" not in view.text
-        for present in ("@FILE", "twice: back to", "/rewind", "/model [NAME", "/export"):
+        for present in ("@FILE", "twice: goes back to", "/rewind", "/model [NAME", "/export"):
             assert present in view.text
         assert "/login" not in view.text and "/memory" in view.text
 
@@ -428,7 +428,7 @@ def test_an_export_is_written_here_and_no_file_that_the_person_has_not_named(tmp
             await idle(repl)
         assert [path.suffix for path in here.iterdir()] == [".md", ".md"] and (here / "mine.md").exists()
         assert {path.name for path in tmp_path.iterdir()} == {"here"}, "nothing is written where the server runs"
-        with pytest.raises(NexusError, match="another file"):
+        with pytest.raises(NexusError, match="a different file"):
             await agent._save_here("../taken.md", "x.md", "text")
         await agent._save_here("", "../../taken.md", "text")
         assert (here / "taken.md").exists() and not (tmp_path / "taken.md").exists()

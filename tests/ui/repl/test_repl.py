@@ -260,7 +260,7 @@ def test_a_question_and_the_end_of_a_turn_call_the_person(tmp_path: Path) -> Non
     async def scene() -> None:
         stage.type("begin")
         await stage.until(lambda: stage.view.asked)
-        assert stage.view.called == [(f"bash waits for your answer in {tmp_path.name}", True)]
+        assert stage.view.called == [(f"bash is waiting for your answer in {tmp_path.name}", True)]
         stage.view.answers.append("y")
         await stage.idle()
 
@@ -1072,7 +1072,7 @@ def test_keys_change_the_level_and_edit_the_last_message_without_a_word(tmp_path
         stage.view.answers = ["1"]
         stage.repl.edit_last()
         await stage.idle()
-        assert stage.view.box == "first" and "Files stay as they are" in stage.text
+        assert stage.view.box == "first" and "Files are not changed" in stage.text
         stage.type("other")
         await stage.idle()
         assert _said(stage.provider) == [words for words in _said(stage.provider) if "other" in words]

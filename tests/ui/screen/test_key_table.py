@@ -152,7 +152,7 @@ EFFECTS = {
         "words",
     ),
     "clears the input, twice: exits": Effect(
-        lambda b: b.text == "" and "again to leave" in b.on.screen._layout.hint, "w", again="\x03"
+        lambda b: b.text == "" and "again to exit" in b.on.screen._layout.hint, "w", again="\x03"
     ),
     "exits": Effect(lambda b: b.said == ["left"]),
     "history": Effect(lambda b: b.text in ("earlier", "w")),

@@ -221,7 +221,7 @@ def test_control_d_leaves_and_so_does_control_c_twice() -> None:
             else:
                 on.type("half a line")
                 on.face.interrupt()
-                await on.until(lambda: "again to leave" in on.text)
+                await on.until(lambda: "again to exit" in on.text)
                 assert on.controller.said == []
                 on.face.interrupt()
             await task

@@ -57,9 +57,9 @@ def test_every_action_has_a_key_on_the_screen() -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("c-foo", "c-foo is no key"),
-        ("", " is no key"),
-        ("<any>", "<any> is no key"),
+        ("c-foo", "c-foo is not a key"),
+        ("", " is not a key"),
+        ("<any>", "<any> is not a key"),
         ("c-c", "c-c keeps its meaning"),
         ("c-m", "c-m keeps its meaning"),
         ("c-c x", "c-c keeps its meaning"),

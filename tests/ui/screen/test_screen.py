@@ -234,7 +234,7 @@ def test_three_quick_escapes_stop_the_turn_and_two_later_ones_list_the_messages_
             assert not on.controller.said and "Esc again" not in "\n".join(on.seen())
             await asyncio.sleep(key_bindings.MEANT)
             on.type("\x1b")
-            await on.until("Esc again goes back to a message of yours")
+            await on.until("press Esc again to edit an earlier message")
             first = list(on.controller.said)
             await asyncio.sleep(1.5 * key_bindings.REPEAT)
             on.type("\x1b")
@@ -306,7 +306,7 @@ def test_only_a_second_control_c_leaves_and_the_first_says_so() -> None:
     async def play() -> tuple[list[str], list[str]]:
         async with stand() as on:
             on.type("\x03")
-            await on.until("press Ctrl+C again to leave")
+            await on.until("press Ctrl+C again to exit")
             first = list(on.controller.said)
             on.type("\x03")
             await on.until(lambda: on.controller.said)
@@ -813,7 +813,7 @@ def test_with_vi_keys_escape_leaves_the_insert_mode_first_and_stops_and_edits_af
             assert (await on.still())[1] == STATUS
             await asyncio.sleep(key_bindings.MEANT)
             on.type("\x1b")
-            await on.until("Esc again goes")
+            await on.until("press Esc again")
             on.type("\x1b")
             await on.until(lambda: len(on.controller.said) == 2)
             return on.controller.said
