@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.context import look_at_session
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
+from nexus_cli.commands.verb import Act, ActReport, Authority, Noun, Option, Report, Source, Verb, report_act
 from nexus_cli.conversation.compaction.pins import list_pins, remove_pin
 from nexus_cli.reports.pins import PinsReport, pins_report
 from nexus_cli.session.acts.compaction import pin
@@ -25,7 +25,7 @@ def pin_text(
     text: Annotated[
         list[str] | None, Option("TEXT", "The text, or the number of a message.", is_argument=True, is_text=True)
     ] = None,
-) -> Report[Any]:
+) -> Report[Annotated[Any, PinsReport | ActReport]]:
     """Keep a text or a message through every compaction; without an argument, list the pins, and your newest messages.
 
     A number means that message, anything else is the text itself. Pins are kept word for word below the summary,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from nexus_cli.commands.arguments import read_log, read_source, require_ledger
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.sessions import one_line_title, reopen_fork
+from nexus_cli.commands.undo import save_editor_texts
 from nexus_cli.commands.verb import Noun, Option, Verb
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
@@ -159,9 +160,12 @@ async def _undo_turns(context: CommandContext, first: int, stop: threading.Event
     done: list[UndoReport] = []
     request = undo_request(record, context.session.folder)
 
+    def rewind() -> list[UndoReport]:
+        with save_editor_texts(context.session):
+            return rewind_files(record, request, first, stop.is_set)
+
     async def work() -> None:
-        task = asyncio.to_thread(rewind_files, record, request, first, stop.is_set, context.session)
-        done.extend(await wait_settled(task, stop.set))
+        done.extend(await wait_settled(asyncio.to_thread(rewind), stop.set))
 
     await context.busy("rewinding", work())
     return done

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from nexus_cli.core.errors import NexusError
 
 if TYPE_CHECKING:
     from nexus_cli.ledger import LaneLog
+    from nexus_cli.session.session import Session
     from nexus_cli.undo.undo_turn import UndoRequest
 
 Undone = Report[Annotated[Any, "undo.undo_turn.UndoReport"]]
@@ -90,11 +92,34 @@ def open_undo(
     return log, request
 
 
+@contextmanager
+def save_editor_texts(session: Session | None) -> Iterator[None]:
+    """Let the editor of an open session save its texts of the files that the session knows, and give the editor these
+    files at the end. Blocks."""
+    from nexus_cli.core.services import EditorTexts  # noqa: PLC0415
+    from nexus_cli.tools.cancellable_thread import StopFlag  # noqa: PLC0415
+    from nexus_cli.tools.editor_texts import save_text, show_disk  # noqa: PLC0415
+
+    texts = session.state.services.find(EditorTexts) if session else None
+    if session is None or session.record is None or texts is None:
+        yield
+        return
+    paths = [Path(seen.path) for seen in session.record.seen_files()]
+    for path in paths:
+        save_text(path, texts, StopFlag())
+    try:
+        yield
+    finally:
+        for path in paths:
+            show_disk(path, texts)
+
+
 def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: bool = False) -> Undone:
     """Undo or redo, and report it."""
     from nexus_cli.undo.undo_files import restore_files  # noqa: PLC0415
 
-    value = restore_files(log, request, redo=redo, live=source.live)
+    with save_editor_texts(source.live):
+        value = restore_files(log, request, redo=redo)
     return Report("undo", value, whole=True, status=1 if value["kept"] or value["not_covered"] else 0)
 
 

@@ -15,9 +15,9 @@ from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.elide import plural
 from nexus_cli.core.server_results import RemovedWorktree, WorktreeDiff
 from nexus_cli.core.surrogates import replace_surrogates
-from nexus_cli.reports.diff import DiffReport, diff_report
 
 if TYPE_CHECKING:
+    from nexus_cli.reports.diff import DiffReport
     from nexus_cli.worktrees.apply_worktree import ApplyResult
 
 
@@ -47,7 +47,7 @@ def build_diff(
     source: Source,
     name: Name,
     stat: Annotated[bool, Option(None, "Count the changed lines of each file.")] = False,
-) -> Report[DiffReport]:
+) -> Report[Annotated[Any, "reports.diff.DiffReport"]]:
     """Show the changes made in a worktree, without changes that the project had when the worktree was created.
 
     In a pipe the output is a patch for git apply, including binary files.
@@ -65,12 +65,14 @@ def build_diff(
 
 def diff_value(data: bytes, most: int = MOST) -> DiffReport:
     """Return the value of a diff of a worktree; bytes that are no UTF-8 are surrogates."""
+    from nexus_cli.reports.diff import diff_report  # noqa: PLC0415  (runs git)
+
     cut = f"{len(data) - most:,} more bytes" if len(data) > most else ""
     text = data[:most].decode("utf-8", "surrogateescape")
     return diff_report(text, cut)
 
 
-def read_patch(report: Report[DiffReport]) -> WorktreeDiff:
+def read_patch(report: Report[Any]) -> WorktreeDiff:
     """Return the result of the server's method `worktree_diff`."""
     return {"diff": replace_surrogates(report.value["text"])}
 

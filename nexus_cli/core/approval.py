@@ -8,6 +8,9 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from nexus_cli.core.message import ToolCall
 
+OUTSIDE, NETWORK = "it requests to run outside the sandbox", "it requests network access"
+NO_SANDBOX, NOT_KNOWN = "this system has no sandbox", "is not a known read-only command"
+"""Reasons for a question about a command; before the last one the program stands."""
 SAY_INSTEAD = "Say what to do instead"
 """Hint of a turn that ended because the person declined a call without a reason (`Deny.stops`)."""
 

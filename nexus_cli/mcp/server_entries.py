@@ -69,9 +69,7 @@ def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ, added: Iter
             if known != owner:
                 problems.append(f"{where} is skipped: you have a server with this name")
             elif twin not in (None, name):
-                problems.append(
-                    f"{where} is skipped: its tool names would equal those of {twin}; rename a server"
-                )
+                problems.append(f"{where} is skipped: its tool names would equal those of {twin}; rename a server")
             if known != owner or twin is not None:
                 continue
             try:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from nexus_cli.core.approval import NETWORK, NO_SANDBOX, OUTSIDE
 from nexus_cli.core.limits import ALL, AUTO, Decision
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.bash_syntax import VARIABLE, read_command_line
@@ -459,10 +460,10 @@ def _find_reasons(
 def _find_wishes(confined: bool, network: bool, outside: str) -> list[str]:
     """Return the reasons that the call asks for any command."""
     if outside:
-        return ["it requests to run outside the sandbox"]
+        return [OUTSIDE]
     if not confined:
-        return ["this system has no sandbox"]
-    return ["it requests network access"] if network else []
+        return [NO_SANDBOX]
+    return [NETWORK] if network else []
 
 
 def _prefixes(commands: list[SimpleCommand], parts: list[CommandPart]) -> tuple[str, ...]:

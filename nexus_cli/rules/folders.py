@@ -105,7 +105,7 @@ def check_path(word: Word, folders: Folders) -> None:
             check_glob(path, folders)
         elif not folders.holds(os.path.realpath(path)) and (folder == folders.assumed or os.path.lexists(path)):
             secret = SecretPlaces(places(), Path(folders.project)).find(Path(os.path.realpath(path)))
-            raise NotReadOnly(f"{shorten(text)} {HOLDS_SECRETS if secret else 'lies outside the project'}")
+            raise NotReadOnly(f"{shorten(text)} {HOLDS_SECRETS if secret else 'is outside the project'}")
 
 
 def check_glob(path: str, folders: Folders) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.worktree_record import find_worktree
+from nexus_cli.core.approval import NOT_KNOWN
 from nexus_cli.rules.command_line import SimpleCommand, Word, shorten
 from nexus_cli.rules.folders import Folders, NotReadOnly, check_path
 from nexus_cli.rules.foreign_code import AWKS
@@ -138,7 +139,7 @@ def _check(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) ->
     if name in SUBCOMMANDS_THAT_READ:
         _check_subcommand(words, name, folders)
     elif name not in READERS:
-        raise NotReadOnly(f"{shorten(words[0].text)} is not a known read-only command")
+        raise NotReadOnly(f"{shorten(words[0].text)} {NOT_KNOWN}")
     if wants_to_write(name, words):
         raise NotReadOnly(f"{name} writes with this option")
     if name == "date":
@@ -179,7 +180,7 @@ def _check_subcommand(words: tuple[Word, ...], name: str, folders: Folders) -> N
         if unknown:
             raise NotReadOnly(f"the value of {shorten(unknown)} is not known before it runs")
         what = f"{name} {shorten(verb)}".rstrip()
-        raise NotReadOnly(f"{what} is not a known read-only command")
+        raise NotReadOnly(f"{what} {NOT_KNOWN}")
     if name != "git":
         _check_program(name, folders)
         return

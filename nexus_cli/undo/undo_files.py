@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.memo_kinds import UNDONE_FILES
-from nexus_cli.core.services import EditorTexts
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
-from nexus_cli.tools.cancellable_thread import StopFlag
-from nexus_cli.tools.editor_texts import save_text, show_disk
 from nexus_cli.tools.files import ToolError, read_real_file, sha256_hex
 from nexus_cli.undo.follow_changes import settle_killed
 from nexus_cli.undo.journal import copy_steps, disk_errors, read_begun_undos
 from nexus_cli.undo.plan_restore import UNSURE
 from nexus_cli.undo.rewind_turns import changes_by_turn, find_turns
 from nexus_cli.undo.undo_turn import UndoReport, UndoRequest, redo_turn, undo_turn
-
-if TYPE_CHECKING:
-    from nexus_cli.session.session import Session
 
 NAMED = 20
 """Most paths that the model is told."""
@@ -45,35 +39,13 @@ def undo_request(
     return UndoRequest(places().data, info.id, info.turns, str(folder), project, turn, paths, dry_run)
 
 
-@contextmanager
-def _save_editor_texts(session: Session | None) -> Iterator[None]:
-    """Let the editor of an open session save its texts of the files that the session knows, and give the editor these
-    files at the end. Blocks."""
-    texts = session.state.services.find(EditorTexts) if session else None
-    if session is None or session.record is None or texts is None:
-        yield
-        return
-    paths = [Path(seen.path) for seen in session.record.seen_files()]
-    for path in paths:
-        save_text(path, texts, StopFlag())
-    try:
-        yield
-    finally:
-        for path in paths:
-            show_disk(path, texts)
-
-
-def restore_files(
-    log: LaneLog | None, request: UndoRequest, *, redo: bool = False, live: Session | None = None
-) -> UndoReport:
-    """Undo a turn, or redo what was undone, and record what the next message tells the model; the editor of the
-    `live` session saves before. Blocks.
+def restore_files(log: LaneLog | None, request: UndoRequest, *, redo: bool = False) -> UndoReport:
+    """Undo a turn, or redo what was undone, and record what the next message tells the model. Blocks.
 
     Without a record, for a worktree, nobody is told. A file that the session has read must be read again before an
     edit. Raises as `undo_turn`.
     """
-    with _save_editor_texts(live):
-        report = redo_turn(request) if redo else undo_turn(request)
+    report = redo_turn(request) if redo else undo_turn(request)
     kept = any(one["why"] != UNSURE for one in report["kept"])
     changed = report["restored"] or report["removed"] or _list_moved(report)
     if log is None or request.dry_run or not (changed or kept):
@@ -92,11 +64,7 @@ def restore_files(
 
 
 def rewind_files(
-    log: LaneLog,
-    request: UndoRequest,
-    first: int,
-    is_stopped: Callable[[], bool] = lambda: False,
-    live: Session | None = None,
+    log: LaneLog, request: UndoRequest, first: int, is_stopped: Callable[[], bool] = lambda: False
 ) -> list[UndoReport]:
     """Undo every turn from `first` on, the newest one first, each as an undo of its own; stop between two if
     `is_stopped`. Blocks.
@@ -107,12 +75,12 @@ def rewind_files(
     with disk_errors("nothing was undone"):
         turns, begun = find_turns(data, session, first), read_begun_undos(data, session)
     if begun:
-        reports.append(restore_files(log, replace(request, turn=turns[0] if turns else first), live=live))
+        reports.append(restore_files(log, replace(request, turn=turns[0] if turns else first)))
         turns = find_turns(data, session, first)
     for turn in turns:
         if is_stopped():
             break
-        reports.append(restore_files(log, replace(request, turn=turn), live=live))
+        reports.append(restore_files(log, replace(request, turn=turn)))
     return reports
 
 

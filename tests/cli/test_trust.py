@@ -112,7 +112,7 @@ def test_what_is_different_since_the_last_time_is_shown_item_by_item(nexus: Run,
         "    PreToolUse sh guard.sh if Bash(*git): does not run here",
     ):
         assert line in text, text
-    assert f"New since this was trusted: hook {hook}(*git)" in words
+    assert f"New since it was trusted: hook {hook}(*git)" in words
     assert f"Removed since it was trusted: hook {hook}(git*)" in words and words.count("if Bash(git*)") == 1, text
     assert "its `if` Bash(*git) is not supported: `bash(*git)` has `*git` in it: `*` can only end a pattern" in words
     assert "\x1b" not in text and "echo careful" not in text, "the script has not changed"

@@ -136,8 +136,8 @@ def test_what_a_hook_only_writes_is_no_part_of_its_trust(project: Path, command:
     [
         ("PreToolUse", "Bash(git *", "expected TOOL or TOOL(PATTERN)"),
         ("PreToolUse", "NotebookEdit(a)", "nexus has no such tool"),
-        ("PreToolUse", ["Bash"], "its `if` is no text"),
-        ("SessionStart", "Bash(git *)", "SessionStart is no event of a call"),
+        ("PreToolUse", ["Bash"], "its `if` is not a string"),
+        ("SessionStart", "Bash(git *)", "SessionStart is not a tool call event"),
         ("PreToolUse", "Bash(* --force)", "`bash(* --force)` has `*` in it: `*` can only end a pattern"),
         ("PreToolUse", "Bash(git *)", ""),
         ("PreToolUse", "Bash(git commit*)", ""),

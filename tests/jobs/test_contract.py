@@ -127,7 +127,7 @@ def test_input_that_does_not_fit_is_refused_before_anything_is_sent(place: Stage
     (place.folder / "big.log").write_text(PART)
     said = refused(place, "--max-input", "5000", "Why did it fail?", "-f", "big.log")
     assert "--file big.log, about" in said and " too many " in said
-    needed = int(said.rpartition("allow ")[2].rstrip("."))
+    needed = int(said.rpartition("limit to ")[2].rstrip("."))
     assert place.ask("--max-input-tokens", str(needed), "Why did it fail?", "-f", "big.log").status == 0
 
 

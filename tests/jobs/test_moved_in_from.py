@@ -70,7 +70,7 @@ def test_settings_are_moved_in_once_and_nothing_gets_broader(place: Stage) -> No
     }
     again = place.run("import", "claude")
     assert again.status == 0 and "Nothing new" in again.text and personal_files(place) == made
-    assert all("Its 3 sessions: nexus import claude --sessions" in one.text for one in (shown, done, again))
+    assert all("To import its 3 sessions: nexus import claude --sessions" in one.text for one in (shown, done, again))
 
 
 def test_settings_and_sessions_are_moved_in_at_once(place: Stage) -> None:
@@ -94,7 +94,7 @@ def test_where_there_are_only_sessions_they_are_named(place: Stage) -> None:
         if path.name != "projects":
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     done = place.run("import", "claude")
-    assert done.status == 2 and "Its 3 sessions: nexus import claude --sessions" in done.told[-1], done
+    assert done.status == 2 and "To import its 3 sessions: nexus import claude --sessions" in done.told[-1], done
 
 
 def test_an_old_session_is_found_continued_and_taken_out_again(place: Stage, tmp_path: Path) -> None:

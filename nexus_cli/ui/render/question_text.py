@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from nexus_cli.core.approval import Allow, Deny, Question
+from nexus_cli.core.approval import NETWORK, NO_SANDBOX, NOT_KNOWN, OUTSIDE, Allow, Deny, Question
 from nexus_cli.reports.text.lines import CONFINED
 from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.hidden_signs import find_hidden_sign, mark_hidden_signs, mark_on_one_line
@@ -23,10 +23,7 @@ MOST_PARTS = 8
 """Most parts of a call that are named."""
 WHOLE = ("later", "send")
 """Kinds of questions whose text is shown completely."""
-_COMMON = re.compile(
-    r"it wants (?:the network|to run outside the sandbox)|this system has no sandbox|it holds a hidden character .*"
-    r"|.* is not on the list of commands that only read"
-)
+_COMMON = re.compile(rf"{OUTSIDE}|{NO_SANDBOX}|{NETWORK}|it contains a hidden character .*|.* {NOT_KNOWN}")
 """Reasons for a question about a command that its line about the sandbox says, or that are the rule."""
 _HOST = re.compile(r"(?:https?|ssh|git|ftp)://(?:[^/@\s\"']*@)?([\w.-]+)")
 

@@ -36,7 +36,7 @@ def test_what_only_looks_like_a_number_is_refused_with_the_way_to_find_one(what:
     with pytest.raises(NexusError) as caught:
         pins.add_pin(made, what, count)
     assert (
-        caught.value.exit_status == 2 and "nexus pin list has the numbers of your newest messages" in caught.value.hint
+        caught.value.exit_status == 2 and "nexus pin list shows your newest messages by number" in caught.value.hint
     )
     assert pins.list_pins(made) == ()
 
