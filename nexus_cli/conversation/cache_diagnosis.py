@@ -127,7 +127,7 @@ def _diagnose_miss(life: CacheLife, facts: CacheFacts, missed: int) -> Diagnosis
     if found is not None and not lost:
         return Diagnosis(found.kind, missed, True, describe_change(found, facts))
     if facts.age is None:
-        return Diagnosis("unknown", missed, None, f"the clock does not tell when the cache was last used{besides}")
+        return Diagnosis("unknown", missed, None, f"it is unknown when the cache was last used{besides}")
     if facts.age > held.min_seconds:
         return Diagnosis("expired", missed, False, _expired(held, facts.age) + besides)
     if found is not None:

@@ -191,7 +191,7 @@ def _plugin_hooks(plugin: InstalledPlugin) -> Iterator[Hook]:
     for item, state in plugin.items("hook"):
         if state not in (ACTIVE, CHANGED):
             continue
-        why = "" if state == ACTIVE else f"it has changed since you accepted it: nexus plugin update {plugin.name}"
+        why = "" if state == ACTIVE else f"it has changed since you accepted it; run nexus plugin update {plugin.name}"
         hook = _read_hook(item.definition, plugin.root, state, why, item, source)
         yield replace(hook, scripts=files, is_plugin=True)
 

@@ -166,7 +166,7 @@ def _refuse_keys(names: Iterable[str], what: str) -> None:
     for name in names:
         plain = name.partition(":-")[0].removeprefix("env:")
         if is_provider_key(plain.upper()):
-            raise ValueError(f"{what} names {plain}: a project's server cannot get a provider key")
+            raise ValueError(f"{what} refers to {plain}: a project's server cannot get a provider key")
 
 
 def _find_value(name: str, environ: Mapping[str, str], folder: Path | None) -> str:

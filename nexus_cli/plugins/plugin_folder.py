@@ -153,7 +153,7 @@ class _Reader:
             if isinstance(named, dict):
                 yield "plugin.json", json.dumps(named if key in named else {key: named}).encode()
             elif path is None or path not in self._files:
-                self._left_out.append(f"`{key}` of the manifest: no file {one_line(str(named))[:80]}")
+                self._left_out.append(f"`{key}` in the manifest: no such file: {one_line(str(named))[:80]}")
             elif path != usual:
                 yield path, self._files[path]
 

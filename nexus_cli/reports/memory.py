@@ -18,7 +18,7 @@ from nexus_cli.session.session_facts import AcceptedFacts
 HITS = 20
 NAME = 24
 """Most characters of a session's name."""
-HERE = "  # this session: run it after leaving"
+HERE = "  # the current session: exit it first"
 """Comment after the command that deletes the session in which it is shown: the line can still be pasted."""
 
 

@@ -71,7 +71,7 @@ def workers_text(value: Value, width: int) -> str:
         now = f" · {cut_line(one['doing'], DOING)}" if one["doing"] else ""
         figures = (f"{one['steps']:,}", short(one["tokens"]), dollars(one["cost_usd"]))
         rows.append((str(one["id"]), str(one["state"]), *figures, f"{task}{now}"))
-    way = name_commands("nexus agents show ID shows one; in its session /agents steer ID WORDS, stop ID, review ID")
+    way = name_commands("Details: nexus agents show ID. In its session: /agents steer ID TEXT, stop ID or review ID")
     lines = [*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)] if rows[1:] else filled(NONE, width)
     if agents := agent_rows(value):
         offered = "The model can delegate work to these agents; you request one with @NAME:"

@@ -136,7 +136,7 @@ def _writes(folder: Path) -> Iterator[None]:
         raise
     except MemoryError as error:
         raise UncheckedError(
-            "nexus is out of memory: commands that may write are not started until memory is free"
+            "nexus is out of memory; commands that may write cannot start until memory is available"
         ) from error
     except OSError as error:
         otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of that folder"

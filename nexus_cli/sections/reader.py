@@ -172,7 +172,7 @@ def _render(contributor: Contributor, value: Value, view: View, recipe: Recipe) 
     if sum(len(form) for section in sections for form in section.forms) > 2 * contributor.most:
         raise ValueError(f"it wrote more than {contributor.most:,} characters")
     if any(section.layer is not contributor.layer for section in sections):
-        raise ValueError(f"it wrote for a layer other than {contributor.layer}")
+        raise ValueError(f"it returned a section for a layer other than {contributor.layer}")
     return _overridden(contributor, sections, recipe)
 
 

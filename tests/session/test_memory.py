@@ -420,7 +420,7 @@ def test_what_a_search_or_a_list_of_facts_gave_is_named_too(tmp_path: Path) -> N
         session_facts.forget(ledger, fact.id, AT)
         assert find_sessions_with(ledger.db, fact) == [searched.id, again.id, sorted_out.id, late.id]
         value = reports.facts_report(ledger, [fact], late.id, done="forgotten")
-        hint = f"nexus sessions delete {late.id}  # this session: run it after leaving"
+        hint = f"nexus sessions delete {late.id}  # the current session: exit it first"
         assert fact_text(value, 120).endswith(hint)
         for held in value["facts"][0]["told_in"]:
             ledger.delete_session(held)

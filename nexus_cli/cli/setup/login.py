@@ -83,7 +83,7 @@ def login(
         key = clean_key(name, _piped(), os.environ)
     place = store_key(stored_name(name, key_name), key)
     next_step = f"\nUse it: {key_name}:{name}/MODEL." if key_name else _what_next(name)
-    told = f"The {SHAPES[name].title} key{key_name and f' {key_name}'} is stored in {place}.{next_step}"
+    told = f"The {SHAPES[name].title} key{key_name and f' `{key_name}`'} is stored in {place}.{next_step}"
     return print_act(told, stored_name(name, key_name))
 
 

@@ -216,7 +216,7 @@ def _change(file: _FilePatch, named: Sequence[Path], context: ToolContext, stop:
     target, moved = named[0], named[1] if len(named) > 1 else None
     for place in [target] if file.kind == ADD else [moved] if moved else []:
         if os.path.lexists(place):
-            raise ToolError(f"there is already a file {place.name}")
+            raise ToolError(f"{place.name} already exists")
         above = next(folder for folder in place.parents if os.path.lexists(folder))
         if not above.is_dir():
             raise ToolError(f"{above.name} is a file, not a folder")

@@ -319,7 +319,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
             self._failed += 1
             if self._failed > TRIES:
                 kept = f"nexus --resume {self.status.session} continues its session on the server's machine"
-                self.repl.show_note(f"nexus: {self.agent_id} at {self._url} has ended: {why}. {kept}.", "error")
+                self.repl.show_note(f"nexus: disconnected from {self.agent_id} at {self._url}: {why}. {kept}.", "error")
                 self.status_code = 1
                 self.repl.request_exit()
                 return
