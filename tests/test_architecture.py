@@ -484,11 +484,11 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "ledger": (51_583, 0, 30),
     "mcp": (19_191, 0, 18),
     "permission": (13_000, 0, 49),
-    "plugins": (7_536, 0, 22),
+    "plugins": (7_576, 0, 22),
     "provider": (29_384, 0, 57),
     "reports": (89_173, 8_414, None),
     "rpc": (17_679, 0, 16),
-    "rules": (30_004, 0, 18),
+    "rules": (30_017, 0, 18),
     "runs": (23_962, 0, 42),
     "sandbox": (39_417, 0, 27),
     "sections": (37_281, 0, 63),
@@ -513,7 +513,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_941, 49_712)
+SUM = (969_994, 49_712)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

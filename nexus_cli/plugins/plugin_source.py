@@ -147,6 +147,9 @@ def _fetch(source: PluginSource, folder: Path) -> PluginSource:
     if why and is_known:
         why = run("fetch", "-q", "--", source.place, "+refs/*:refs/fetched/*")
     why = why or run("-c", "core.autocrlf=false", "checkout", "-q", "--detach", source.commit)
+    why = why or run("rev-parse", "--verify", "HEAD")
+    if not why and os.fsdecode(said).strip() != source.commit:  # a tag or branch can have the name of a commit
+        why = "this is not the hash of a commit there"
     if why:
         raise NexusError("network", one_line(source.shown), why, "Check the repository and the commit")
     return source

@@ -58,8 +58,11 @@ def map_claude_rule(decision: str, written: str) -> list[str]:
             raise ValueError("nexus has no such tool")
         return list(TOOLS[name])
     if name in PATHS:
-        by_effect = name != "Read" and decision != "allow"  # whatever writes the path, not one tool
-        tools = TOOLS["Edit"] if by_effect else TOOLS[name][:1]
+        tools = TOOLS[name][:1]
+        if decision != "allow" and name != "Read":  # whatever writes the path, not one tool
+            tools = TOOLS["Edit"]
+        elif decision == "deny":  # what must not be read must not be written either
+            tools += TOOLS["Edit"]
         return [f"{tool}({_map_claude_path(pattern)})" for tool in tools]
     if name == "WebFetch" and pattern.startswith("domain:"):
         host = pattern.removeprefix("domain:").strip()

@@ -62,7 +62,8 @@ def test_a_rule_of_claude_has_the_same_meaning_here(written: str) -> None:
 def test_a_rule_that_keeps_a_path_from_being_edited_holds_for_every_tool_that_writes(name: str) -> None:
     for decision in ("deny", "ask"):
         assert map_claude_rule(decision, f"{name}(locked/**)") == ["edit_file(locked/**)", "write_file(locked/**)"]
-    assert map_claude_rule("deny", "Read(hidden/**)") == ["read_file(hidden/**)"]
+    walled = ["read_file(hidden/**)", "edit_file(hidden/**)", "write_file(hidden/**)"]
+    assert map_claude_rule("deny", "Read(hidden/**)") == walled
 
 
 @pytest.mark.parametrize("written", LEFT_OUT)

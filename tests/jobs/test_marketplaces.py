@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -69,6 +72,13 @@ def tools(place: Stage) -> Path:
     folder = write(place.home.parent / "tools", files)
     commit(folder)
     return folder
+
+
+class QuietFiles(SimpleHTTPRequestHandler):
+    """Serves a folder and logs nothing."""
+
+    def log_message(self, *arguments: Any) -> None:
+        return
 
 
 def add(place: Stage, source: str) -> Done:
@@ -175,3 +185,21 @@ def test_what_a_marketplace_says_wrongly_ends_in_one_line(place: Stage, tools: P
     (tools / ".claude-plugin/marketplace.json").write_text("[" * 100_000)
     assert add(place, str(tools)).status == 2
     assert listed(place) == {}
+
+
+def test_a_tag_with_the_name_of_a_commit_is_no_commit(place: Stage, tools: Path) -> None:
+    own, name = tools.parent / "own", "a" * 64
+    subprocess.run(["git", "tag", name], cwd=own, check=True)
+    subprocess.run(["git", "update-server-info"], cwd=own, check=True)
+    handler = partial(QuietFiles, directory=str(own / ".git"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        for sha, status in ((commit_of(own), 0), (name, 1)):
+            source = {"source": "url", "url": f"http://127.0.0.1:{server.server_port}", "sha": sha}
+            (tools / ".claude-plugin/marketplace.json").write_text(market({"name": "own", "source": source}))
+            commit(tools)
+            done = add(place, f"file://{tools}:own")
+            assert (done.status, len(done.told)) == (status, 1), done
+            place.run("plugin", "remove", "own")
+        server.shutdown()
+    assert "is not the hash of a commit there" in done.told[0] and listed(place) == {}, done

@@ -184,16 +184,19 @@ HOOK_ROWS = (
         "a hook ends the turn before it begins",
         lambda played: len(played.requests),
         several(hook(answer(**{"continue": False, "stopReason": "BEGIN Enough. END"}), "UserPromptSubmit")),
+        sends_nothing=True,
     ),
     Row(
         "a hook refuses the prompt",
         lambda played: len(played.requests),
         several(hook("echo no >&2; exit 2", "UserPromptSubmit")),
+        sends_nothing=True,
     ),
     Row(
         "a hook refuses the prompt, as JSON",
         lambda played: len(played.requests),
         several(hook(answer(decision="block", reason="no"), "UserPromptSubmit")),
+        sends_nothing=True,
     ),
     Row(
         "a Stop hook ends what another one continues",
@@ -299,6 +302,7 @@ HOOK_ROWS = (
         lambda played: len(played.requests),
         several(hook("echo no >&2; exit 2", "UserPromptExpansion", matcher="g")) | GUIDES,
         prompt="/g it now",
+        sends_nothing=True,
     ),
     Row(
         "a hook of another guide",

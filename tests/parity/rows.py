@@ -98,6 +98,8 @@ class Row:
     """What the model answers to requests that offer no tools."""
     exports: bool = False
     """True if nexus plays all but the last message, which goes to the peer, in the session that nexus exports."""
+    sends_nothing: bool = False
+    """True if the message is refused before a request: without one a row counts as not run."""
     chosen: str = ""
     """Why nexus means to differ here."""
 

@@ -69,6 +69,18 @@ RULE_ROWS = (
         (bash("cat /etc/hostname > copied"),),
         level="all",
     ),
+    Row(
+        "a path that must not be read is not written",
+        files("secret.txt", "kept.txt", "open.txt"),
+        rules("deny", "Read(./secret.txt)", "Read(./kept.txt)") | {"kept.txt": "one\n"},
+        (
+            ("Write", {"file_path": "TREE/secret.txt", "content": "x\n"}),
+            ("Write", {"file_path": "TREE/kept.txt", "content": "x\n"}),
+            ("Edit", {"file_path": "TREE/kept.txt", "old_string": "one", "new_string": "two"}),
+            ("Write", {"file_path": "TREE/open.txt", "content": "x\n"}),
+        ),
+        level="all",
+    ),
     granted("a command permits what it names", "Bash(touch:*)", bash("touch one"), bash("mkdir two")),
     granted("a command permits exact words", "Bash(touch one)", bash("touch one"), bash("touch two")),
     granted("a command permits a tool", "Write, Read", WRITE, bash("touch one")),

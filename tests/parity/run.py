@@ -11,7 +11,7 @@ sys.path[0] = str(Path(__file__).resolve().parent.parent)
 from parity.agent_rows import AGENT_ROWS  # noqa: E402  (found from tests/, as pytest finds it)
 from parity.hook_rows import HOOK_ROWS  # noqa: E402
 from parity.peers import Bench, NotRun  # noqa: E402
-from parity.rows import ROWS, Row  # noqa: E402
+from parity.rows import ROWS, Played, Row  # noqa: E402
 from parity.rule_rows import RULE_ROWS  # noqa: E402
 from parity.session_rows import SESSION_ROWS  # noqa: E402
 
@@ -35,8 +35,8 @@ def main(words: list[str]) -> int:
 def _compare(bench: Bench, row: Row) -> str:
     """Play a row twice, print its outcome and return it."""
     try:
-        wanted, found = (row.look(play(row)) for play in (bench.play_peer, bench.play_nexus))
-    except NotRun as why:
+        wanted, found = (row.look(check_ran(row, play(row))) for play in (bench.play_peer, bench.play_nexus))
+    except (NotRun, LookupError, ValueError) as why:
         print(f"not run   {row.name}: {why}", flush=True)
         return "not run"
     outcome = "same" if wanted == found else "chosen" if row.chosen else "differs"
@@ -44,6 +44,14 @@ def _compare(bench: Bench, row: Row) -> str:
     if outcome == "differs":
         print(f"  {row.peer}: {wanted}\n  nexus: {found}", flush=True)
     return outcome
+
+
+def check_ran(row: Row, played: Played) -> Played:
+    """Return what a program left behind. Raises `NotRun` if it ended without a request, but for a row that refuses
+    it: a program that cannot start would leave the same as one that refuses."""
+    if not (played.requests or row.sends_nothing):
+        raise NotRun(f"it sent no request, exit status {played.status}")
+    return played
 
 
 if __name__ == "__main__":
