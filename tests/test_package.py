@@ -104,7 +104,7 @@ def test_a_release_is_built_checked_and_published_without_a_token() -> None:
     jobs = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]
     built, published = (str(jobs[name]["steps"]) for name in ("build", "publish"))
     assert "python -m build" in built and "tests/check_wheel.py" in built and "__version__" in built
-    assert jobs["publish"]["needs"] == "build" and jobs["publish"]["permissions"] == {"id-token": "write"}
+    assert jobs["publish"]["needs"] == ["build", "parity"] and jobs["publish"]["permissions"] == {"id-token": "write"}
     assert "gh-action-pypi-publish" in published and "'attestations': True" in published
     assert "secrets." not in built + published
 
