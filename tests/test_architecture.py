@@ -149,7 +149,7 @@ LAZY = {
     "commands/space.py": {"nexus_cli"},  # most sessions have no space
     "rules/bash_syntax.py": {"tree_sitter", "tree_sitter_bash"},
     "tools/html_worker.py": {"bs4", "markdownify"},  # found in the folders of its job
-    "tools/pdf_worker.py": {"pypdf", "pypdfium2"},  # found in the folders of its job
+    "tools/pdf_worker.py": {"pypdfium2"},  # found in the folder of its job
     "tools/own_worker.py": {"nexus_cli"},  # the sandbox, at the first search
     "tools/registry.py": {"nexus_cli"},  # calls under names of other programs
     "tools/wait_conditions.py": {"nexus_cli"},  # a process of the system, where there is no /proc
@@ -472,13 +472,13 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (719, 1_037, 0),
     "cli": (47_737, 0, 5),
     "client": (2_291, 0, 2),
-    "commands": (41_209, 0, 50),
+    "commands": (41_215, 0, 50),
     "config": (34_572, 0, None),
     "context": (9_081, 0, 18),
     "conversation": (50_610, 0, 119),
     "core": (38_987, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_653, 0, 69),
+    "engine": (52_703, 0, 69),
     "hooks": (7_606, 0, 20),
     "imports": (14_526, 0, 9),
     "ledger": (51_583, 0, 30),
@@ -488,7 +488,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "provider": (29_384, 0, 57),
     "reports": (89_173, 8_414, None),
     "rpc": (17_679, 0, 16),
-    "rules": (30_017, 0, 18),
+    "rules": (30_042, 0, 18),
     "runs": (23_962, 0, 42),
     "sandbox": (39_417, 0, 27),
     "sections": (37_281, 0, 63),
@@ -497,7 +497,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "spaces": (10_618, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (3_427, 0, None),
-    "tools": (57_718, 27_184, 53),
+    "tools": (57_742, 27_184, 53),
     "tree undo worktrees": (67_853, 0, 61),
     "ui": (97_212, 0, 47),
     "workers": (10_036, 0, 1),
@@ -513,7 +513,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_994, 49_712)
+SUM = (970_099, 49_712)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -118,7 +118,7 @@ def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: 
     """Undo or redo, and report it."""
     from nexus_cli.undo.undo_files import restore_files  # noqa: PLC0415
 
-    with save_editor_texts(source.live):
+    with save_editor_texts(None if request.dry_run else source.live):
         value = restore_files(log, request, redo=redo)
     return Report("undo", value, whole=True, status=1 if value["kept"] or value["not_covered"] else 0)
 

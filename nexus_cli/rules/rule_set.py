@@ -139,7 +139,7 @@ class PermissionRule:
         """Return True if every word (`partly`: a word) of the command that the rule names occurs in `text`."""
         shown = [_holds_word(text.casefold(), word.casefold()) for word in self.argv]
         if self.is_beginning:
-            shown[-1] = self.argv[-1].casefold() in text.casefold()
+            shown[-1] = _holds_word(text.casefold(), self.argv[-1].casefold(), begins=True)
         return any(shown) if partly else all(shown)
 
 
@@ -230,17 +230,17 @@ def may_be(word: Word, wanted: str, *, is_program: bool, begins: bool) -> bool:
     if is_program and "/" not in wanted and (word.has_glob or word.is_single):
         text = text.rpartition("/")[2]
     if word.has_glob:
-        is_longer = begins and _GLOB.split(text)[0].startswith(wanted.casefold())
-        return "[" in text or is_longer or fnmatch.fnmatchcase(wanted.casefold(), text)
+        globs = [text[:end] for end in range(len(text) + 1)] if begins else [text]
+        return "[" in text or any(fnmatch.fnmatchcase(wanted.casefold(), glob) for glob in globs)
     has_plain_end = word.is_single and text != word.text.casefold() and not {"$", "`", ")", "}"} & set(text)
     return begins or not has_plain_end or text.rstrip('"') == wanted.casefold()
 
 
-def _holds_word(text: str, word: str) -> bool:
-    """Return True if `word` occurs in `text` with no letter, digit or one of `_.-` beside it."""
+def _holds_word(text: str, word: str, *, begins: bool = False) -> bool:
+    """Return True if `word` occurs in `text` with no letter, digit or one of `_.-` beside it; `begins`: before it."""
     place = text.find(word)
     while place >= 0:
-        around = text[place - 1 : place] + text[place + len(word) : place + len(word) + 1]
+        around = text[place - 1 : place] + ("" if begins else text[place + len(word) : place + len(word) + 1])
         if not any(sign.isalnum() or sign in "_.-" for sign in around):
             return True
         place = text.find(word, place + 1)

@@ -54,7 +54,8 @@ def main() -> None:
     last = total if job["limit"] is None else min(total, job["first"] + job["limit"] - 1)
     for number in range(job["first"], last + 1):
         try:
-            text = document[number - 1].get_textpage().get_text_range().replace("\r\n", "\n").strip()
+            text = document[number - 1].get_textpage().get_text_range().replace("\r\n", "\n")
+            text = text.replace("\ufffe", "-\n").strip()  # a hyphen at the end of a line
         except Exception as error:  # as above: the other pages may be sound
             text = f"[this page cannot be read: {type(error).__name__}]"
         if job["outline"]:

@@ -24,7 +24,7 @@ MOST = 100
 _BASH_ENV = "BASH_ENV"
 _PIPE = re.compile(r"(?<![|>])\|(?!\|)")
 _ASSIGNED = re.compile(r"\w+=")
-_PROGRAM = re.compile(r"(?!(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|time)\Z)[\w.+-]+\Z")
+_PROGRAM = re.compile(r"(?!(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|time|\d+)\Z)[\w.+-]+\Z")
 """The name of a program, other than a word of the shell."""
 _TRAP = """\
 unset BASH_ENV
@@ -83,14 +83,14 @@ def describe_failed_part(command: str, pipe: Sequence[int]) -> str:
     if found is None:
         return ""
     place, status = found
-    programs = _name_parts(command.strip())
+    programs = _name_parts(command.strip().replace("\\\n", " "))
     is_known = len(programs) == len(pipe) and _PROGRAM.match(programs[place])
     return f"{programs[place] if is_known else f'part {place + 1} of its pipe'} exited {status}"
 
 
 def _name_parts(command: str) -> list[str]:
-    """Return the program of each part of the command's last pipe, "" for a part that is no simple command; words alone
-    are read, so that it may not be the pipe that ran."""
+    """Return the program of each part of the command's last pipe, "" for a part that is no simple command; [] if words
+    alone do not tell which pipe ran last."""
     reader = shlex.shlex(command, posix=True, punctuation_chars="|&;()<>\n")
     reader.whitespace, reader.whitespace_split = " \t", True
     parts = [list[str]()]
@@ -99,6 +99,8 @@ def _name_parts(command: str) -> list[str]:
             sign = word.strip("\n")
             if sign in ("|", "|&"):
                 parts.append([])
+            elif sign == "||":
+                return []
             elif word.strip("|&;()\n"):
                 parts[-1].append(word)
             elif word:

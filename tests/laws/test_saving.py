@@ -421,14 +421,14 @@ def test_what_another_process_pins_during_a_turn_is_told_with_the_next_step(
     at: dict[int, Callable[[], object]] = {
         1: lambda: run("add", "use tabs"),
         3: lambda: run("remove", "p1"),
-        4: lambda: run("add", "1"),
+        4: lambda: (run("add", "at once gone"), run("remove", "p2"), run("add", "1")),
     }
     with world(place, four_steps(at), ledger_url=url if is_served else "") as around:
 
         async def live() -> None:
             session = around.open()
             assert outcome(await say(session, "one")).ok
-            assert pin(session.state, "no tabs")[0] == "p3"
+            assert pin(session.state, "no tabs")[0] == "p4"
             assert [one.text for one in list_pins(session.context.conversation)] == ["one", "no tabs"]
             await say(session, "two")
             await session.aclose()
@@ -438,4 +438,4 @@ def test_what_another_process_pins_during_a_turn_is_told_with_the_next_step(
         asyncio.run(live())
         sent = [str(one.body["messages"]) for one in around.server.requests]
         told = [[one.count(f"this, it holds from now on: {text}") for one in sent] for text in ("use tabs", "no tabs")]
-        assert told == [[0, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1]]
+        assert told == [[0, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1]] and "at once gone" not in str(sent)

@@ -55,6 +55,9 @@ def test_a_result_has_the_exit_statuses_of_its_pipe(desk: Any, command: str, end
         ("grep '|' f | tail", (1, 0), "part 1 of its pipe exited 1"),
         ("echo $(a | b) | tail", (1, 0), "part 1 of its pipe exited 1"),
         ("pytest | tail # it's", (1, 0), "pytest exited 1"),
+        ("pytest \\\n  -q tests \\\n  2>&1 | tail -5", (1, 0), "pytest exited 1"),
+        ("2>/dev/null pytest | tail", (1, 0), "part 1 of its pipe exited 1"),
+        ("make | tail || cat log | tail", (2, 0), "part 1 of its pipe exited 2"),
     ],
 )
 def test_a_part_that_failed_is_named(command: str, pipe: tuple[int, ...], said: str) -> None:

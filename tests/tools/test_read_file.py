@@ -305,6 +305,8 @@ def test_a_pdf_comes_by_its_pages(desk: Any) -> None:
     assert not desk.memory.files
     desk.write("late.pdf", b"\n" + make_pdf(["One"]))
     assert "One" in desk.run("read_file", path="late.pdf").output
+    desk.write("hyphen.pdf", make_pdf(["run it with --no-\nsandbox"]))
+    assert "--no-\nsandbox" in desk.run("read_file", path="hyphen.pdf").output
     desk.write("notes.txt", "\n%PDF- begins a PDF\n")
     assert desk.run("read_file", path="notes.txt").output == "\n%PDF- begins a PDF\n"
     desk.write("bad.pdf", b"%PDF-1.4\nnothing")
