@@ -418,10 +418,14 @@ def test_what_another_process_pins_during_a_turn_is_told_with_the_next_step(
         )
         assert done.returncode == 0, done.stderr
 
+    def pin_and_remove() -> None:
+        for words in (("add", "at once gone"), ("remove", "p2"), ("add", "1")):
+            run(*words)
+
     at: dict[int, Callable[[], object]] = {
         1: lambda: run("add", "use tabs"),
         3: lambda: run("remove", "p1"),
-        4: lambda: (run("add", "at once gone"), run("remove", "p2"), run("add", "1")),
+        4: pin_and_remove,
     }
     with world(place, four_steps(at), ledger_url=url if is_served else "") as around:
 
