@@ -19,6 +19,7 @@ MOST_IMAGES = 10
 """Most images of one result."""
 MOST_PAGES = 5
 """Most pages of documents that one result shows as pictures."""
+NO_IMAGES = "this model does not accept images"
 Sides = tuple[int, int]
 
 
@@ -44,7 +45,7 @@ def choose_images(images: Sequence[tuple[str, bytes]], *, takes_images: bool) ->
         found = image_type(data[:12])
         why = ""
         if not takes_images:
-            why = "this model takes no images"
+            why = NO_IMAGES
         elif bad := describe_bad_image(data):
             why = bad
         elif len(parts) >= MOST_IMAGES:

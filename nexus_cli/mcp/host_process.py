@@ -87,11 +87,9 @@ class McpHost:
         """Return the revision of a server's tools (`ServerOffer.revision`); "" if it does not run. Starts nothing."""
         if self._process is None:
             return ""
-        return str(
-            (await self._request({"do": "revision", "key": server.sha256}, server.call_seconds + SLACK_SECONDS))[
-                "revision"
-            ]
-        )
+        asked = {"do": "revision", "key": server.sha256}
+        found = await self._request(asked, server.call_seconds + SLACK_SECONDS)
+        return str(found["revision"])
 
     async def call(
         self,
@@ -99,11 +97,13 @@ class McpHost:
         tool: str,
         arguments: Mapping[str, Any],
         *,
+        revision: str = "",
         ask: AskPerson | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> ServerAnswer:
-        """Call a tool. Cancelling this cancels the call at the server."""
-        sent = {"tool": tool, "arguments": dict(arguments)}
+        """Call a tool. Cancelling this cancels the call at the server. Raises `ServerError("changed", ...)` if the
+        server's tools have another `revision`; "": whatever it is."""
+        sent = {"tool": tool, "arguments": dict(arguments), "revision": revision}
         return _answer(await self._ask("call", server, sent, ask=ask, progress=progress))
 
     async def read_resource(self, server: ServerEntry, uri: str) -> ServerAnswer:

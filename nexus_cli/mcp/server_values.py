@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-Fault = Literal["start", "silent", "died", "protocol", "refused", "login", "too_large"]
+Fault = Literal["start", "silent", "died", "protocol", "refused", "login", "too_large", "changed"]
 """Why a server did not answer: it could not be started or reached; said nothing in time; ended; broke the protocol;
-answered with an error of the protocol; wants a login; answered with more than is read."""
+answered with an error of the protocol; wants a login; answered with more than is read; has other tools than a call was
+decided by."""
 
 
 @dataclass(frozen=True, slots=True)

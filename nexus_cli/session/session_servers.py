@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,7 +26,7 @@ from nexus_cli.core.services import PersonQuestions, ServerRow, ServerTools
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.mcp.server_entries import ServerFiles, read_servers
 from nexus_cli.mcp.server_tools import MOST_TOKENS, Catalogue
-from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerQuestion
+from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerQuestion, ServerTool
 from nexus_cli.mcp.tool_cache import make_list, store_list
 from nexus_cli.permission.tool_pins import DefinitionChange, read_unpinned
 from nexus_cli.session.server_inputs import attach_named
@@ -131,10 +132,20 @@ class SessionServers(ServerTools):
         can_ask = questions is not None and questions.can_ask
         ask = AskForServer(server, questions) if questions is not None and can_ask else None
 
-        async def send(host: Any, entry: ServerEntry) -> ServerAnswer:
-            answer: ServerAnswer = await host.call(
-                entry, tool, dict(arguments), ask=ask, progress=lambda text: context.emit(f"{text}\n")
+        async def send(host: Any, opened: ServerEntry) -> ServerAnswer:
+            entry, decided = self._catalogue.entries[server], self._find_tool(server, tool)
+            if decided is None:
+                raise ServerError("refused", f"{server}: it no longer offers the tool {tool}")
+            answer: ServerAnswer
+            call = partial(
+                host.call, opened, tool, dict(arguments), ask=ask, progress=lambda text: context.emit(f"{text}\n")
             )
+            try:
+                answer = await call(revision=self._listed.get(entry.sha256, ""))
+            except ServerError as error:
+                if error.fault != "changed" or not await self._still_lists(entry, decided):
+                    raise
+                answer = await call()
             return answer
 
         return await self._use(server, send)
@@ -204,6 +215,16 @@ class SessionServers(ServerTools):
         """Return the host, and `entry` with the folder in which its server starts."""
         return open_host(self), entry if entry.cwd or entry.url else replace(entry, cwd=self._project)
 
+    def _find_tool(self, server: str, tool: str) -> ServerTool | None:
+        """Return a tool as its server listed it last."""
+        listed = self._catalogue.lists.get(server)
+        return next((one for one in listed.tools if one.name == tool), None) if listed else None
+
+    async def _still_lists(self, entry: ServerEntry, tool: ServerTool) -> bool:
+        """Ask a server for its tools, and return True if it lists `tool` as before."""
+        await asyncio.wait({self._begin_list(entry)})
+        return entry.sha256 not in self._failed and self._find_tool(entry.name, tool.name) == tool
+
     async def _find_revision(self, entry: ServerEntry) -> str:
         """Return the revision of a server's tools, "" if the server does not run."""
         host, opened = self._open(entry)
@@ -252,15 +273,19 @@ class SessionServers(ServerTools):
         for line in found.left_out:
             if known is None or line not in known.left_out:
                 self._tell(f"MCP server {server}: {line}")
-        if known is None or [tool.name for tool in known.tools] != [tool.name for tool in found.tools]:
+        before, after = ({tool.name for tool in one.tools} if one else set() for one in (known, found))
+        if known is None or before != after:
             self._announce(server)
         if known is None or known == found:
             return
+        for how, names in (("added", after - before), ("removed", before - after)):
+            if names:
+                self._tell(f"MCP server {server} {how} {name_first(sorted(names), MOST_NAMED)}", again=True)
         ignored = await asyncio.to_thread(read_unpinned, now.entries[server].sha256)
         if changes := now.find_changes(server, since, ignored):
             named = f"MCP server {server} changed {name_first(list(changes), MOST_NAMED)}"
-            before, after = ("\n".join(texts) for texts in zip(*changes.values(), strict=True))
-            self._tell(f"{named}: {DefinitionChange.between(before, after).first_lines}")
+            then, says = ("\n".join(texts) for texts in zip(*changes.values(), strict=True))
+            self._tell(f"{named}: {DefinitionChange.between(then, says).first_lines}", again=True)
             if self._has_epoch():
                 self._session.engine.tell_model(f"the {named}")
 
@@ -295,7 +320,7 @@ class SessionServers(ServerTools):
         if not self._has_epoch():
             return
         names = self._names(server)
-        now = f"now has the tools {name_first(names, MOST_NAMED)}"
+        now = f"now has the tools {name_first(names, MOST_NAMED)}" if names else "offers no tools now"
         now = now if server in self._catalogue.entries else "was removed"
         self._session.engine.tell_model(f"the MCP server {server} {now}")
 
@@ -312,9 +337,9 @@ class SessionServers(ServerTools):
             except NexusError as error:
                 self._tell(f"definitions of MCP tools could not be saved: {error}")
 
-    def _tell(self, line: str) -> None:
-        """Tell the person a line once: at once during a turn, else with the next one."""
-        if line in self._told:
+    def _tell(self, line: str, *, again: bool = False) -> None:
+        """Tell the person a line, once unless `again`: at once during a turn, else with the next one."""
+        if line in self._told and not again:
             return
         self._told.add(line)
         engine = self._session.engine

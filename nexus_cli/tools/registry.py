@@ -179,10 +179,10 @@ class ToolRegistry:
         return ForeignCalls(self)
 
     def add(self, tools: Iterable[Tool]) -> None:
-        """Add tools of a running session, or replace them. One with the name of a tool of ours is ignored."""
-        ours = {name for name, tool in self._tools.items() if not tool.server}
-        self._tools |= {tool.name: tool for tool in tools if tool.name not in ours}
-        self._tools = dict(sorted(self._tools.items()))
+        """Take the tools of all servers of a running session in place of earlier ones. One with the name of a tool of
+        ours is ignored."""
+        ours = {name: tool for name, tool in self._tools.items() if not tool.server}
+        self._tools = dict(sorted(({tool.name: tool for tool in tools} | ours).items()))
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._tools)

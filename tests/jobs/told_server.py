@@ -10,8 +10,8 @@ server says that its tools changed.
 | `idle` | when the file has changed; then FILE.announced is there |
 | `always` | again and again |
 
-After the first call the tools are those of `later`, if there are some. A line of FILE.calls is written for each call
-and each list.
+After the first call the tools are those of `later`, if that is there; null is an error instead of the list. With
+`flips` every second list is `later`. A line of FILE.calls is written for each call and each list.
 """
 
 from __future__ import annotations
@@ -71,9 +71,11 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         said = {"instructions": told.get("instructions", "")}
         return {"protocolVersion": params["protocolVersion"], "capabilities": offers, "serverInfo": info} | said
     if method == "tools/list":
-        was_called = CALLS.exists() and "tools/call" in CALLS.read_text()
+        done = CALLS.read_text() if CALLS.exists() else ""
+        is_later = done.count(method) % 2 if told.get("flips") else "tools/call" in done
         note(method)
-        return {"tools": (told.get("later") if was_called else None) or told["tools"]}
+        tools = told["later"] if is_later and "later" in told else told["tools"]
+        return None if tools is None else {"tools": tools}
     if method == "resources/list":
         return {"resources": told["resources"]}
     if method == "resources/templates/list":

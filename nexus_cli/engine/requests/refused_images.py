@@ -10,6 +10,7 @@ from nexus_cli.conversation.groups import flatten
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Notice
+from nexus_cli.core.image_check import NO_IMAGES
 from nexus_cli.core.message import Role
 from nexus_cli.engine.requests.engine import Engine
 
@@ -35,7 +36,7 @@ def draft_without_images(engine: Engine, error: ProviderError | None = None) -> 
     drops, without = list[Drop](), dict[int, WindowItem]()
     for item in new:
         name = conversation.log.next_drop()
-        why = "rejected by the provider" if error else "this model does not accept images"
+        why = "rejected by the provider" if error else NO_IMAGES
         without[item.entry] = short = _without_images(engine.context, item, f"drop {name}: {_names(item)}; {why}")
         what = f"images of a message: {_names(item)}" if len(item.message.parts) > 1 else f"image {_names(item)}"
         span = item.entry, item.entry
