@@ -67,8 +67,8 @@ LISTED = 20
 
 
 def read_skill(cwd: Path, name: str, file: str = "") -> str:
-    """Return the guide of a skill of a folder, or a file of it. The skills are read at each call, so
-    that a changed one counts no more."""
+    """Return the guide of a skill of a folder, or a file of it. The skills are read at each call, so that a changed one
+    counts no more."""
     found = index_guides(one for one in find_skills(cwd) if one.is_offered)
     chosen = found.get(name.strip())
     if chosen is None:

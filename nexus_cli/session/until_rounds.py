@@ -36,6 +36,7 @@ from nexus_cli.session.continuation import Continuation
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import neutralize
 from nexus_cli.tools.builtin.bash import MOST_SECONDS
+from nexus_cli.tools.pipe_statuses import describe_failed_part
 
 TOOL = "bash"
 MOST_TOKENS = 1500
@@ -112,7 +113,7 @@ class UntilRounds(Continuation):
         self._stale = self._stale + 1 if made in self._seen else 0
         self._seen.add(made)
         if self._stale >= STALE:
-            why = f"it {_describe_end(result)}, and {STALE} rounds in a row changed neither files nor its output"
+            why = f"it {self._describe_end(result)}, and {STALE} rounds in a row changed neither files nor its output"
             raise NexusError("limit", f"stopped after {self._rounds} rounds of {self._named}", why, "Say what to try")
         return await self._message(result)
 
@@ -140,7 +141,14 @@ class UntilRounds(Continuation):
     @property
     def _is_done(self) -> bool:
         """True if the last run exits 0, and so do all parts of its last pipe."""
-        return self._last is not None and self._last.status == 0 and not self._last.warning
+        return self._last is not None and self._last.status == 0 and not self._find_failed_part(self._last)
+
+    def _find_failed_part(self, result: ToolResult) -> str:
+        return describe_failed_part(self._command, result.pipe)
+
+    def _describe_end(self, result: ToolResult) -> str:
+        part = "" if result.status else self._find_failed_part(result)
+        return f"exits {result.status}" + (f", but {part}" if part else "")
 
     @property
     def _named(self) -> str:
@@ -217,11 +225,7 @@ class UntilRounds(Continuation):
             engine.context, engine.control, shown, cap, what, Cause.OUTPUT_CAP, whole=text, uncounted=result.uncounted
         )
         block = f'<shell command="{escape(self._command)}">\n{clipped.text.rstrip()}\n</shell>'
-        return f"{NOT_DONE}{self._named} {_describe_end(result)}. Work on until it exits 0.\n{block}"
-
-
-def _describe_end(result: ToolResult) -> str:
-    return f"exits {result.status}" + (f", but {result.warning}" if result.warning else "")
+        return f"{NOT_DONE}{self._named} {self._describe_end(result)}. Work on until it exits 0.\n{block}"
 
 
 def describe_limits(limits: Limits, *, is_chat: bool = False) -> str:

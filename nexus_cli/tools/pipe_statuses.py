@@ -26,6 +26,8 @@ _PIPE = re.compile(r"(?<![|>])\|(?!\|)")
 _ASSIGNED = re.compile(r"\w+=")
 _PROGRAM = re.compile(r"(?!(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|time|\d+)\Z)[\w.+-]+\Z")
 """The name of a program, other than a word of the shell."""
+_FINDERS = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "diff", "cmp"})
+"""Programs whose status 1 is an answer: there is no match, or a difference."""
 _TRAP = """\
 unset BASH_ENV
 trap '{{ builtin printf " %s" "${{PIPESTATUS[@]}}" >&{0} || :; }} 2>/dev/null' EXIT
@@ -76,16 +78,17 @@ def record_pipe_statuses(shell: str, command: str, env: Mapping[str, str]) -> It
             os.close(handle)
 
 
-def describe_failed_part(command: str, pipe: Sequence[int]) -> str:
+def describe_failed_part(command: str, pipe: Sequence[int], *, passes_answers: bool = False) -> str:
     """Describe the first part before the last of a command's last pipe that failed, as `pytest exited 1`; "" if none
-    did. A part that wrote to an ended one (`yes | head`) did not fail."""
-    found = next(((place, status) for place, status in enumerate(pipe[:-1]) if status not in (0, SIGPIPE)), None)
-    if found is None:
-        return ""
-    place, status = found
+    did. A part that wrote to an ended one (`yes | head`) did not fail, nor, if it `passes_answers`, one whose status is
+    an answer (`grep x f | head`)."""
     programs = _name_parts(command.strip().replace("\\\n", " "))
-    is_known = len(programs) == len(pipe) and _PROGRAM.match(programs[place])
-    return f"{programs[place] if is_known else f'part {place + 1} of its pipe'} exited {status}"
+    for place, status in enumerate(pipe[:-1]):
+        is_known = len(programs) == len(pipe) and _PROGRAM.match(programs[place])
+        is_answer = passes_answers and is_known and status == 1 and programs[place] in _FINDERS
+        if status not in (0, SIGPIPE) and not is_answer:
+            return f"{programs[place] if is_known else f'part {place + 1} of its pipe'} exited {status}"
+    return ""
 
 
 def _name_parts(command: str) -> list[str]:

@@ -504,7 +504,8 @@ def test_hooks_of_a_guide_and_of_a_step_refuse_and_add(place: Stage) -> None:
     place.script(Worker(("read_file", {"path": "db/migrations/1.sql"}), bash("ls nothere")))
     done = place.ask("--allow", "run", "--json", "/ship it now")
     assert done.status == 0 and "AT UserPromptExpansion" in asked(place, 0) and "GUIDE of it now" in asked(place, 0)
-    assert "AT PostToolBatch" in str(place.server.requests[1].body["messages"][-1]), place.server.requests[1].body
+    last = str(place.server.requests[1].body["messages"][-1])
+    assert "[nexus: hook " in last and ": AT PostToolBatch]" in last, last
     seen = [json.loads(line) for line in (place.folder / "seen.log").read_text().splitlines()]
     guide, read, failed = seen
     own = "expansion_type command_name command_args command_source prompt"

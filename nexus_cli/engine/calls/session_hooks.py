@@ -299,7 +299,7 @@ class SessionHooks:
         if refusal := next((run for run in runs if _denies(run)), None):
             self._stopped = self._clean(_reason(refusal)) or f"{refusal.hook.name} ({refusal.hook.source}) ended it"
         self._check_stopped()
-        return [self._words(run, run.answer.context) for run in runs if run.answer.context]
+        return [self._line(run, run.answer.context) for run in runs if run.answer.context]
 
     async def before_call(self, checked: CheckedCall, event: str = "PreToolUse") -> Mapping[str, Any]:
         """Run the hooks of an event before a call, once; return its arguments, as a personal hook may have changed
@@ -544,8 +544,12 @@ class SessionHooks:
             self._added.setdefault(call.id, []).append(self._words(run, text))
 
     def _words(self, run: HookRun, text: str) -> str:
-        """Return the text of a hook for the model: under its name, redacted, neutralized and cut to its bound."""
-        return f"[hook {run.hook.name}: {self._cut(neutralize(self._clean(text)), run.hook)}]"
+        """Return the text of a hook for the model, marked as a note."""
+        return f"[{self._line(run, text)}]"
+
+    def _line(self, run: HookRun, text: str) -> str:
+        """Return the text of a hook under its name, redacted, neutralized and cut to its bound."""
+        return f"hook {run.hook.name}: {self._cut(neutralize(self._clean(text)), run.hook)}"
 
     def _cut(self, text: str, hook: Hook) -> str:
         if len(text) <= MOST_CHARACTERS or self._context is None:

@@ -240,9 +240,9 @@ class Engine:
         """Send the notes for the model that it was not told yet: another process may have made an undo, or pinned a
         text. When a conversation is opened, notes before its last request count as told."""
         kinds, conversation = (SERVER_CUT, UNDONE_FILES, PIN), self.conversation
-        pinned = {one.pin for one in list_pins(conversation)}
+        pinned = {one.text for one in list_pins(conversation)}
         notes = [memo for kind in kinds for memo in conversation.memos(kind) if "told" in memo.value]
-        notes = [memo for memo in notes if memo.kind != PIN or memo.value["id"] in pinned]
+        notes = [memo for memo in notes if memo.kind != PIN or memo.value["text"] in pinned]
         if self.told is None:
             self.told = [memo for memo in notes if memo.entry < conversation.cursor]
         self.tell_model(*_drop_reversed(memo for memo in notes if memo not in self.told))
