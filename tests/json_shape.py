@@ -10,6 +10,11 @@ from nexus_cli.cli.json_page import types_of_commands
 from nexus_cli.core.json_schema import is_object, json_keys, json_type
 
 
+def list_verbs() -> set[str]:
+    """Return the shell commands with `--json`, as `nexus pin list`."""
+    return set(types_of_commands())
+
+
 def find_verb(line: str) -> str:
     """Return the shell command, of those with `--json`, that a command line gives; its noun may stand alone."""
     words = line.split()

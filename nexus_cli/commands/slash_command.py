@@ -32,7 +32,7 @@ def make_slash_command(noun: Noun) -> Command:
         if verb.is_live:
             await verb.run(context, **given)
             return
-        if verb.of_session:
+        if verb.of_session and verb.authority is Authority.READS:
             warn_if_stale(context)
         source, what = read_source(context), f"/{noun.name} {verb.name}".rstrip()
         writes_more = verb.opens in ("write", "create") and not verb.of_session

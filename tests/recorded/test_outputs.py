@@ -7,12 +7,10 @@ import re
 import sys
 
 import pytest
-from json_shape import find_verb, problems_of_line
+from json_shape import find_verb, list_verbs, problems_of_line
 from programs import need
 from recorded.command_lines import LEFT_OUT
 from recorded.outputs import CHANGING, EXPECTED, PARTS, READERS, difference, record
-
-from nexus_cli.cli.json_page import types_of_commands
 
 RENEW = "If this is what was meant: python tests/recorded/outputs.py write, and a line in CHANGELOG.md"
 
@@ -56,7 +54,7 @@ def test_every_recorded_object_has_the_type_that_its_verb_declares() -> None:
     assert found == []
     told = {"nexus mcp test": "it needs a server", "nexus sessions stop": "it needs a process"}
     left = {f"nexus {name}" for name in LEFT_OUT} | told.keys()
-    missing = types_of_commands().keys() - seen - left
+    missing = list_verbs() - seen - left
     assert not missing, f"record each with --json in tests/recorded/command_lines.py: {missing}"
 
 

@@ -28,7 +28,7 @@ def test_a_long_command_shows_its_last_lines_and_goes_to_the_background(repl: Op
     if columns == 80:
         made.wait_for("esc to stop · ctrl+b: background")
     made.send(ctrl("b"))
-    made.wait_for("· j1 in the background; /jobs")
+    made.wait_for("moved j1 to the background")
     made.wait_for("It was a server.")
     result = str(made.server.requests[1].body["messages"][-1]["content"])
     assert "request 1\n" in result and "job j1" in result, result

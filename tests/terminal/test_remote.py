@@ -186,7 +186,7 @@ def test_a_server_that_goes_away_in_mid_turn_is_told_and_ends_it(served: Any, re
     served.children[-1].kill()
     made.wait_for(f"connection lost ({url}: the ")
     made.send("are you there\r")
-    made.wait_for("has ended", 120)
+    made.wait_for("disconnected from", 120)
     made.wait_for("not sent: are you there", back=True)
     session = Ledger.open_for_reading(here.nexus_home / "data" / "ledger.db").sessions()[0].id
     said = " ".join(made.text.split())

@@ -13,7 +13,6 @@ from typing import Protocol
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.backoff import Backoff
-from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.compaction.work_log import WorkLog
 from nexus_cli.conversation.conversation import Conversation, Note
 from nexus_cli.conversation.epoch_draft import EpochDraft, Rewrite
@@ -240,12 +239,16 @@ class Engine:
         """Send the notes for the model that it was not told yet: another process may have made an undo, or pinned a
         text. When a conversation is opened, notes before its last request count as told."""
         kinds, conversation = (SERVER_CUT, UNDONE_FILES, PIN), self.conversation
-        pinned = {one.text for one in list_pins(conversation)}
         notes = [memo for kind in kinds for memo in conversation.memos(kind) if "told" in memo.value]
-        notes = [memo for memo in notes if memo.kind != PIN or memo.value["text"] in pinned]
         if self.told is None:
             self.told = [memo for memo in notes if memo.entry < conversation.cursor]
-        self.tell_model(*_drop_reversed(memo for memo in notes if memo not in self.told))
+        untold = [memo for memo in notes if memo not in self.told]
+        if any(memo.kind == PIN for memo in untold):
+            from nexus_cli.conversation.compaction.pins import list_pins  # noqa: PLC0415  (few have any)
+
+            pinned = {one.text for one in list_pins(conversation)}
+            untold = [memo for memo in untold if memo.kind != PIN or memo.value["text"] in pinned]
+        self.tell_model(*_drop_reversed(untold))
         self.told = notes
 
     def emit_drops(self, drops: Iterable[Drop]) -> None:

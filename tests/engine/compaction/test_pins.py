@@ -85,7 +85,7 @@ def test_what_no_summary_has_room_for_is_not_pinned_and_nothing_of_it_is_kept(tm
     async def live() -> None:
         async with living(tmp_path, Summariser(), "long words " * 400, *TURNS) as session:
             for what in ("1", "other words " * 400):
-                with pytest.raises(NexusError, match=r"it has [\d,]+ tokens, but all pins together may have") as no:
+                with pytest.raises(NexusError, match=r"it has [\d,]+ tokens; the limit for all pins together is") as no:
                     pin(session.state, what)
                 assert (
                     no.value.exit_status == 2
@@ -179,8 +179,8 @@ def test_what_has_no_room_among_the_pins_is_named_and_can_be_recalled(tmp_path: 
         async with living(tmp_path, Summariser(), *TURNS) as session:
             for word in ("old", "new"):
                 said = pin(session.state, f"{word} words " * 220)[1]
-            assert "a summary has no room for p1, which can be recalled" in said
-            assert "too long to be sent at once" in said
+            assert "a summary will have no room for p1, which can be recalled later" in said
+            assert "too long to send now" in said
             assert ended(await session.compact()).ok
             text = summary_of(session)
             assert "> new words" in text and "> old words" not in text

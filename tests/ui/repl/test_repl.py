@@ -843,7 +843,7 @@ def test_a_long_output_is_printed_by_its_end_and_kept_whole(tmp_path: Path) -> N
 
     stage.play(scene())
     assert "\n30000\n" in stage.text and "\n29900\n" not in stage.text
-    assert "the end of 30,001 lines; all: /transcript" in stage.text
+    assert "[last of 30,001 lines; all: /transcript]" in stage.text
     assert stage.repl.renderer.last_output is not None and "\n1234\n" in stage.repl.renderer.last_output[1]
 
 
