@@ -214,7 +214,7 @@ def _unknown_command(word: str, commands: list[str]) -> NexusError:
         hint = f"Did you mean `nexus {near}`?"
     quoted = f'"{word}"' if " " in word and not set(word) & set('"$`\\!') else '"..."'
     hint = hint or f"To send a prompt: nexus ask {quoted}"
-    return NexusError("usage", f"no such command '{word}'", "it is not a nexus command", hint)
+    return NexusError("usage", "wrong usage", f"no such command '{word}'", hint)
 
 
 def root(
@@ -375,5 +375,5 @@ def _usage(error: Any) -> NexusError:
     if commands and why.startswith("No such command '"):
         name = why.partition("'")[2].partition("'")[0]
         why, near = f"no such command '{name}'", nearest_name(name, commands)
-        hint = f"The nearest is `{path} {near}`" if near else f"There are: {', '.join(commands)}"
+        hint = f"Did you mean `{path} {near}`?" if near else f"There are: {', '.join(commands)}"
     return NexusError("usage", "wrong usage", f"{why[:1].lower()}{why[1:]}", hint)

@@ -15,7 +15,7 @@ from nexus_cli.config.paths import places, project_root, with_tilde, working_fol
 from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.settings_file import write_server
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.services import ServerTools
 from nexus_cli.mcp.server_entries import fit_name, parse_entry
 from nexus_cli.mcp.server_tools import Catalogue
@@ -158,8 +158,7 @@ def _find(source: Source, name: str, directory: str) -> ServerEntry:
     if (entry := catalogue.entries.get(name)) is not None:
         return entry
     broken = next((line for line in catalogue.files.problems if line.startswith(f"MCP server {name} ")), "")
-    near = nearest_name(name, catalogue.entries)
-    hint = f"Did you mean {near}?" if near else "nexus mcp list shows all servers"
+    hint = suggest_name(name, catalogue.entries, "nexus mcp list shows all servers")
     raise NexusError("usage", f"server {one_line(name)[:64]}", broken or "no server has this name", hint)
 
 

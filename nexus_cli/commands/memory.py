@@ -8,7 +8,7 @@ from typing import Annotated
 
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.memory import Fact, MemorySlot
 from nexus_cli.reports import memory as reports
 from nexus_cli.reports.memory import FactsReport
@@ -81,8 +81,7 @@ def forget_facts(
 def _slots(name: str) -> tuple[MemorySlot, ...]:
     """Return the slot of this name, none for ""; raise `NexusError("usage", ...)` for another name."""
     if name and name not in SLOTS:
-        near = nearest_name(name, SLOTS)
-        hint = f"Did you mean {near}?" if near else "Give one of them"
+        hint = suggest_name(name, SLOTS, "Give one of them")
         raise NexusError("usage", f"wrong value for --slot: '{name}'", f"it must be one of {', '.join(SLOTS)}", hint)
     return (MemorySlot(name),) if name else ()
 

@@ -24,7 +24,7 @@ from nexus_cli.config.setting_tables import (
     TABLES,
 )
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, suggest_name
 
 LONGEST_SHOWN = 24
 """Most characters of an invalid value in an error; a longer one may be a key, and is not shown."""
@@ -97,8 +97,7 @@ def unknown_key_error(key: str, where: str = "") -> NexusError:
         return NexusError("config", where or "the settings", f"{key} is no longer supported", "Remove it")
     stem = f"{parts[0]}.{quote_part(parts[1])}." if len(parts) == 3 and parts[0] in NAMED_TABLES else ""
     known = [stem + name for name in NAMED_TABLES[parts[0]].settings] if stem else [*SETTINGS, *TABLES]
-    near = nearest_name(key, known, 0.6)
-    hint = f"The nearest is {near}" if near else "`nexus config show` lists the settings"
+    hint = suggest_name(key, known, "`nexus config show` lists the settings", 0.6)
     return NexusError("config", where or "the settings", f"unknown setting {key}", hint)
 
 

@@ -143,6 +143,12 @@ def nearest_name(name: str, names: Iterable[str], least: float = 0.5) -> str:
     return next(iter(difflib.get_close_matches(name[:80], list(names), 1, least)), "")
 
 
+def suggest_name(name: str, names: Iterable[str], otherwise: str, least: float = 0.5) -> str:
+    """Return the hint `Did you mean X?` with the name that `nearest_name` finds, else `otherwise`."""
+    near = nearest_name(name, names, least)
+    return f"Did you mean {near}?" if near else otherwise
+
+
 def iterate_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield `error` and its causes, nearest first, each once."""
     seen: list[BaseException] = []

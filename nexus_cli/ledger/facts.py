@@ -222,7 +222,7 @@ class FactTable:
         fact = self.find(fact_id)
         if fact is None:
             shown = " ".join(replace_surrogates(fact_id).split())[:40]
-            raise NexusError("usage", f"no fact {shown}", "no fact has this id", "See nexus memory list")
+            raise NexusError("usage", f"fact {shown}", "no fact has this id", "See nexus memory list")
         return fact
 
     def clear_quotes(self, session: str) -> None:

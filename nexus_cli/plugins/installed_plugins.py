@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from nexus_cli.config.paths import places
 from nexus_cli.config.record_file import RecordFile
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.version_memo import read_version
 
 if TYPE_CHECKING:
@@ -118,8 +118,8 @@ def find_plugin(name: str) -> InstalledPlugin:
     """Return an installed plugin; raise `NexusError("usage", ...)` if there is none of this name."""
     known = PLUGIN_RECORD.read_items()
     if name not in known:
-        near = nearest_name(name, known)
-        hint = f"The nearest is {near}" if near else f"There are: {', '.join(known) or 'none'}"
+        there = f"There are: {', '.join(known)}" if known else "No plugin is installed"
+        hint = suggest_name(name, known, there)
         raise NexusError("usage", f"plugin '{name[:80]}'", "it is not installed", hint)
     return _read_installed(name, known[name])
 

@@ -29,7 +29,7 @@ _SOURCE = re.compile(rf"(?P<place>{_REMOTE}?[^@:]+)(?:@(?P<ref>[^@:]+))?(?::(?P<
 _SHORT = re.compile(r"[A-Za-z0-9][\w-]*/[\w.-]+")
 """`OWNER/REPO` of GitHub."""
 _NAMED = re.compile(r"(?P<plugin>[A-Za-z0-9][\w-]*)@(?P<market>[A-Za-z0-9][\w.-]*)")
-_HINT = "nexus plugin add PATH, OWNER/REPO[:PLUGIN], REPOSITORY[@COMMIT] or PLUGIN@MARKETPLACE"
+_HINT = "Use nexus plugin add PATH, OWNER/REPO[:PLUGIN], REPOSITORY[@COMMIT] or PLUGIN@MARKETPLACE"
 
 
 @dataclass(frozen=True, slots=True)

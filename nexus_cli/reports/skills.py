@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
 from nexus_cli.reports.text.lines import Value, filled, plural, table
 from nexus_cli.sections.contributors.skills import catalogue_place
@@ -93,15 +93,11 @@ def skill_guide(name: str, cwd: Path) -> str:
 
 
 def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
-    near = nearest_name(name, there)
-    if near:
-        hint = f"The nearest is {near}"
-    elif there:
-        hint = f"There are: {', '.join(there[:20])}"
-    else:
-        hint = "A skill is a folder with a SKILL.md in the skills folder beside config.toml (`nexus config path`)"
+    hint = "A skill is a folder with a SKILL.md in the skills folder beside config.toml (`nexus config path`)"
+    hint = suggest_name(name, there, f"There are: {', '.join(there[:20])}" if there else hint)
     if hidden:
-        hint += f"; this project has {hidden} more, available after `nexus trust`"
+        more = f"this project has {hidden} more, available after `nexus trust`"
+        hint = f"{hint} {more.capitalize()}" if hint.endswith("?") else f"{hint}; {more}"
     return NexusError("usage", f"skill '{one_line(name)}'", "there is no skill with this name", hint)
 
 

@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import Any, TypeAlias
 
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.limits import BINDS_WHEN, CATEGORIES, LEVELS, MODES, SETS, Limits, parse_level
 from nexus_cli.sections.contributor import contributor_names
 from nexus_cli.sections.section import Phase
@@ -180,8 +180,7 @@ def _words(value: object) -> bool:
 def _only(where: str, prefix: str, keys: Iterable[str], known: Collection[str]) -> None:
     for key in keys:
         if key not in known:
-            near = nearest_name(key, known)
-            hint = f"Did you mean {near}" if near else f"Known are: {', '.join(known)}"
+            hint = suggest_name(key, known, f"Known are: {', '.join(known)}")
             raise NexusError("config", where, f"unknown key {one_line(prefix + key)!r}", hint)
 
 

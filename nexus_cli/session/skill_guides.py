@@ -26,7 +26,7 @@ from nexus_cli.core import event
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import Cause
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.core.typed_text import typed_words
@@ -72,9 +72,8 @@ def read_skill(cwd: Path, name: str, file: str = "") -> str:
     found = index_guides(one for one in find_skills(cwd) if one.is_offered)
     chosen = found.get(name.strip())
     if chosen is None:
-        near = nearest_name(name.strip(), found)
-        why = f"the nearest is {near}" if near else "no skill has this name"
-        raise NexusError("usage", f"no skill '{one_line(name)}'", why)
+        hint = suggest_name(name.strip(), found, "")
+        raise NexusError("usage", f"skill '{one_line(name)}'", "no skill has this name", hint)
     if file:
         return read_file_of(chosen, file)
     files = list_files(chosen)

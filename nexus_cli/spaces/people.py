@@ -11,7 +11,7 @@ from typing import Any
 from nexus_cli.config.programs import find_program, run_git_outside
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import AGENT_NAME
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.limits import ASK
 from nexus_cli.core.run import AGENT, HUMAN, LONGEST_NAME, SELF, Entity, Space, check_name, fold_name
 from nexus_cli.ledger import Ledger
@@ -70,8 +70,8 @@ def find_reader(ledger: Ledger, settings: Settings, space: Space, named: str = "
     name = named or own_name(ledger, settings)
     found = ledger.spaces.find_entity(name)
     if found is None and named:
-        near = nearest_name(name, [one.name for one in space.members])
-        hint = f"Did you mean {near}?" if near else f"nexus space list shows the members of {space.name}"
+        otherwise = f"nexus space list shows the members of {space.name}"
+        hint = suggest_name(name, [one.name for one in space.members], otherwise)
         raise NexusError("usage", f"--as {name[:LONGEST_NAME]!r}", "no member has this name", hint)
     if found is None or found.key not in {member.key for member in space.members}:
         raise not_a_member(space, found or Entity(0, name, HUMAN))

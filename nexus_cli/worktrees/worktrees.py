@@ -24,7 +24,7 @@ from nexus_cli.config.worktree_record import (
     record_folder,
     worktrees_of,
 )
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.sandbox.own_git import GitError, failure
 from nexus_cli.tree.real_tree import RealTree
@@ -249,9 +249,8 @@ def find_worktree_of(project_root: Path, name: str) -> WorktreeRecord:
     found = list_worktrees(project_root)
     record = next((one for one in found if one.name == name), None)
     if record is None:
-        near = nearest_name(name, [one.name for one in found])
-        hint = f"Did you mean {near}" if near else "See nexus worktree list"
-        raise NexusError("usage", f"no worktree {name}", f"{project_root} has no worktree of this name", hint)
+        hint = suggest_name(name, [one.name for one in found], "See nexus worktree list")
+        raise NexusError("usage", f"worktree {name}", f"{project_root} has no worktree of this name", hint)
     return record
 
 

@@ -90,11 +90,11 @@ def test_proposals_are_accepted_by_id_or_all_at_once(nexus: Run, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["accept", "m9"], b"no fact m9"),
-        (["forget", "m9"], b"no fact m9"),
+        (["accept", "m9"], b"fact m9: no fact has this id"),
+        (["forget", "m9"], b"fact m9: no fact has this id"),
         (["accept", ""], b"ID: its value is empty"),
         (["forget", " "], b"ID: its value is empty"),
-        (["forget", "all"], b"no fact all"),
+        (["forget", "all"], b"fact all: no fact has this id"),
         (["add", " "], b"cannot be remembered"),
         (["add", "user"], b"--slot user and a TEXT"),
         (["add", "x" * 2001], b"at most 2,000 characters"),

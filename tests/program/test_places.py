@@ -166,8 +166,8 @@ def test_a_ledger_that_cannot_be_opened_costs_one_warning(seen: Seen) -> None:
     [
         ("syntax", ("config.toml, line 2", "not valid TOML")),
         ("value", ("config.toml, line 3", 'limits.max_steps is "many"', "whole number")),
-        ("key", ("config.toml, line 5", "unknown setting provider.retrys", "nearest is provider.retries")),
-        ("table", ("config.toml, line 1", "limit", "nearest is limits")),
+        ("key", ("config.toml, line 5", "unknown setting provider.retrys", "Did you mean provider.retries?")),
+        ("table", ("config.toml, line 1", "limit", "Did you mean limits?")),
         ("bytes", ("config.toml, line 2", "not UTF-8")),
         ("folder", ("config.toml", "not a file")),
     ],

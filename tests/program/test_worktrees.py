@@ -195,7 +195,7 @@ def test_a_worktree_has_no_trust_of_its_own(place: Stage) -> None:
             (("ask", "-w", "a/b", "hi"), "no worktree 'a/b'"),
             (("ask", "--worktree=", "hi"), "its value is empty"),
             (("ask", "-w", "-x", "hi"), "no worktree '-x'"),
-            (("worktree", "diff", "none"), "no worktree none"),
+            (("worktree", "diff", "none"), "worktree none: "),
             (("worktree", "apply", "../.."), "no worktree"),
             (("worktree", "remove", "x" * 99), "more than 60"),
             (("worktree", "lst"), "nexus worktree list"),

@@ -540,7 +540,7 @@ def test_what_the_person_does_with_unknown_ids_is_one_line(tmp_path: Path) -> No
     with the_ledger() as ledger:
         acts = (lambda: session_facts.forget(ledger, "m9", AT), lambda: session_facts.accept(ledger, ["m9"], "/p", AT))
         for act in acts:
-            with pytest.raises(NexusError, match="no fact m9") as caught:
+            with pytest.raises(NexusError, match="fact m9: no fact has this id") as caught:
                 act()
             assert caught.value.exit_status == 2
         with pytest.raises(NexusError, match="cannot be remembered"):

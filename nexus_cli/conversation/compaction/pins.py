@@ -94,8 +94,8 @@ def remove_pin(conversation: Conversation, what: str) -> Quote:
     found = _find_pins(now, what)
     if len(found) != 1:
         ids = ", ".join(one.pin for one in found or now)
-        there = f"there are {ids}" if now else "nothing is pinned"
-        why = f"{ids} match" if found else f"no such pin: {there}"
+        there = f"there are {ids}" if now else "this session has none"
+        why = f"{ids} match" if found else f"there is no such pin; {there}"
         raise NexusError("usage", f"nexus pin remove {_short(what)}".rstrip(), why, "nexus pin list shows them")
     conversation.memo(PIN, {"id": found[0].pin, "off": True, "shown": f"unpinned {found[0].pin}"})
     return found[0]

@@ -104,7 +104,7 @@ def test_a_message_that_the_session_does_not_have_is_one_clear_line(what: str) -
     with pytest.raises(NexusError) as caught:
         pins.add_pin(lane, what, count)
     assert caught.value.kind == "usage" and "\n" not in caught.value.line
-    with pytest.raises(NexusError, match="no such pin: nothing is pinned"):
+    with pytest.raises(NexusError, match="there is no such pin; this session has none"):
         pins.remove_pin(lane, what)
     assert not pins.list_pins(lane)
 
