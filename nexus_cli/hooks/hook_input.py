@@ -47,7 +47,7 @@ NOT_OF_CODEX = ("duration_ms", "background_tasks", "session_crons")
 """Keys of Claude's input that codex has not."""
 _LAST = re.compile(r"(?:^|[|;&\n])\s*([\w\[]+)[^|;&\n]*$")
 """The program of the last command of a line."""
-_NOTES = re.compile(r"(?:^\[sandbox: [^\n]*\n)*^\[(?:[^\n]*; )?exit status -?\d[^\n]*\]\n?\Z", re.MULTILINE)
+_NOTES = re.compile(r"(?:^\[(?:nexus|sandbox): [^\n]*\n)*^\[(?:[^\n]*; )?exit status -?\d[^\n]*\]\n?\Z", re.MULTILINE)
 """What the tool adds to the output of a command."""
 
 

@@ -493,13 +493,13 @@ class CallPermission:
         return removed
 
     def make_sandbox(
-        self, profile: ProfileName, *, asks: bool = True, stays: bool = False, hook: bool = False
+        self, profile: ProfileName, *, asks: bool = True, stays: bool = False, hook: bool = False, is_auto: bool = False
     ) -> CommandSandbox:
         """Prepare the sandbox and the environment of a command, or of a `hook`, in `profile`. Blocks; raises `OSError`
         on failure.
 
-        `asks` is False if nobody can be asked for more rights. A command that `stays` in the background gets a
-        `Confinement` of its own, which its caller closes; from then on commands share a network.
+        `asks` is False if nobody can be asked for more rights; `is_auto`: the level is auto. A command that `stays` in
+        the background gets a `Confinement` of its own, which its caller closes; from then on commands share a network.
         """
         asks = asks or bool(self.rules_ahead)
         assert self._settings is not None
@@ -559,7 +559,8 @@ class CallPermission:
 
         def denial(command: str, text: str, failed: bool) -> str:
             is_told, self._is_told = self._is_told, self._is_told or (failed and profile == "read")
-            return describe_denial(made, command, text, held.backend, asks=asks, failed=failed, is_told=is_told)
+            shown = partial(describe_denial, asks=asks, failed=failed, is_told=is_told, is_auto=is_auto)
+            return shown(made, command, text, held.backend)
 
         return CommandSandbox(held if is_walled else None, env, told, denial, partial(self._describe_missing, taken))
 

@@ -344,7 +344,7 @@ class _Search:
         self.writes = [one for decision in STRICT for one in rules.of(decision, Effect.EDIT) if one.pattern]
         self.reads = [one for decision in STRICT for one in rules.of(decision, Effect.READ)]
         self.has_rules = any((self.strict, self.writes, self.reads))
-        self.names = {rule.argv[0].rpartition("/")[2].casefold() for rule in self.strict if rule.argv}
+        self.names = {rule.program for rule in self.strict if rule.argv}
         self.rules = rules
         self.level = level
         self.line = line

@@ -51,7 +51,8 @@ _SIGNS = "!:+@\\"
 
 
 def find_passed(command: SimpleCommand, names: Collection[str]) -> tuple[list[tuple[Word, ...]], list[str]]:
-    """Return the commands that begin with one of `names`, and the shell code, that `command` may run."""
+    """Return the commands that begin with one of `names`, and the shell code, that `command` may run. The name `rm*`
+    is that of all programs that begin with `rm`."""
     words = command.words
     name = program_name(words[0])
     if is_interpreter(name) and len(words) > 2 and words[1].text == "-m":
@@ -69,7 +70,8 @@ def find_passed(command: SimpleCommand, names: Collection[str]) -> tuple[list[tu
     runs_input = name == "ssh" or (start < len(words) and name not in SHELLS)
     texts += command.inputs if runs_input else ()
     # A long text is parsed only where it can hold what a rule names.
-    named = [text for text in texts if any(one in text.casefold() for one in names) and not _QUERY.match(text)]
+    parts = [one.removesuffix("*") for one in names]
+    named = [text for text in texts if any(one in text.casefold() for one in parts) and not _QUERY.match(text)]
     return list(_commands(words, start, names)), named
 
 
@@ -79,7 +81,11 @@ def _commands(words: tuple[Word, ...], start: int, names: Collection[str]) -> It
         folder, _, name = words[place].text.lstrip(_SIGNS).rpartition("/")
         if place == 0 and re.match("-[^-]", name):  # `-O` and its value in one word of a text
             name = max((one for one in names if name.casefold().endswith(one)), key=len, default="")
-        if name.casefold() not in names or not words[place].is_plain or (folder and not folder.endswith("bin")):
+        if (
+            not _is_named(name.casefold(), names)
+            or not words[place].is_plain
+            or (folder and not folder.endswith("bin"))
+        ):
             continue
         if words[place].text == name and program_name(words[0]) in _OPENERS:
             continue
@@ -87,6 +93,11 @@ def _commands(words: tuple[Word, ...], start: int, names: Collection[str]) -> It
             continue
         if place + 1 < len(words) or place == 1 or words[place - 1].text == "--":
             yield (Word(name), *words[place + 1 : place + MOST_WORDS])
+
+
+def _is_named(name: str, names: Collection[str]) -> bool:
+    """Return True if `name` is one of `names`, or begins as one of them that ends in a star."""
+    return name in names or any(name.startswith(one[:-1]) for one in names if one.endswith("*"))
 
 
 def _texts(words: tuple[Word, ...]) -> Iterator[str]:

@@ -105,6 +105,12 @@ class PermissionRule:
         """The folder for whose projects it counts; null if for all."""
         return self.folder or None
 
+    @property
+    def program(self) -> str:
+        """The program of a command's pattern, in lower case and without a folder; `rm*` is all that begin with `rm`."""
+        star = "*" * (self.is_beginning and len(self.argv) == 1)
+        return f"{self.argv[0].rpartition('/')[2].casefold()}{star}"
+
     def match(self, words: Sequence[Word]) -> Match:
         """Match a simple command; "maybe" if a deciding word is not known."""
         found: Match = "yes"

@@ -17,6 +17,7 @@ ASK_NETWORK = "ask for network access with network=true"
 ASK_OUTSIDE = "ask to run it outside the sandbox with outside=REASON"
 ASK_WRITE = "write=true asks the person"
 NOBODY_WRITE = "nobody can be asked for write=true, which level auto allows"
+AUTO_WRITE = "with write=true it may write to the project"
 NOBODY = "nobody can be asked for it"
 VIEW = "[nexus: in the sandbox: only its own processes and network are visible]"
 """The line in results of programs that look at the machine: they see less than there is, and do not say so."""
@@ -85,9 +86,11 @@ def describe_denial(
     asks: bool = True,
     failed: bool = True,
     is_told: bool = False,
+    is_auto: bool = False,
 ) -> str:
     """Return lines with the restrictions of `profile` that a command hit, "" if it did not fail, or neither its output
-    nor its programs show one. They name the way to ask for more rights only if the session `asks`.
+    nor its programs show one. They name the way to ask for more rights only if the session `asks`;
+    at level auto (`is_auto`) writing needs no question.
 
     In the profile `read` a refusal counts whatever the exit status. Any failure may be one, which is left out where the
     model `is_told`.
@@ -96,7 +99,8 @@ def describe_denial(
         return ""
     lines = [VIEW] if _VIEWS.search(command) else []
     if profile.name == "read" and ((failed and not is_told) or _REFUSAL.search(output[-_TAIL:])):
-        lines.append(f"[nexus: ran read-only: no writes, no network; {ASK_WRITE if asks else NOBODY_WRITE}]")
+        how = AUTO_WRITE if is_auto else ASK_WRITE if asks else NOBODY_WRITE
+        lines.append(f"[nexus: ran read-only: no writes, no network; {how}]")
     return "\n".join(
         [*lines, *filter(None, [_describe_failure(profile, command, output, backend, asks) if failed else ""])]
     )

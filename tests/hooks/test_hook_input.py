@@ -37,6 +37,15 @@ def test_an_argument_that_names_a_file_lets_no_hook_read_it(tmp_path: Path, sour
     assert SECRET not in told and "answer" in told
 
 
+@pytest.mark.parametrize("source", HOOKS)
+def test_lines_that_nexus_adds_to_the_output_of_a_command_reach_no_hook(source: str) -> None:
+    notes = "[sandbox: no network]\n[nexus: in the sandbox: only its own processes are visible]\n[exit status 0]"
+    done = ToolResult(f"printed\n{notes}", status=0)
+    call = HookedCall("1", discover_tools()["bash"], {"command": "ps"}, {}, done)
+    told = response_of(call, source)
+    assert "printed" in told and "sandbox" not in told and "exit status" not in told
+
+
 def test_a_hook_gets_the_file_that_a_call_read(tmp_path: Path) -> None:
     path = Path(tmp_path.resolve()) / "a.txt"
     path.write_text("content")

@@ -109,6 +109,9 @@ def test_an_allow_rule_matches_words_and_never_text(pattern: str, command: str, 
         ("git commit*", "python3 -c 'run(\"git commit-tree\")'", "ask"),
         ("rm*", "/bin/rmdir a", "deny"),
         ("rm*", "echo rm", "allow"),
+        ("rm*", "mywrap rmdir a", "ask"),
+        ("rm*", "mywrap 'rmdir a'", "ask"),
+        ("rm*", "mywrap -x farm a", "allow"),
     ],
 )
 def test_a_star_behind_a_beginning_of_a_deny_rule_names_words_that_begin_so(

@@ -128,6 +128,9 @@ def test_a_reader_that_failed_or_was_refused_says_that_it_ran_read_only(
     assert ("ran read-only" in again) is ("denied" in output or "Read-only" in output)
     line = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, failed=failed, asks=False)
     assert ("nobody can be asked for write=true, which level auto allows" in line) == is_told
+    for asks in (True, False):
+        line = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, failed=failed, asks=asks, is_auto=True)
+        assert ("with write=true it may write to the project" in line) == is_told and "ask" not in line
     assert not describe_denial(WRITE, "sed -n 'w x' f", output, Backend.BWRAP, failed=False)
 
 

@@ -24,7 +24,7 @@ from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.image_check import MOST_PAGES
 from nexus_cli.core.json_value import to_json_value
-from nexus_cli.core.limits import ALL, ASK, LEVELS, PLAN, Bound, Limits, compose_limits
+from nexus_cli.core.limits import ALL, ASK, AUTO, LEVELS, PLAN, Bound, Limits, compose_limits
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import ServerTools, StartLog
@@ -474,7 +474,7 @@ class CallDecider:
         step, checked, context, control = self.step, decision.checked, self.step.context, self.step.control
         tool, call_id = checked.tool, checked.call.id
         asks, stays = self.approver is not None, bool(checked.arguments.get("background"))
-        sandbox = partial(self.permission.make_sandbox, asks=asks, stays=stays)
+        sandbox = partial(self.permission.make_sandbox, asks=asks, stays=stays, is_auto=decision.level == AUTO)
 
         def may_reach(url: str) -> bool | None:
             if decision.answer and url == checked.arguments.get(tool.reaches):
