@@ -479,19 +479,19 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (50_610, 0, 119),
     "core": (39_039, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_755, 0, 69),
+    "engine": (52_765, 0, 69),
     "hooks": (7_606, 0, 20),
     "imports": (14_526, 0, 9),
     "ledger": (51_583, 0, 30),
     "mcp": (19_243, 0, 19),
-    "permission": (13_000, 0, 49),
+    "permission": (13_015, 0, 49),
     "plugins": (7_571, 0, 22),
     "provider": (29_384, 0, 57),
-    "reports": (89_189, 8_414, None),
+    "reports": (89_363, 8_414, None),
     "rpc": (17_679, 0, 16),
-    "rules": (30_042, 0, 18),
+    "rules": (30_154, 0, 18),
     "runs": (23_962, 0, 42),
-    "sandbox": (39_417, 0, 27),
+    "sandbox": (39_435, 0, 27),
     "sections": (37_267, 0, 63),
     "service_list": (303, 0, 2),
     "session": (54_958, 0, 79),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_568, 49_712)
+SUM = (970_897, 49_712)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -145,7 +145,7 @@ async def set_level(
 
     Also lists the rules and the permissions you granted for the session. ask: reading inside the project, and read-only
     commands. edit: also editing inside it. auto: also commands confined to the project, without network. all:
-    everything, unconfined. plan: read-only; the model proposes a plan (see /plan).
+    everything, without the sandbox. plan: read-only; the model proposes a plan (see /plan).
     """
     from nexus_cli.reports.permissions import describe_level, permissions_report  # noqa: PLC0415  (imports the engine)
 

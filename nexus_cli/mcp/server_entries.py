@@ -75,7 +75,7 @@ def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ, added: Iter
             try:
                 entry = parse_entry(str(name), value, environ, source, file, folder)
             except ValueError as error:
-                problems.append(f"{where} is left out: {one_line(str(error))}")
+                problems.append(f"{where} is skipped: {one_line(str(error))}")
                 continue
             if entry is not None:
                 entries[entry.name] = entry

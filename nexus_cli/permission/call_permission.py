@@ -495,8 +495,7 @@ class CallPermission:
     def make_sandbox(
         self, profile: ProfileName, *, asks: bool = True, stays: bool = False, hook: bool = False, is_auto: bool = False
     ) -> CommandSandbox:
-        """Prepare the sandbox and the environment of a command, or of a `hook`, in `profile`. Blocks; raises `OSError`
-        on failure.
+        """Prepare the sandbox and environment of a command, or of a `hook`, in `profile`. Blocks; raises `OSError`.
 
         `asks` is False if nobody can be asked for more rights; `is_auto`: the level is auto. A command that `stays` in
         the background gets a `Confinement` of its own, which its caller closes; from then on commands share a network.

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict
 from nexus_cli.config.foreign_items import COMMAND_TEXT, HOOKS
 from nexus_cli.config.load_settings import LoadedSettings
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
+from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.config.text_file import decode
 from nexus_cli.config.trust import Configuration, part_text, trust_state, trusted_items, trusted_texts
 from nexus_cli.config.trust_files import FOLDER, shown_path
@@ -20,6 +21,7 @@ from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.reports.foreign_gaps import list_gaps
 from nexus_cli.reports.text.lines import Value, filled, join_names, number
+from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.sections import recipe_file
 from nexus_cli.sections.recipe import NAME, recipe_names
 from nexus_cli.session.recipes import INSIDE, folders
@@ -27,6 +29,7 @@ from nexus_cli.text.cells import expand_tabs, fold
 from nexus_cli.text.front_matter import split_guide
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.edit_preview import unified_diff
+from nexus_cli.tools.registry import rule_tools
 
 ACTIVE = {
     "settings": "settings",
@@ -125,7 +128,7 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
     if FILE in found.files:
         try:
             said = drop_conflicts(loaded, read_project(found.files[FILE], f"{FOLDER}/{FILE}"))
-            problems += map(one_line, said.problems)
+            problems += map(one_line, [*said.problems, *_unreadable_rules(said)])
         except NexusError as error:
             problems.append(one_line(error.message))
     problems += _recipes(found)
@@ -229,10 +232,26 @@ def _setting(key: str, value: Any, loaded: LoadedSettings, said: ProjectSettings
     mine = loaded.values.get(key)
     met = apply_project(loaded, said, "").values.get(key)
     if met == mine:
-        effect = "no change" if mine == value else f"no effect (yours is {mine})"
+        effect = "no change" if mine == value else f"no effect (yours is {_show(mine)})"
     else:
-        effect = f"instead of {mine}" if mine is not None else "not limited until now"
+        effect = f"instead of {_show(mine)}" if mine is not None else "not limited until now"
     return {"key": key, "value": value, "effect": effect}
+
+
+def _show(value: Any) -> str:
+    """Return a value as config.toml has it, a text without its quotes."""
+    return value if isinstance(value, str) else toml_literal(value)
+
+
+def _unreadable_rules(said: ProjectSettings) -> Iterator[str]:
+    """Yield a line for each deny and ask rule of the project that cannot be parsed."""
+    for kind in ("deny", "ask"):
+        written = said.values.get(f"rules.{kind}")
+        for text in written if isinstance(written, tuple) else ():
+            try:
+                parse_rule(kind, text, rule_tools())
+            except ValueError as error:
+                yield f"{FOLDER}/{FILE}: {kind} {error}. Until it is corrected, every command needs approval"
 
 
 def _recipes(found: Configuration) -> list[str]:
@@ -255,8 +274,8 @@ def _recipes(found: Configuration) -> list[str]:
 def trust_text(value: Value, width: int) -> str:
     """List each setting with its effect, each file by its kind, the changes since it was trusted, and the state."""
     lines = filled(value["project"], width, "  ")
-    for setting in value["settings"]:
-        lines += filled(f"{setting['key']} = {setting['value']}: {setting['effect']}", width, " " * 6, "  ")
+    for setting in (one for one in value["settings"] if not one["key"].startswith("rules.")):  # they are items
+        lines += filled(f"{setting['key']} = {_show(setting['value'])}: {setting['effect']}", width, " " * 6, "  ")
     for name in value["refused"]:
         lines += filled(f"{name}: a project cannot set this; ignored", width, " " * 6, "  ")
     for line in _group_files(value["files"]):
@@ -267,8 +286,8 @@ def trust_text(value: Value, width: int) -> str:
     for item in value["items"]:
         what = " ".join(filter(None, (item["kind"], item["name"])))
         before, mark, hook = item["name"].partition(": ")
-        if item["state"] == "removed":
-            pass  # only its difference is shown
+        if item["state"] == "removed" or (item["kind"] == "rule" and before.startswith("allow ") and not mark):
+            pass  # only its difference is shown, and that a project cannot allow
         elif item["kind"] == "hook" and mark and before in HOOKS:
             lines += filled(f"hooks of {before}:", width, " " * 6, "  ") if before != source else []
             lines += filled(": ".join(filter(None, (hook, item["what"]))), width, " " * 8, " " * 4)

@@ -138,6 +138,14 @@ def test_what_is_wrong_in_a_file_is_told_before_it_is_trusted(nexus: Run, projec
     assert done.stdout == b"200\n" and b"nothing in this file is in effect" in done.stderr
 
 
+def test_a_rule_that_a_project_cannot_have_is_told_before_it_is_trusted(nexus: Run, project: Path) -> None:
+    rules = '[rules]\nallow = ["bash(make *)"]\ndeny = ["bash(git push", "bash(rm *)"]\n'
+    (project / ".nexus" / "config.toml").write_text(rules)
+    text = " ".join(nexus("trust").stdout.decode().split())
+    assert "Not in effect: .nexus/config.toml: deny `bash(git push` is not a rule; expected TOOL" in text
+    assert "rule deny bash(rm *)" in text and "rule allow" not in text and "rules.deny =" not in text
+
+
 def test_a_recipe_whose_name_is_taken_is_told_to_have_no_effect(nexus: Run, project: Path) -> None:
     for name in ("ask", "ours"):
         (project / ".nexus" / "recipes" / f"{name}.toml").write_text("[limits]\nmax_steps = 4\n")
@@ -154,7 +162,7 @@ def test_what_is_shown_is_what_is_in_effect(nexus: Run, project: Path) -> None:
         "[compact]\nat = 0.3\nprune = false\n[limits]\nmax_steps = 7\nmax_stepz = 8\n"
     )
     text = " ".join(nexus("trust").stdout.decode().split())
-    assert "compact.prune = False: instead of True" in text and "limits.max_steps = 7: instead of 200" in text
+    assert "compact.prune = false: instead of true" in text and "limits.max_steps = 7: instead of 200" in text
     assert "Not in effect: compact.at cannot be set: compact.at (0.3) must be above" in text
     assert "unknown setting limits.max_stepz" in text and "compact.at = 0.3" not in text
     shown = {key: nexus("config", "get", key).stdout for key in ("compact.prune", "limits.max_steps", "compact.at")}
