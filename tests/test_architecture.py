@@ -487,7 +487,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_015, 0, 49),
     "plugins": (7_571, 0, 22),
     "provider": (29_384, 0, 57),
-    "reports": (89_363, 8_414, None),
+    "reports": (89_525, 8_414, None),
     "rpc": (17_679, 0, 16),
     "rules": (30_154, 0, 18),
     "runs": (23_962, 0, 42),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_897, 49_712)
+SUM = (971_059, 49_712)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -6,8 +6,10 @@ events as it shows those of a running turn: the end of a resumed session, a tran
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import unescape
 from itertools import groupby
 from sys import maxsize
 from typing import TYPE_CHECKING, Any
@@ -31,6 +33,10 @@ LONGEST = 200
 """Most entries of one turn that are shown, the newest ones."""
 NOT_SHOWN = ("report", "spawner", "untold", "failed")
 """Keys of a worker's record that its events do not have."""
+SHELL_BLOCK = re.compile(r'^<shell command="([^"]*)">\n(.*?)\n</shell>$', re.DOTALL | re.MULTILINE)
+"""The attached output of a `!` line."""
+SHELL_LINES = 20
+"""Most lines of it that are shown."""
 CONTINUED = "continued"
 """Text shown to people for a message of ours in a turn."""
 
@@ -162,6 +168,7 @@ class Replay:
         match entry.kind:
             case Kind.USER:
                 held.append(event.TurnStart(self.shown_text(entry)))
+                held += [] if self._is_whole else _shell_lines(entry.message.content)
             case Kind.STEER if entry.actor == "nexus":
                 held.append(event.Notice(_describe_own(entry.message.content), warning=False))
             case Kind.STEER | Kind.MESSAGE if entry.kind is Kind.STEER or self._is_whole:
@@ -257,6 +264,15 @@ class Replay:
         made = (self._foreign.translate(call, self._folder) for call in entry.message.tool_calls)
         most = maxsize if self._is_whole else SUBJECT
         return [event.ToolCallEvent(call, describe_past_subject(call, most)) for call in made]
+
+
+def _shell_lines(message: str) -> Iterator[event.Notice]:
+    """Yield each `!` line of the person whose output a message has attached, with the end of that output."""
+    for found in SHELL_BLOCK.finditer(split_attachments(message)[1]):
+        lines = found[2].split("\n")
+        if (more := len(lines) - SHELL_LINES) > 0:
+            lines = [f"... {more:,} lines before: /transcript", *lines[more:]]
+        yield event.Notice("\n".join([f"! {unescape(found[1])}", *lines]), warning=False)
 
 
 def _describe_own(text: str) -> str:

@@ -13,10 +13,13 @@ from session.played import Played, opened, say, the_ledger
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Notice, TurnStart
 from nexus_cli.core.message import Message, Role
 from nexus_cli.engine.calls.dispatch import Dispatcher
+from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import NOTHING, last_exchange
 from nexus_cli.session.session import Session
+from nexus_cli.ui.repl.shell_line import ShellLine, block
 
 
 def shown(session: str, folder: Path) -> dict[str, Any]:
@@ -33,6 +36,20 @@ def test_a_finished_turn_is_its_words_and_its_answer(tmp_path: Path) -> None:
     value = shown(session.id, tmp_path)
     assert (value["user"], value["assistant"], value["open"]) == ("the words", "the answer", [])
     assert value["finished"] and value["entries"] == 2 and value["turns"] == 1 and value["at"]
+
+
+def test_a_replay_shows_the_lines_of_the_shell_that_a_message_took_along(tmp_path: Path) -> None:
+    session = opened(Played(lambda request: "the answer"), tmp_path)
+    counted = "\n".join(map(str, range(30)))
+    first, second = (
+        block(ShellLine(line, private=False), text) for line, text in (("a > b", "x"), ("seq 30", counted))
+    )
+    assert say(session, f"the words\n\n{first}\n{second}")[1].ok
+    began, *shown = next(newest_turns(session))[:3]
+    assert began == TurnStart("the words")
+    end = "\n".join(map(str, range(10, 30)))
+    texts = ["! a > b\nx", f"! seq 30\n... 10 lines before: /transcript\n{end}"]
+    assert shown == [Notice(text, warning=False) for text in texts]
 
 
 def test_a_session_without_words_is_empty(tmp_path: Path) -> None:
