@@ -45,7 +45,9 @@ def test_a_replay_shows_the_lines_of_the_shell_that_a_message_took_along(tmp_pat
         block(ShellLine(line, private=False), text) for line, text in (("a > b", "x"), ("seq 30", counted))
     )
     assert say(session, f"the words\n\n{first}\n{second}")[1].ok
-    began, *shown = next(newest_turns(session))[:3]
+    resumed = opened(Played(lambda request: "x"), tmp_path, session.id)
+    began, *shown = next(newest_turns(resumed))[:3]
+    asyncio.run(resumed.aclose())
     assert began == TurnStart("the words")
     end = "\n".join(map(str, range(10, 30)))
     texts = ["! a > b\nx", f"! seq 30\n... 10 lines before: /transcript\n{end}"]
