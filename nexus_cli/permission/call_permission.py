@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from nexus_cli.config.foreign_items import RULES
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
+from nexus_cli.config.trust import TRUST_RECORD
 from nexus_cli.config.trust_files import FOLDER, MOST_BYTES
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
@@ -93,7 +94,7 @@ class CallPermission:
         """Allow rules of `--rule`: for this run, also outside the sandbox if a call asks for that."""
         self._rules: RuleSet | None = None
         self._names_rules: bool | None = None
-        self._stamp: tuple[int, ...] = ()
+        self._stamp: tuple[tuple[int, ...], ...] = ()
         self._is_outdated = False
         self.probe: BackendProbe | None = None
         """The sandbox backend; None until it was looked for."""
@@ -170,7 +171,7 @@ class CallPermission:
 
     def check_rules(self, level: str) -> None:
         """Read the rules, if there are any, before the first call. Blocks; raises as `refuse_unguarded` does."""
-        self._stamp = read_version(places().settings)
+        self._stamp = _read_stamp()
         self.load(level, runs=False)
         self.refuse_unguarded(level)
 
@@ -430,10 +431,11 @@ class CallPermission:
         self._denied = {}
 
     def begin_turn(self) -> None:
-        """Let this turn look again for denied files, and for rules if the personal settings file has changed."""
+        """Let this turn look again for denied files, and for rules if the personal settings file or what is trusted has
+        changed."""
         self._denied = {}
         self._is_told = False
-        stamp = read_version(places().settings)
+        stamp = _read_stamp()
         if stamp != self._stamp:
             self._stamp, self._names_rules, self._is_outdated = stamp, None, self._rules is not None
 
@@ -636,6 +638,11 @@ class CallPermission:
         if self.network is not None:
             self.network.close()
             self.network = None
+
+
+def _read_stamp() -> tuple[tuple[int, ...], ...]:
+    """Return the versions of the files that decide which rules are in force."""
+    return read_version(places().settings), read_version(TRUST_RECORD.path)
 
 
 def _names_rules(path: Path) -> bool:

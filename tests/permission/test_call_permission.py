@@ -642,6 +642,24 @@ def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: 
     assert turns("", added, "[rules]\nallow = [", "") == [[False, True], [True, False], [True], [False]]
 
 
+def test_rules_of_a_project_hold_from_the_next_turn_after_it_is_trusted(project: Path) -> None:
+    (project / "a").write_text("one")
+    read = ("read_file", {"path": "a"})
+    session = opened(project, read, "done", read, "done", read, "done")
+    (project / ".claude").mkdir()
+    (project / ".claude" / "settings.json").write_text('{"permissions": {"deny": ["Read(./a)"]}}')
+
+    async def play() -> list[bool]:
+        ran = []
+        for act in (lambda: None, lambda: trust.trust(project), lambda: trust.revoke_trust(project)):
+            act()
+            ran += [result.ran for result in results([event async for event in session.run("go")])]
+        await session.aclose()
+        return ran
+
+    assert asyncio.run(play()) == [True, False, True]
+
+
 @pytest.mark.matrix
 def test_in_plan_mode_nothing_asks_and_the_model_is_told_at_its_beginning_and_end(project: Path) -> None:
     person, tools = Person(), list[str]()
