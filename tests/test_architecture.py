@@ -484,7 +484,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "imports": (14_526, 0, 9),
     "ledger": (51_583, 0, 30),
     "mcp": (19_243, 0, 19),
-    "permission": (13_015, 0, 49),
+    "permission": (13_094, 0, 49),
     "plugins": (7_571, 0, 22),
     "provider": (29_384, 0, 57),
     "reports": (89_525, 8_414, None),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_059, 49_712)
+SUM = (971_138, 49_712)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

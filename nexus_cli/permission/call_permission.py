@@ -249,8 +249,9 @@ class CallPermission:
         found = CallDecision(made.decision, made.why, "run", made, offers=offers)
         deciding = [part for part in made.parts if part.decision == made.decision]
         ruled = next((part for part in deciding if part.rule), None)
-        if ruled is not None:
-            return replace(found, rule=f"{made.decision} {ruled.rule}", origin=ruled.source)
+        if ruled is not None:  # what a deny rule may match asks
+            of_it = (one.decision for one in rules.rules if (one.text, one.origin) == (ruled.rule, ruled.source))
+            return replace(found, rule=f"{next(of_it, made.decision)} {ruled.rule}", origin=ruled.source)
         is_read_only = made.decision == "allow" and all(part.source == BUILT_IN for part in deciding)
         return replace(found, origin=BUILT_IN if is_read_only else "")
 

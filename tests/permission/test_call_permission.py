@@ -183,9 +183,9 @@ def test_a_command_runs_in_the_profile_that_was_decided(project: Path, monkeypat
         (project / "a").symlink_to("/etc/hostname")
         return found
 
-    def make_sandbox(self: CallPermission, profile: Any, *, asks: bool, stays: bool) -> Any:
+    def make_sandbox(self: CallPermission, profile: Any, *, asks: bool, **more: bool) -> Any:
         profiles.append((profile, asks))
-        return made(self, profile, asks=asks, stays=stays)
+        return made(self, profile, asks=asks, **more)
 
     monkeypatch.setattr(CallPermission, "decide", decide)
     monkeypatch.setattr(CallPermission, "make_sandbox", make_sandbox)
@@ -640,6 +640,14 @@ def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: 
 
     added = '[rules]\nallow = ["bash(touch *)"]\ndeny = ["read_file(a)"]\n'
     assert turns("", added, "[rules]\nallow = [", "") == [[False, True], [True, False], [True], [False]]
+
+
+def test_a_question_that_a_deny_rule_makes_names_it_as_it_is_written(project: Path) -> None:
+    write_settings("[rules]\ndeny = ['read_file(.env)']\n")
+    session = opened(project, ("bash", {"command": "cat .env"}), person=(person := Person()))
+    say(session, "go")
+    assert [one.rule.partition(" (~")[0] for one in person.asked] == ["deny read_file(.env)"]
+    assert decisions(session)[0]["rule"] == "deny read_file(.env)"
 
 
 def test_rules_of_a_project_hold_from_the_next_turn_after_it_is_trusted(project: Path) -> None:
