@@ -89,7 +89,7 @@ def test_nothing_runs_when_a_plugin_is_added_and_without_an_answer_nothing_is_in
     assert done.status == 2 and "no item starts with this text" in done.told[-1], "an unset variable accepts nothing"
     assert f"runstouch{canary}" in "".join(done.text.split()), "it is shown what it would run"
     assert not installed(place).exists() and listed(place) == {}
-    assert "none" in place.run("plugin", "update", "hookify").told[-1]
+    assert "No plugin is installed" in place.run("plugin", "update", "hookify").told[-1]
 
     add(place, folder, "--yes", "command x")
     assert "plugins      hookify (nexus plugin list)" in place.run("status").text
