@@ -19,6 +19,7 @@ from nexus_cli.plugins.python_plugins import PythonPlugin
 from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.reports.trust import describe_granted, diff_parts, whole_line
 from nexus_cli.sections.skills import AGENT, COMMAND, SKILL, find_guides
+from nexus_cli.session.recipes import find_all_agents
 
 NONE = "No plugins. Add one in a shell: nexus plugin add PATH, or nexus plugin add OWNER/REPO[:PLUGIN]"
 STATES: Mapping[str, str] = {
@@ -84,7 +85,8 @@ class PluginsReport(VersionedReport):
 def find_problems(plugins: Sequence[InstalledPlugin], cwd: Path) -> dict[str, dict[str, str]]:
     """Return why accepted items of plugins have no effect in `cwd`, by plugin and key, as the readers of a session find
     it; "" for those that have. Blocks."""
-    guides = [guide for kind in (SKILL, COMMAND, AGENT) for guide in find_guides(cwd, kind, plugins)[0]]
+    guides = [guide for kind in (SKILL, COMMAND) for guide in find_guides(cwd, kind, plugins)[0]]
+    guides += find_all_agents(cwd, plugins)[0]
     hidden = {(one.kind, one.path): one.problem or "its name is taken" * one.shadowed for one in guides}
     servers = read_servers(cwd, plugins=plugins)
     found: dict[str, dict[str, str]] = {}
@@ -136,9 +138,11 @@ def plugin_object(
 
 def describe_item(item: TrustItem) -> str:
     """Return in one line, never cut, what a guide permits and which commands it runs, or the entry of a server; "" for
-    a hook, unless its name is too long for its whole command."""
-    if item.kind in ("skill", "command", "agent"):
+    an agent, and for a hook unless its name is too long for its whole command."""
+    if item.kind in (SKILL, COMMAND):
         return whole_line("; ".join([*describe_granted(item), *COMMAND_TEXT.findall(item.definition)]))
+    if item.kind == AGENT:
+        return ""
     has_whole_name = item.kind == "hook" and len(item.name) <= LONGEST_LINE
     return "" if has_whole_name else whole_line(item.definition)
 

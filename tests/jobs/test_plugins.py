@@ -109,12 +109,14 @@ def test_in_effect_is_said_only_of_what_a_session_loads_and_the_rest_has_a_reaso
         "skills/open/SKILL.md": "---\nname: open\n",
         "skills/bare/SKILL.md": "---\nname: bare\n---\n# Title\n",
         "commands/empty.md": "",
+        "agents/worker.md": "---\nname: worker\ndescription: Works.\nallowed-tools: Read\n---\nWork.\n",
     }
     done = add(place, write_files(source(place, **servers), files), "--all")
-    assert "hookify is installed, 3 items of 12 in effect." in done.told[-1], done.told
+    assert "hookify is installed, 3 items of 13 in effect." in done.told[-1], done.told
     shown, found = " ".join(done.text.split()), place.run("plugin", "list", "--json").result["plugins"][0]["items"]
     assert {f"{one['kind']} {one['name'][:6]}": one["problem"] for one in found} == {
         "agent conver": "has no text after its front matter",
+        "agent worker": "has the same name as a recipe, which takes precedence",
         "command empty": "is empty",
         "command help": "",
         "command list": "",
@@ -128,6 +130,7 @@ def test_in_effect_is_said_only_of_what_a_session_loads_and_the_rest_has_a_reaso
         "skill writin": "",
     }
     assert all(f"[no effect: {one['problem']}]" in shown for one in found if one["problem"]), shown
+    assert "permits" not in next(one["what"] for one in found if one["name"] == "worker"), "not in Claude Code either"
     assert "skill open [no effect: has front matter" in " ".join(place.run("plugin", "list").text.split())
 
 
