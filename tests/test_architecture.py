@@ -471,37 +471,37 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_288, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (47_737, 0, 5),
+    "cli": (47_918, 0, 5),
     "client": (2_291, 0, 2),
-    "commands": (41_203, 0, 50),
+    "commands": (41_234, 0, 50),
     "config": (34_561, 0, None),
     "context": (9_081, 0, 18),
     "conversation": (50_610, 0, 119),
-    "core": (39_039, 0, None),
+    "core": (39_123, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_755, 0, 69),
-    "hooks": (7_606, 0, 20),
-    "imports": (14_526, 0, 9),
+    "engine": (52_788, 0, 69),
+    "hooks": (7_611, 0, 21),
+    "imports": (14_525, 0, 9),
     "ledger": (51_583, 0, 30),
-    "mcp": (19_243, 0, 19),
+    "mcp": (19_379, 0, 19),
     "permission": (13_000, 0, 49),
-    "plugins": (7_571, 0, 22),
+    "plugins": (7_700, 0, 22),
     "provider": (29_384, 0, 57),
-    "reports": (89_189, 8_414, None),
+    "reports": (89_606, 8_414, None),
     "rpc": (17_679, 0, 16),
     "rules": (30_042, 0, 18),
     "runs": (23_962, 0, 42),
     "sandbox": (39_417, 0, 27),
-    "sections": (37_267, 0, 63),
+    "sections": (37_296, 0, 63),
     "service_list": (303, 0, 2),
-    "session": (54_958, 0, 79),
+    "session": (54_968, 0, 79),
     "spaces": (10_611, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (3_427, 0, None),
-    "tools": (57_754, 27_184, 54),
+    "tools": (57_746, 27_184, 54),
     "tree undo worktrees": (67_842, 0, 61),
-    "ui": (97_212, 0, 47),
-    "workers": (10_036, 0, 1),
+    "ui": (97_253, 0, 47),
+    "workers": (10_020, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
 
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_568, 49_712)
+SUM = (971_639, 49_712)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -37,7 +37,7 @@ class PluginItem(TypedDict):
     kind: Literal["skill", "command", "agent", "hook", "server"]
     name: str
     what: str
-    """The commands that a guide runs, or the entry of a server; the name of a hook has its command."""
+    """What a guide permits and runs, or the entry of a server; the name of a hook has its command."""
     state: ItemState
     """`active`: accepted, and in effect unless it has a `problem`. `off`: not accepted. `changed`, `new`, `removed`:
     different from what was accepted; not in effect."""
@@ -140,7 +140,8 @@ def describe_item(item: TrustItem) -> str:
     """Return in one line, never cut, what a guide permits and which commands it runs, or the entry of a server; "" for
     an agent, and for a hook unless its name is too long for its whole command."""
     if item.kind in (SKILL, COMMAND):
-        return whole_line("; ".join([*describe_granted(item), *COMMAND_TEXT.findall(item.definition)]))
+        runs = (f"runs {line}" for line in COMMAND_TEXT.findall(item.definition))
+        return whole_line("; ".join([*describe_granted(item), *runs]))
     if item.kind == AGENT:
         return ""
     has_whole_name = item.kind == "hook" and len(item.name) <= LONGEST_LINE
@@ -183,7 +184,7 @@ def plugins_text(value: Value, width: int) -> str:
         for item in plugin["items"]:
             is_first = item["state"] == "new" and not value.get("diff")
             state = f" [{STATES[item['state']]}]" if STATES[item["state"]] and not is_first else ""
-            what = f": {'' if item['kind'] == 'server' else 'runs '}{item['what']}" if item["what"] else ""
+            what = f": {item['what']}" if item["what"] else ""
             key = f"{item['kind']} {item['name']}"
             mark = f"{numbers[key]:>2} " if key in numbers else "  "
             problem = f" [no effect: {item['problem']}]" if item["problem"] else ""
