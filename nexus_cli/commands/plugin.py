@@ -14,10 +14,12 @@ def build_list(source: Source) -> Report[Annotated[Any, "reports.plugins.Plugins
     from nexus_cli.commands.own_guides import admit_plugins  # noqa: PLC0415  (few people have plugins)
     from nexus_cli.plugins.installed_plugins import installed_plugins  # noqa: PLC0415
     from nexus_cli.plugins.python_plugins import python_plugins  # noqa: PLC0415
-    from nexus_cli.reports.plugins import installed_object, python_object  # noqa: PLC0415
+    from nexus_cli.reports.plugins import find_problems, installed_object, python_object  # noqa: PLC0415
 
     admit_plugins()
-    plugins = [installed_object(one) for one in installed_plugins()]
+    installed = installed_plugins()
+    problems = find_problems(installed, source.folder()) if installed else {}
+    plugins = [installed_object(one, problems[one.name]) for one in installed]
     return Report(
         "plugins", {"version": 1, "plugins": plugins, "python": [python_object(one) for one in python_plugins()]}
     )

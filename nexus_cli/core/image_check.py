@@ -8,8 +8,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from nexus_cli.core.attachment import IMAGE_NAMES, Part, image_type
+from nexus_cli.core.attachment import IMAGE_NAMES, IMAGE_TOKENS, Part, image_type
+from nexus_cli.core.price import request_cost
+from nexus_cli.core.usage import dollars
+
+if TYPE_CHECKING:
+    from nexus_cli.core.request import ModelInfo
 
 MOST_BYTES = 3_900_000
 """Most bytes of an image: Anthropic refuses more than 5 MiB of base64."""
@@ -37,14 +43,16 @@ def describe_bad_image(data: bytes, size: int = 0) -> str:
     return ""
 
 
-def choose_images(images: Sequence[tuple[str, bytes]], *, takes_images: bool) -> tuple[list[Part], list[str]]:
-    """Return the images that the model gets, and a line for each: what it is, and why it is not sent if so."""
+def choose_images(images: Sequence[tuple[str, bytes]], info: ModelInfo | None) -> tuple[list[Part], list[str]]:
+    """Return the images that the model gets, and a line for each: what it is, and its price or why it is not sent.
+    `info` is the model; None if the images only go on record."""
+    price = _describe_price(info) if info else ""
     parts: list[Part] = []
     lines: list[str] = []
     for kind, data in images:
         found = image_type(data[:12])
         why = ""
-        if not takes_images:
+        if info and not info.images:
             why = NO_IMAGES
         elif bad := describe_bad_image(data):
             why = bad
@@ -52,8 +60,14 @@ def choose_images(images: Sequence[tuple[str, bytes]], *, takes_images: bool) ->
             why = f"more than {MOST_IMAGES} images"
         if not why:
             parts.append(Part(found, data, f"image {len(parts) + 1}"))
-        lines.append(f"[{found or kind}, {len(data):,} bytes: {f'not shown, {why}' if why else 'attached'}]")
+        lines.append(f"[{found or kind}, {len(data):,} bytes: {f'not shown, {why}' if why else f'attached{price}'}]")
     return parts, lines
+
+
+def _describe_price(info: ModelInfo) -> str:
+    """Return the tokens of an image, and their cost if it is known, as the end of a line."""
+    cost = request_cost(info, cached=0, fresh=IMAGE_TOKENS)
+    return f", about {IMAGE_TOKENS:,} tokens{'' if cost is None else f', {dollars(cost)}'}"
 
 
 def _png_size(data: bytes) -> Sides | None:

@@ -188,8 +188,8 @@ class ToolResult:
     diff: str = ""
     """The file changes of the call as a unified diff; not part of the text for the model."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """By plural noun: `lines` (with `first` and `total` for a part of a file), `entries`,
-    `matches`, `files`."""
+    """By plural noun: `lines` (with `first` and `total` for a part of a file), `entries`, `matches`, `files`; of the
+    attached images `images`, with `image_tokens`."""
     more: bool = False
     """True if a limit cut `counts`."""
     pipe: tuple[int, ...] = ()

@@ -79,7 +79,7 @@ class Hook:
     condition: str = ""
     """The rule, as Claude writes it, that names the calls for which it runs; "": all."""
     item: str = ""
-    """The key of its item of trust; "" for one that is none of a project's."""
+    """The key of its item of trust or of its plugin; "" for one of the person's own."""
     is_async: bool = False
     """True if nothing waits for it, and its answer decides nothing."""
 
@@ -179,13 +179,13 @@ def list_hooks(cwd: Path, personal: Sequence[HookTable]) -> list[Hook]:
     root down, each in the order of its file. Blocks; never raises."""
     hooks = [_check_matcher(Hook(table, PERSONAL)) for table in personal]
     for plugin in installed_plugins():
-        hooks += _plugin_hooks(plugin)
+        hooks += list_plugin_hooks(plugin)
     for folder in project_folders(cwd):
         hooks += _project_hooks(folder, read_configuration(folder, ("hook",)))
     return hooks
 
 
-def _plugin_hooks(plugin: InstalledPlugin) -> Iterator[Hook]:
+def list_plugin_hooks(plugin: InstalledPlugin) -> Iterator[Hook]:
     """Yield the accepted hooks of a plugin, and those that were and have changed."""
     source, files = f"plugin {plugin.name}", plugin.folder.files if plugin.folder else {}
     for item, state in plugin.items("hook"):
@@ -193,7 +193,7 @@ def _plugin_hooks(plugin: InstalledPlugin) -> Iterator[Hook]:
             continue
         why = "" if state == ACTIVE else f"it has changed since you accepted it; run nexus plugin update {plugin.name}"
         hook = _read_hook(item.definition, plugin.root, state, why, item, source)
-        yield replace(hook, scripts=files, is_plugin=True)
+        yield replace(hook, scripts=files, is_plugin=True, item=item.key)
 
 
 def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:

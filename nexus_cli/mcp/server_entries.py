@@ -24,7 +24,7 @@ from nexus_cli.config.trust_beside import UNREAD
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
 from nexus_cli.mcp.server_values import ServerEntry
-from nexus_cli.plugins.installed_plugins import installed_plugins
+from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins
 from nexus_cli.provider.endpoint import is_provider_key
 
 ServerSource = Literal["personal", "plugin", "project"]
@@ -49,20 +49,34 @@ class ServerFiles:
     problems: tuple[str, ...] = ()
     """One line for each entry that is left out, and each file that cannot be read."""
 
+    def explain_missing(self, name: str, file: str) -> str:
+        """Return why a server of a file is not in effect, "" if it is."""
+        if name in self.entries and self.entries[name].file == file:
+            return ""
+        where = _describe_server(name, file)
+        why = (line.removeprefix(where).partition(": ")[2] for line in self.problems if line.startswith(where))
+        return next(why, "its entry disables it")
 
-def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ, added: Iterable[ServerEntry] = ()) -> ServerFiles:
-    """Return the servers for work in `cwd`, with those that an editor has `added`. Never raises."""
+
+def read_servers(
+    cwd: Path,
+    environ: Mapping[str, str] = os.environ,
+    added: Iterable[ServerEntry] = (),
+    plugins: Iterable[InstalledPlugin] | None = None,
+) -> ServerFiles:
+    """Return the servers for work in `cwd`, with those that an editor has `added`. `plugins` are those that are
+    installed, unless given. Never raises."""
     entries: dict[str, ServerEntry] = {}
     problems: list[str] = []
     taken: dict[str, str] = {}
     """Source of each name as rules have it; one that is switched off or invalid is taken too."""
-    for source, file, table, folder in _find_tables(cwd, problems):
+    for source, file, table, folder in _find_tables(cwd, installed_plugins() if plugins is None else plugins, problems):
         if table is None:
             if source == "personal":  # it may name any of a project's
                 break
             continue
         for name, value in list(table.items())[:MOST_SERVERS]:
-            where = f"MCP server {one_line(str(name))[:64]} ({file})"
+            where = _describe_server(str(name), file)
             owner = file if source == "plugin" else source
             known = taken.setdefault(fit_name(str(name)), owner)
             twin = next((one for one in entries if fit_name(one) == fit_name(str(name))), None)
@@ -82,10 +96,14 @@ def read_servers(cwd: Path, environ: Mapping[str, str] = os.environ, added: Iter
     for one in added:  # a rule for one of yours must not allow calls of the editor's
         if (holder := taken.get(fit_name(one.name))) is not None:
             whose = "the project has" if holder == "project" else "you have"
-            problems.append(f"MCP server {one.name} ({one.file}) is skipped: {whose} a server with this name")
+            problems.append(f"{_describe_server(one.name, one.file)} is skipped: {whose} a server with this name")
         else:
             entries[one.name] = one
     return ServerFiles(dict(sorted(entries.items())), tuple(problems))
+
+
+def _describe_server(name: str, file: str) -> str:
+    return f"MCP server {one_line(name)[:64]} ({file})"
 
 
 def fit_name(name: str) -> str:
@@ -248,13 +266,13 @@ def _read_seconds(value: Mapping[str, Any], key: str, default: float) -> float:
 
 
 def _find_tables(
-    cwd: Path, problems: list[str]
+    cwd: Path, plugins: Iterable[InstalledPlugin], problems: list[str]
 ) -> Iterator[tuple[ServerSource, str, Mapping[str, Any] | None, Path | None]]:
     """Yield source and name of each file with servers, its servers (None if it cannot be read), and the folder if it is
     a plugin's or project's."""
     for name in (SETTINGS, FILE):
         yield "personal", with_tilde(places().config / name), _read_personal(name, problems), None
-    for plugin in installed_plugins():
+    for plugin in plugins:
         accepted = [item for item, state in plugin.items("server") if state == "active"]
         table = {item.name: json.loads(item.definition) for item in accepted}
         yield "plugin", f"plugin {plugin.name}", table, plugin.root

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nexus_cli.plugins.plugin_folder import PluginFolder
 
 ItemState = Literal["active", "off", "changed", "new", "removed"]
-"""`active`: in effect. `off`: not accepted. `changed`, `new`, `removed`: different from what was accepted."""
+"""`active`: as it was accepted. `off`: not accepted. `changed`, `new`, `removed`: different from what was accepted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 FILE = ".claude-plugin/marketplace.json"
 MOST_BYTES = 4 << 20
 """Most bytes of a marketplace's file."""
+OFFICIAL = "claude-plugins-official"
+"""The marketplace that Claude Code knows by itself: no settings give its name to another one."""
 NAMED = 40
 """Most plugins that an error names."""
 
@@ -90,8 +92,10 @@ def github_address(repository: str) -> str:
 
 
 def find_market(name: str, cwd: Path) -> PluginSource | None:
-    """Return the repository or folder of the marketplace that settings of Claude Code in `cwd` or of the person, or its
-    own list, name; None if no one does."""
+    """Return the repository or folder of a marketplace: the official one of Claude Code, or one that its settings in
+    `cwd` or of the person, or its own list, name; None if no one does."""
+    if name == OFFICIAL:
+        return PluginSource(github_address(f"anthropics/{OFFICIAL}"), ref="HEAD")
     home = Path(os.path.expanduser("~/.claude"))
     for path in (cwd / ".claude/settings.json", home / "settings.json", home / "plugins/known_marketplaces.json"):
         for known, place in _list_markets(path):

@@ -29,6 +29,8 @@ _SOURCE = re.compile(rf"(?P<place>{_REMOTE}?[^@:]+)(?:@(?P<ref>[^@:]+))?(?::(?P<
 _SHORT = re.compile(r"[A-Za-z0-9][\w-]*/[\w.-]+")
 """`OWNER/REPO` of GitHub."""
 _NAMED = re.compile(r"(?P<plugin>[A-Za-z0-9][\w-]*)@(?P<market>[A-Za-z0-9][\w.-]*)")
+_FETCHED = ("refs/fetched/heads", "refs/fetched/tags")
+_BRANCHES = ("+refs/heads/*:refs/fetched/heads/*", "+refs/tags/*:refs/fetched/tags/*")
 _HINT = "Use nexus plugin add PATH, OWNER/REPO[:PLUGIN], REPOSITORY[@COMMIT] or PLUGIN@MARKETPLACE"
 
 
@@ -116,7 +118,7 @@ def _open_root(source: PluginSource, stack: ExitStack) -> tuple[Path, PluginSour
 
 def _fetch(source: PluginSource, folder: Path) -> PluginSource:
     """Check out a commit in `folder`, and return the source with it. Servers that give no single commits are asked for
-    all branches."""
+    all branches. A commit that was named must be on one: a server gives those of forks and of deleted branches too."""
     git = find_program("git")
     if git is None:
         raise NexusError("config", one_line(source.shown), "git is not installed", "Install git")
@@ -134,8 +136,8 @@ def _fetch(source: PluginSource, folder: Path) -> PluginSource:
         said, lines = done.stdout, os.fsdecode(done.stderr).strip().splitlines()
         return (one_line(lines[-1]) if lines else "git failed") if done.returncode else ""
 
-    why = run("init", "-q", "--template=")
-    if not (why or source.commit):
+    why, is_named = run("init", "-q", "--template="), bool(source.commit)
+    if not (why or is_named):
         why = run("ls-remote", "--", source.place, source.ref, f"{source.ref}^{{}}")
         commit = _find_commit(os.fsdecode(said), source.ref)
         if not (why or commit):
@@ -150,6 +152,12 @@ def _fetch(source: PluginSource, folder: Path) -> PluginSource:
     why = why or run("rev-parse", "--verify", "HEAD")
     if not why and os.fsdecode(said).strip() != source.commit:  # a tag or branch can have the name of a commit
         why = "this is not the hash of a commit there"
+    if is_named and not why:  # the history alone
+        why = run("fetch", "-q", "--no-tags", "--filter=tree:0", "--", source.place, *_BRANCHES)
+        why = why or run("for-each-ref", "--count=1", "--contains", source.commit, *_FETCHED)
+        if not (why or said):
+            hint = "Name a commit of a branch, or clone the repository and add its folder"
+            raise NexusError("config", one_line(source.shown), "the commit is on no branch or tag there", hint)
     if why:
         raise NexusError("network", one_line(source.shown), why, "Check the repository and the commit")
     return source

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal, NotRequired, TypedDict
 
 from nexus_cli.config.foreign_items import ABOVE, COMMAND_TEXT
@@ -10,11 +11,15 @@ from nexus_cli.config.trust import part_text
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import LONGEST_LINE, one_line
 from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.hooks.hook_list import CHANGED, list_plugin_hooks
+from nexus_cli.mcp.server_entries import read_servers
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState
 from nexus_cli.plugins.plugin_folder import PluginFolder
 from nexus_cli.plugins.python_plugins import PythonPlugin
 from nexus_cli.reports.text.lines import Value, filled, folded
 from nexus_cli.reports.trust import describe_granted, diff_parts, whole_line
+from nexus_cli.sections.skills import AGENT, COMMAND, SKILL, find_guides
+from nexus_cli.session.recipes import find_all_agents
 
 NONE = "No plugins. Add one in a shell: nexus plugin add PATH, or nexus plugin add OWNER/REPO[:PLUGIN]"
 STATES: Mapping[str, str] = {
@@ -32,9 +37,12 @@ class PluginItem(TypedDict):
     kind: Literal["skill", "command", "agent", "hook", "server"]
     name: str
     what: str
-    """The commands that a guide runs, or the entry of a server; the name of a hook has its command."""
+    """What a guide permits and runs, or the entry of a server; the name of a hook has its command."""
     state: ItemState
-    """`off`: not accepted. `changed`, `new`, `removed`: different from what was accepted; not in effect."""
+    """`active`: accepted, and in effect unless it has a `problem`. `off`: not accepted. `changed`, `new`, `removed`:
+    different from what was accepted; not in effect."""
+    problem: str
+    """Why it would have no effect in this folder, accepted or not; else ""."""
 
 
 class PluginObject(TypedDict):
@@ -74,24 +82,48 @@ class PluginsReport(VersionedReport):
     """Of `update`: the changes of files since the installed copy."""
 
 
-def installed_object(plugin: InstalledPlugin) -> PluginObject:
-    """Return an installed plugin with the states of its items."""
+def find_problems(plugins: Sequence[InstalledPlugin], cwd: Path) -> dict[str, dict[str, str]]:
+    """Return why accepted items of plugins have no effect in `cwd`, by plugin and key, as the readers of a session find
+    it; "" for those that have. Blocks."""
+    guides = [guide for kind in (SKILL, COMMAND) for guide in find_guides(cwd, kind, plugins)[0]]
+    guides += find_all_agents(cwd, plugins)[0]
+    hidden = {(one.kind, one.path): one.problem or "its name is taken" * one.shadowed for one in guides}
+    servers = read_servers(cwd, plugins=plugins)
+    found: dict[str, dict[str, str]] = {}
+    for plugin in plugins:
+        problems = {hook.item: hook.why for hook in list_plugin_hooks(plugin) if hook.state != CHANGED}
+        for item, _ in plugin.items(SKILL, COMMAND, AGENT):
+            problems[item.key] = hidden.get((item.kind, one_line(str(plugin.root / item.file))), "")
+        for item, state in plugin.items("server"):
+            if state == "active":
+                problems[item.key] = servers.explain_missing(item.name, f"plugin {plugin.name}")
+        found[plugin.name] = problems
+    return found
+
+
+def installed_object(plugin: InstalledPlugin, problems: Mapping[str, str]) -> PluginObject:
+    """Return an installed plugin with the states of its items, and the `problems` of them by key."""
     states = {item.key: state for item, state in plugin.items("skill", "command", "agent", "hook", "server")}
     states |= {key: "removed" for key in plugin.accepted if key not in states}
-    made = plugin_object(plugin.folder, plugin.source.shown, states, plugin)
+    made = plugin_object(plugin.folder, plugin.source.shown, states, problems, plugin)
     return {**made, "name": plugin.name, "problem": plugin.describe_change()}
 
 
 def plugin_object(
-    folder: PluginFolder | None, source: str, states: Mapping[str, ItemState], installed: InstalledPlugin | None = None
+    folder: PluginFolder | None,
+    source: str,
+    states: Mapping[str, ItemState],
+    problems: Mapping[str, str],
+    installed: InstalledPlugin | None = None,
 ) -> PluginObject:
-    """Return the plugin in `folder` with these states of its items, by key."""
+    """Return the plugin in `folder` with these states and problems of its items, by key."""
     rows: list[PluginItem] = []
     for key, state in states.items():
         item = folder.items.get(key) if folder else None
         kind, _, name = key.partition(" ")
         what = describe_item(item) if item else ""
-        rows.append({"kind": kind, "name": name, "what": what, "state": state})  # type: ignore[typeddict-item]
+        row = {"kind": kind, "name": name, "what": what, "state": state, "problem": problems.get(key, "")}
+        rows.append(row)  # type: ignore[arg-type]
     return {
         "name": folder.name if folder else "",
         "version": folder.version if folder else "",
@@ -106,9 +138,12 @@ def plugin_object(
 
 def describe_item(item: TrustItem) -> str:
     """Return in one line, never cut, what a guide permits and which commands it runs, or the entry of a server; "" for
-    a hook, unless its name is too long for its whole command."""
-    if item.kind in ("skill", "command", "agent"):
-        return whole_line("; ".join([*describe_granted(item), *COMMAND_TEXT.findall(item.definition)]))
+    an agent, and for a hook unless its name is too long for its whole command."""
+    if item.kind in (SKILL, COMMAND):
+        runs = (f"runs {line}" for line in COMMAND_TEXT.findall(item.definition))
+        return whole_line("; ".join([*describe_granted(item), *runs]))
+    if item.kind == AGENT:
+        return ""
     has_whole_name = item.kind == "hook" and len(item.name) <= LONGEST_LINE
     return "" if has_whole_name else whole_line(item.definition)
 
@@ -149,10 +184,11 @@ def plugins_text(value: Value, width: int) -> str:
         for item in plugin["items"]:
             is_first = item["state"] == "new" and not value.get("diff")
             state = f" [{STATES[item['state']]}]" if STATES[item["state"]] and not is_first else ""
-            what = f": {'' if item['kind'] == 'server' else 'runs '}{item['what']}" if item["what"] else ""
+            what = f": {item['what']}" if item["what"] else ""
             key = f"{item['kind']} {item['name']}"
             mark = f"{numbers[key]:>2} " if key in numbers else "  "
-            lines += filled(f"{key}{what}{state}", width, " " * 6, mark)
+            problem = f" [no effect: {item['problem']}]" if item["problem"] else ""
+            lines += filled(f"{key}{what}{state}{problem}", width, " " * 6, mark)
         for one in plugin["left_out"]:
             lines += filled(f"left out: {one}", width, " " * 6, "  ")
         if plugin["problem"]:

@@ -22,6 +22,8 @@ USED = frozenset(
 AGENT_KEYS = frozenset(
     "name description tools disallowedtools model maxturns isolation color skills sandbox_mode".split()
 )
+AGENT_UNUSED = frozenset({"effort", "arguments", "argument-hint"})
+"""Keys of commands that an agent does not have."""
 USED_FLAGS = frozenset({"disable-model-invocation", "user-invocable"})
 UNUSED: Mapping[str, str] = {
     "disallowed-tools": "is not applied: `nexus rules add deny TOOL` denies a tool",
@@ -104,7 +106,9 @@ def _check_fields(fields: Mapping[str, str], path: Path) -> Iterator[tuple[str, 
             continue
         if key in UNUSED:
             yield key, f"{one_line(key)} {UNUSED[key]}"
-        elif key not in USED | USED_FLAGS or (is_agent and key == "effort"):
+        elif is_agent and key == "allowed-tools":
+            yield key, f"{key} is not applied to an agent: `tools` names its tools"
+        elif key not in USED | USED_FLAGS or (is_agent and key in AGENT_UNUSED):
             yield key, f"{one_line(key)} is unknown and ignored"
         elif key == "allowed-tools":
             yield from ((key, f"{key}: {problem}") for problem in read_granted(value)[1])

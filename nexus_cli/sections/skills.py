@@ -28,7 +28,7 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import open_folder, walk_below
 from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
-from nexus_cli.plugins.installed_plugins import installed_plugins
+from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins
 from nexus_cli.text.front_matter import FENCE, FrontMatter, read_front_matter, split_guide
 
 if TYPE_CHECKING:
@@ -146,9 +146,11 @@ def count_untrusted(cwd: Path) -> int:
     return find_guides(cwd, SKILL)[1]
 
 
-def find_guides(cwd: Path, kind: str) -> tuple[tuple[Skill, ...], int]:
+def find_guides(
+    cwd: Path, kind: str, plugins: Iterable[InstalledPlugin] | None = None
+) -> tuple[tuple[Skill, ...], int]:
     """Return the active guides of a kind by name, and the number of those in the project that are inactive, because
-    they are not trusted or have changed since. Raises nothing."""
+    they are not trusted or have changed since. `plugins` are those that are installed, unless given. Raises nothing."""
     personal = [
         _find_guide(name, path, one_line(str(path)), "personal", kind)
         for folder in personal_folders(kind)
@@ -166,7 +168,7 @@ def find_guides(cwd: Path, kind: str) -> tuple[tuple[Skill, ...], int]:
             inactive += len(listed) - len(there)
             found += [one for one in there if one.path not in mine]  # the home folder may be a project
     taken = {one.name for one in found if not one.problem}
-    for guide in _in_plugins(kind):
+    for guide in _in_plugins(installed_plugins() if plugins is None else plugins, kind):
         found.append(replace(guide, name=guide.whole_name) if guide.name in taken else guide)
         taken.add(guide.name)
     guides: list[Skill] = []
@@ -297,9 +299,9 @@ def _place(root: Path, item: TrustItem) -> str:
     return one_line(str(root / file.removeprefix(ABOVE) if file.startswith(ABOVE) else root / FOLDER / file))
 
 
-def _in_plugins(kind: str) -> Iterator[Skill]:
-    """Yield the accepted ones of the installed plugins, from the bytes that were compared with the record."""
-    for plugin in installed_plugins():
+def _in_plugins(plugins: Iterable[InstalledPlugin], kind: str) -> Iterator[Skill]:
+    """Yield the accepted ones of plugins, from the bytes that were compared with the record."""
+    for plugin in plugins:
         for item, state in plugin.items(kind):
             if state == "active":
                 found = _find_in(item.name, item, one_line(str(plugin.root / item.file)), "plugin", kind)

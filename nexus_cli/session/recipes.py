@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from nexus_cli.config.trust import Configuration, State, read_configuration, tru
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.ledger import SessionInfo
+from nexus_cli.plugins.installed_plugins import InstalledPlugin
 from nexus_cli.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
 from nexus_cli.sections.skills import AGENT, Skill, explain_uncallable, find_guides, index_guides
 from nexus_cli.session.agent_roles import make_agent_recipe
@@ -61,10 +62,10 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
     return found, (notice,) if shadowed else ()
 
 
-def find_all_agents(cwd: Path) -> tuple[list[Skill], int]:
-    """Return the agents of a folder, and how many are not trusted. An agent with the name of a recipe, which comes
-    first, has this problem. Blocks; raises nothing."""
-    agents, untrusted = find_guides(cwd, AGENT)
+def find_all_agents(cwd: Path, plugins: Iterable[InstalledPlugin] | None = None) -> tuple[list[Skill], int]:
+    """Return the agents of a folder, and how many are not trusted; `plugins` as for `find_guides`. An agent with the
+    name of a recipe, which comes first, has this problem. Blocks; raises nothing."""
+    agents, untrusted = find_guides(cwd, AGENT, plugins)
     here = project_recipes(cwd) if agents else None
     taken = {*recipe_names(folders()), *(here.names() if here else ())} if agents else ()
     return [replace(one, problem=one.problem or TAKEN) if one.name in taken else one for one in agents], untrusted

@@ -109,7 +109,7 @@ class _Inputs:
 
     async def _add(self, answer: ServerAnswer, tag: str, attributes: str, path: str) -> None:
         state = self.state
-        taken, lines = choose_images(answer.images, takes_images=state.engine.model.info.images)
+        taken, lines = choose_images(answer.images, state.engine.model.info)
         text = BLOCK_END.sub(r"< /\1", neutralize("\n".join(filter(None, [answer.text, *lines]))))
         context, control = state.engine.context, state.engine.control
         clipped = await clip_to_cap(context, control, text, context.budget.file_cap, f"{tag} {path}", Cause.INPUT_CAP)

@@ -279,7 +279,7 @@ class _Expansion:
         finally:
             dispatcher.partial_outputs.pop(call.id, None)
         if result.images:
-            result = control.take_images(shown, result, takes_images=state.engine.model.info.images)
+            result = control.take_images(shown, result, state.engine.model.info)
         control.emit(event.ToolResultEvent(call, result, 0, time.monotonic() - began))
         return await self._shown(result, shown)
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.elide import plural
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError
@@ -90,7 +89,7 @@ def _describe_pictures(without: Sequence[int], drawn: Sequence[int], most: int) 
     """Return lines about the pages that are pictures, and those that are not; `most` can be at once."""
     lines = list[str]()
     if drawn:
-        lines.append(f"[picture of page {', '.join(map(str, drawn))}: about {IMAGE_TOKENS:,} tokens each]")
+        lines.append(f"[picture of page {', '.join(map(str, drawn))}]")
     if without and len(without) + len(drawn) <= most:
         lines.append(f"[no picture of page {', '.join(map(str, without))}: it could not be drawn]")
     elif without:

@@ -102,8 +102,7 @@ async def _quote_file(path: str, session: Session, may_read: bool) -> str:
     if result is None or result.error:
         return f"{path}: not shown ({result.error if result else 'reading it needs permission'})"
     if result.images:
-        info, control = session.engine.model.info, session.engine.control
-        result = control.take_images(path, result, takes_images=info.images)
+        result = session.engine.control.take_images(path, result, session.engine.model.info)
     return f"<file path={json.dumps(path)}>\n{result.output}\n</file>"
 
 

@@ -18,6 +18,8 @@ import pytest
 from program.stage import Done, Stage, calls, stage
 from programs import need
 
+from nexus_cli.plugins.plugin_source import parse_source
+
 SKILL = "---\nname: {name}\ndescription: About {name}.\n---\nGuide of {name}.\n"
 
 
@@ -135,14 +137,15 @@ def test_a_folder_and_names_of_settings_lead_to_a_marketplace(place: Stage, tool
     assert listed(place) == {"art": ["skill art"]}
     unknown = add(place, "docs@tools")
     assert unknown.status == 2 and "OWNER/REPO:docs" in unknown.told[-1]
-    known = {"tools": {"source": {"source": "git", "url": f"file://{tools}"}}}
+    source, official = {"source": {"source": "git", "url": f"file://{tools}"}}, "hookify@claude-plugins-official"
+    known = {"tools": source, "claude-plugins-official": source}
     write(
         place.folder,
         {
             ".claude/settings.json": json.dumps(
                 {
                     "extraKnownMarketplaces": known,
-                    "enabledPlugins": {"docs@tools": True, "art@tools": True, "x@y": True},
+                    "enabledPlugins": {"docs@tools": True, "art@tools": True, "x@y": True, official: True},
                 }
             )
         },
@@ -150,6 +153,9 @@ def test_a_folder_and_names_of_settings_lead_to_a_marketplace(place: Stage, tool
     gaps = " ".join(place.run("doctor").text.split())
     assert "enabledPlugins: docs@tools is not installed: nexus plugin add docs@tools" in gaps
     assert "enabledPlugins: x@y is not installed" in gaps and "art@tools is not" not in gaps
+    assert f"is not installed: nexus plugin add {official}" in gaps
+    place_of = parse_source(official, place.folder).place
+    assert place_of == "https://github.com/anthropics/claude-plugins-official", "no project takes its name"
     assert add(place, "docs@tools").status == 0
     assert listed(place)["docs"] == ["skill pdf", "skill xls"]
 
@@ -170,18 +176,21 @@ def test_what_a_marketplace_says_wrongly_ends_in_one_line(place: Stage, tools: P
         commit(tools)
         done = add(place, f"file://{tools}:own")
         assert done.status == 2 and len(done.told) == 1 and "has no usable source for it" in done.told[0], (lie, done)
-    broken = "0" * 40
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@y.z", "commit-tree", "-mx", "HEAD^{tree}"]
+    loose = subprocess.run(git, cwd=own, check=True, capture_output=True, text=True).stdout.strip()
     (tools / ".claude-plugin/marketplace.json").write_text(
         market(
-            {"name": "own", "source": {"source": "url", "url": f"file://{tools.parent / 'own'}", "sha": broken}},
+            {"name": "own", "source": {"source": "url", "url": f"file://{own}", "sha": "0" * 40}},
+            {"name": "loose", "source": {"source": "url", "url": f"file://{own}", "sha": loose}},
             {"name": "link", "source": "./link"},
         )
     )
     (tools / "link").symlink_to("/etc")
     commit(tools)
-    for name in ("own", "link"):
+    for name in ("own", "link", "loose"):
         done = add(place, f"file://{tools}:{name}")
         assert done.status in (1, 2) and len(done.told) == 1, done
+    assert "the commit is on no branch or tag there" in done.told[0], "git gives it all the same"
     (tools / ".claude-plugin/marketplace.json").write_text("[" * 100_000)
     assert add(place, str(tools)).status == 2
     assert listed(place) == {}

@@ -51,7 +51,7 @@ def test_a_model_looks_at_a_picture_that_it_reads_and_mends_the_page(place: Stag
     last = place.server.requests[-1].body
     assert pictures(last) == [f"data:image/png;base64,{base64.b64encode(SHOT).decode()}"]
     told = [str(one["content"]) for one in last["messages"] if one["role"] == "tool"]
-    assert told[0] == f"[image/png, {len(SHOT)} bytes: attached]", told
+    assert told[0] == f"[image/png, {len(SHOT)} bytes: attached, about 1,500 tokens, $0.0030]", told
     again = place.ask("-c", "and again")
     assert again.status == 0 and pictures(place.server.requests[-1].body) == pictures(last)
     assert "data:image/png;base64" in place.run("export", done.result["session"], "--html").text
@@ -97,7 +97,7 @@ def test_a_scanned_page_is_seen_and_stays_in_exports(place: Stage) -> None:
     body = place.server.requests[-1].body
     seen = pictures(body)
     told = next(str(one["content"]) for one in body["messages"] if one["role"] == "tool")
-    assert "Total: 12\n[picture of page 1, 2: about 1,500 tokens each]" in told and len(seen) == 2, told
+    assert "Total: 12\n[picture of page 1, 2]" in told and len(seen) == 2, told
     width, _, row = first_row(base64.b64decode(seen[0].partition(",")[2]))
     assert row == b"\xff\x80\0" * width
 

@@ -21,6 +21,7 @@ from terminal.terminal import ENTER, Terminal
 
 HOOK = "hook PreToolUse"
 BASH = "echo fine", "rm -rf nothing"
+BROKEN_HOOKS = {"Stop": {"type": "prompt", "prompt": "ok?"}, "WorktreeCreate": {"type": "command", "command": "x"}}
 
 
 class Model:
@@ -88,7 +89,7 @@ def test_nothing_runs_when_a_plugin_is_added_and_without_an_answer_nothing_is_in
     assert done.status == 2 and "no item starts with this text" in done.told[-1], "an unset variable accepts nothing"
     assert f"runstouch{canary}" in "".join(done.text.split()), "it is shown what it would run"
     assert not installed(place).exists() and listed(place) == {}
-    assert "none" in place.run("plugin", "update", "hookify").told[-1]
+    assert "No plugin is installed" in place.run("plugin", "update", "hookify").told[-1]
 
     add(place, folder, "--yes", "command x")
     assert "plugins      hookify (nexus plugin list)" in place.run("status").text
@@ -97,6 +98,40 @@ def test_nothing_runs_when_a_plugin_is_added_and_without_an_answer_nothing_is_in
     place.settings((place.nexus_home / "config/config.toml").read_text())
     assert place.ask("hello").status == 0
     assert not canary.exists(), "what was not accepted does not run"
+
+
+def test_in_effect_is_said_only_of_what_a_session_loads_and_the_rest_has_a_reason(place: Stage) -> None:
+    assert place.run("mcp", "add", "mine", "true").status == 0
+    servers = {"off": {"command": "x", "disabled": True}, "bad": {"url": "ftp://x"}, "mine": {"command": "x"}}
+    hooks = {event: [{"hooks": [hook]}] for event, hook in BROKEN_HOOKS.items()}
+    files = {
+        "hooks/hooks.json": json.dumps({"hooks": hooks}),
+        "skills/open/SKILL.md": "---\nname: open\n",
+        "skills/bare/SKILL.md": "---\nname: bare\n---\n# Title\n",
+        "commands/empty.md": "",
+        "agents/worker.md": "---\nname: worker\ndescription: Works.\nallowed-tools: Read\n---\nWork.\n",
+    }
+    done = add(place, write_files(source(place, **servers), files), "--all")
+    assert "hookify is installed, 3 items of 13 in effect." in done.told[-1], done.told
+    shown, found = " ".join(done.text.split()), place.run("plugin", "list", "--json").result["plugins"][0]["items"]
+    assert {f"{one['kind']} {one['name'][:6]}": one["problem"] for one in found} == {
+        "agent conver": "has no text after its front matter",
+        "agent worker": "has the same name as a recipe, which takes precedence",
+        "command empty": "is empty",
+        "command help": "",
+        "command list": "",
+        "hook Stop {": "its type is prompt, not command",
+        "hook Worktr": "no event WorktreeCreate here",
+        "server bad": "url must begin with https:// or http://",
+        "server mine": "you have a server with this name",
+        "server off": "its entry disables it",
+        "skill bare": "has no description",
+        "skill open": "has front matter without a closing --- line",
+        "skill writin": "",
+    }
+    assert all(f"[no effect: {one['problem']}]" in shown for one in found if one["problem"]), shown
+    assert "permits" not in next(one["what"] for one in found if one["name"] == "worker"), "not in Claude Code either"
+    assert "skill open [no effect: has front matter" in " ".join(place.run("plugin", "list").text.split())
 
 
 def test_its_command_skill_and_hook_are_used_and_removal_leaves_nothing(place: Stage, model: Model) -> None:

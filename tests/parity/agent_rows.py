@@ -78,6 +78,13 @@ AGENT_ROWS = (
         (bash("touch made"),),
     ),
     Row(
+        "allowed-tools of an agent takes no tool away",
+        lambda played: (has_role(played), played.files("made")),
+        {".claude/agents/reviewer.md": AGENT.format(more="allowed-tools: Read")},
+        (DELEGATE,),
+        (bash("touch made"),),
+    ),
+    Row(
         "an agent ends after its steps",
         files("first", "second"),
         {".claude/agents/reviewer.md": AGENT.format(more="maxTurns: 1")},

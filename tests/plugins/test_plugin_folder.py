@@ -25,7 +25,7 @@ def test_claude_s_layout_brings_its_items_(tmp_path: Path) -> None:
     kinds = [key.partition(" ")[0] for key in plugin.items]
     assert kinds == ["agent", "command", "command", "hook", "server", "skill"], list(plugin.items)
     assert plugin.left_out == ()
-    assert describe_item(plugin.items["command list"]) == "sh ${CLAUDE_PLUGIN_ROOT}/scripts/list.sh"
+    assert describe_item(plugin.items["command list"]) == "runs sh ${CLAUDE_PLUGIN_ROOT}/scripts/list.sh"
     assert '"python3"' in describe_item(plugin.items["server notes"])
 
 

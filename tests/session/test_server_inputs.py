@@ -6,6 +6,7 @@ import pytest
 from images import png
 
 from nexus_cli.core.image_check import MOST_IMAGES, choose_images
+from nexus_cli.core.request import ModelInfo
 from nexus_cli.mcp.server_tools import describe_arguments
 from nexus_cli.mcp.server_values import ServerPrompt
 from nexus_cli.session.server_inputs import CALL, RESOURCE, read_arguments
@@ -41,7 +42,7 @@ def test_only_a_server_with_a_uri_is_a_resource() -> None:
 
 def test_an_image_is_sent_whole_or_named_with_its_size() -> None:
     good = png()
-    parts, lines = choose_images([("image/jpg", good)], takes_images=True)
+    parts, lines = choose_images([("image/jpg", good)], None)
     assert [(one.media_type, one.data) for one in parts] == [("image/png", good)], "its bytes say what it is"
     assert lines == [f"[image/png, {len(good)} bytes: attached]"]
     for kind, data, why in (
@@ -49,7 +50,7 @@ def test_an_image_is_sent_whole_or_named_with_its_size() -> None:
         ("image/svg+xml", b"<svg/>", "not a complete PNG"),
         ("image/png", png(9_000, 1), "9,000 x 1 pixels"),
     ):
-        parts, lines = choose_images([(kind, data)], takes_images=True)
+        parts, lines = choose_images([(kind, data)], None)
         assert not parts and why in lines[0] and f"{len(data):,} bytes" in lines[0]
-    assert choose_images([("image/png", good)], takes_images=False)[0] == []
-    assert len(choose_images([("image/png", good)] * 20, takes_images=True)[0]) == MOST_IMAGES
+    assert choose_images([("image/png", good)], ModelInfo("m", "p", 1000))[0] == []
+    assert len(choose_images([("image/png", good)] * 20, None)[0]) == MOST_IMAGES

@@ -18,7 +18,14 @@ from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState, Plug
 from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
 from nexus_cli.plugins.plugin_source import open_source, parse_source
 from nexus_cli.plugins.store_plugin import store_plugin
-from nexus_cli.reports.plugins import PluginsReport, compare_files, installed_object, plugin_object
+from nexus_cli.reports.plugins import (
+    PluginObject,
+    PluginsReport,
+    compare_files,
+    find_problems,
+    installed_object,
+    plugin_object,
+)
 
 All = Annotated[bool, Option(None, "Accept every item without asking.", "--all")]
 Yes = Annotated[list[str] | None, Option("ITEM", "Accept items whose kind and name start with ITEM; repeatable.")]
@@ -88,20 +95,31 @@ def _accept(
         raise NexusError("config", f"plugin {plugin.name}", "it has no skills, commands, agents, hooks or servers", "")
     diff = compare_files(before.folder, plugin) if before else ""
     states = {key: _compare(item, before) for key, item in plugin.items.items()}
+    problems = _try_items(plugin, source.folder())
     kept = [key for key, state in states.items() if state == "active"]
     if before and not diff and not before.changed and place == before.source and len(kept) == len(states):
         source.say(f"{plugin.name} has not changed since you accepted it.")
     else:
         asking = [key for key in states if key not in kept]
-        chosen = _choose(source, plugin, place, states, asking, diff, accept_all, yes)
+        shown = plugin_object(plugin, place.shown, states, problems)
+        chosen = _choose(source, shown, asking, diff, accept_all, yes)
         if not [*kept, *chosen]:
             source.say("nothing was accepted, so nothing was changed.")
             return Report("", {"version": 1, "plugins": []})
         store_plugin(plugin, place, [*kept, *chosen], is_new=before is None)
-        count = plural(len(kept) + len(chosen), "item")
+        count = plural(sum(not problems[key] for key in (*kept, *chosen)), "item")
         source.say(f"{plugin.name} is installed, {count} of {len(states)} in effect.")
-    value = {"version": 1, "plugins": [installed_object(find_plugin(plugin.name))]}
+    value = {"version": 1, "plugins": [installed_object(find_plugin(plugin.name), problems)]}
     return Report("", value | ({"diff": diff} if before else {}))
+
+
+def _try_items(plugin: PluginFolder, cwd: Path) -> dict[str, str]:
+    """Return why items of a plugin would have no effect in `cwd`, by key, if all of them were accepted."""
+    hashes = {key: item.sha256 for key, item in plugin.items.items()}
+    others = [one for one in installed_plugins() if one.name != plugin.name]
+    candidate = InstalledPlugin(plugin.name, PluginSource(""), hashes, plugin)
+    plugins = sorted([*others, candidate], key=lambda one: one.name)
+    return find_problems(plugins, cwd)[plugin.name]
 
 
 def _compare(item: TrustItem, before: InstalledPlugin | None) -> ItemState:
@@ -113,16 +131,15 @@ def _compare(item: TrustItem, before: InstalledPlugin | None) -> ItemState:
 
 def _choose(
     source: Source,
-    plugin: PluginFolder,
-    place: PluginSource,
-    states: Mapping[str, ItemState],
+    shown: PluginObject,
     asking: Sequence[str],
     diff: str,
     accept_all: bool,
     yes: Sequence[str],
 ) -> list[str]:
     """Show the plugin, and return the keys of the items in `asking` that the person accepts."""
-    value = {"version": 1, "plugins": [plugin_object(plugin, place.shown, states)], "diff": diff}
+    states = {f"{item['kind']} {item['name']}": item["state"] for item in shown["items"]}
+    value: dict[str, Any] = {"version": 1, "plugins": [shown], "diff": diff}
     if source.confirm and len(asking) > 1 and not (accept_all or yes):
         value["numbers"] = {key: number for number, key in enumerate(asking, 1)}
     if not source.is_json or (source.confirm and not (accept_all or yes)):
@@ -142,7 +159,7 @@ def _choose(
         why = "its items need your approval, and stdin is not a terminal"
         hint = f"Accept items with --yes ITEM or --all; items: {_names(asking)}"
         failed = "was not updated" if diff or "new" not in states.values() else "was not installed"
-        raise NexusError("usage", f"plugin {plugin.name} {failed}", why, hint)
+        raise NexusError("usage", f"plugin {shown['name']} {failed}", why, hint)
     if len(asking) == 1:
         return [key for key in asking if source.confirm(f"Accept {one_line(key)[:200]}?")]
     return [asking[place] for place in choose_several("Accept which?", len(asking))]

@@ -152,7 +152,7 @@ async def clip_result(
     what = f"result of {call.name} {describe_subject(tool, call)[:WHAT]}".rstrip()
     runs, reads = bool(tool and tool.runs_commands), bool(tool and tool.reads_content)
     if result.images:
-        result = control.take_images(neutralize(what), result, takes_images=context.model.info.images)
+        result = control.take_images(neutralize(what), result, context.model.info)
     whole, output = result.full, result.output
     if tool and (tool.effect is Effect.RUN or tool.feeds):
         output = await leave_out_repeats(context, control, output, what)

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nexus_cli.core.attachment import AttachedFile, Part
+from nexus_cli.core.attachment import IMAGE_TOKENS, AttachedFile, Part
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextDrop, Event, Notice, RecordedEvent
 from nexus_cli.core.image_check import choose_images
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.request import ModelInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +74,14 @@ class Control:
         if self.events is not None:
             self.events.put_nowait(event)
 
-    def take_images(self, what: str, result: ToolResult, *, takes_images: bool) -> ToolResult:
+    def take_images(self, what: str, result: ToolResult, info: ModelInfo) -> ToolResult:
         """Keep the images of a result (`what`) for the model, and return the result with a line for each instead."""
-        parts, lines = choose_images(result.images, takes_images=takes_images)
+        parts, lines = choose_images(result.images, info)
+        counts = dict(result.counts)
         if parts:
             self.images.append((f"[Images in the {what}]", tuple(parts)))
-        return replace(result, images=()).with_line("\n".join(lines))
+            counts |= {"images": len(parts), "image_tokens": len(parts) * IMAGE_TOKENS}
+        return replace(result, images=(), counts=counts).with_line("\n".join(lines))
 
     def pop_images(self) -> tuple[Part, ...]:
         """Return the images that were kept, for a message that contains their results."""

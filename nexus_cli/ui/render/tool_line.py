@@ -240,6 +240,8 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
         counted := describe_counts(result.counts, result.more, find_called_tool(done.call).counts)
     ):
         facts.append((counted, "dim"))
+    if images := result.counts.get("images"):
+        facts.append((f"{plural(images, 'image')}, about {result.counts['image_tokens']:,} tokens", "dim"))
     if rows := _listed(done):
         facts.append((count_items(rows), "dim"))
     if find_called_tool(done.call).tells and not result.error:

@@ -723,7 +723,7 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
                     **dict.fromkeys(("name", "version", "description", "source", "path"), text),
                     "problem": text * (number % 2),
                     "items": [
-                        {"kind": kind, "name": text, "what": text * (number % 2), "state": state}
+                        {"kind": kind, "name": text, "what": text * (number % 2), "state": state, "problem": text}
                         for kind, state in (("skill", "new"), ("hook", "changed"), ("server", "active"))
                     ],
                     "left_out": [text] * many,

@@ -360,6 +360,8 @@ def test_a_line_says_what_was_found_as_the_tool_reports_it() -> None:
     result = ToolResult("...", counts={"matches": 3, "files": 2})
     text = put(e.ToolCallEvent(grep, "discount"), resulted(result, grep, 900, 0.5), e.TurnEnd(DONE))
     assert text == "✓ grep discount in src · 3 matches in 2 files\n"
+    pages = ToolResult("x", counts={"pages": 4, "images": 2, "image_tokens": 3000})
+    assert put(*read(1, pages), e.TurnEnd(DONE)) == "✓ read f1.py · 4 pages · 2 images, about 3,000 tokens\n"
 
 
 @pytest.mark.parametrize(
