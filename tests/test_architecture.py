@@ -473,7 +473,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (719, 1_037, 0),
     "cli": (47_918, 0, 5),
     "client": (2_291, 0, 2),
-    "commands": (41_234, 0, 50),
+    "commands": (41_243, 0, 50),
     "config": (34_561, 0, None),
     "context": (9_081, 0, 18),
     "conversation": (50_610, 0, 119),
@@ -484,12 +484,12 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "imports": (14_525, 0, 9),
     "ledger": (51_583, 0, 30),
     "mcp": (19_379, 0, 19),
-    "permission": (13_094, 0, 49),
+    "permission": (13_216, 0, 49),
     "plugins": (7_700, 0, 22),
     "provider": (29_384, 0, 57),
     "reports": (89_942, 8_414, None),
     "rpc": (17_679, 0, 16),
-    "rules": (30_154, 0, 18),
+    "rules": (30_237, 0, 18),
     "runs": (23_962, 0, 42),
     "sandbox": (39_435, 0, 27),
     "sections": (37_296, 0, 63),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_209, 49_712)
+SUM = (972_423, 49_712)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -75,7 +75,8 @@ def test_command(
         rules=rules,
         cwd=folder,
         project=project_root(folder),
-        confined=find_permission(source).has_sandbox(),
+        confined=(permission := find_permission(source)).has_sandbox(),
+        hides=permission.hides_denied(),
         network=network,
         outside=outside,
     )

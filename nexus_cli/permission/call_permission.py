@@ -124,7 +124,9 @@ class CallPermission:
             return True
         if self._rules is None or self._is_outdated:
             return not runs and self._names_rules is False
-        return not runs or level == ALL or self.probe is not None
+        if not runs or level == ALL:
+            return True
+        return self.probe is not None and (self.added in self._denied or not self._names_denied())
 
     async def load_for(self, tool: Tool | None, level: str) -> None:
         """Load what decisions on `tool` at `level` need, in a thread."""
@@ -139,6 +141,8 @@ class CallPermission:
         with self._lock:
             if runs or self._has_rules():
                 self._read_rules()
+            if runs and level != ALL and self._names_denied():
+                self._find_denied_files("read")
         return self.probe if level == ALL or not runs else self.probe_backend()
 
     def probe_backend(self) -> BackendProbe | None:
@@ -161,6 +165,11 @@ class CallPermission:
         """Return True if commands can be sandboxed here. Blocks the first time."""
         found = self.probe_backend()
         return found is not None and found.backend != "none"
+
+    def hides_denied(self) -> bool:
+        """Return True if a sandbox hides all files that deny rules for reading name. Blocks."""
+        with self._lock:
+            return not self._names_denied() or self._find_denied_files("read").is_whole
 
     def require_sandbox(self) -> None:
         """Raise `NexusError("config", ...)` if no sandbox works here. For `sandbox.backend = "required"`."""
@@ -240,6 +249,7 @@ class CallPermission:
             project=self._project,
             added=added,
             confined=probe is None or probe.backend != "none",
+            hides=level != ALL and self.hides_denied(),
             network=bool(arguments.get("network")),
             writes=bool(arguments.get("write")),
             outside=str(arguments.get("outside") or ""),
@@ -415,8 +425,13 @@ class CallPermission:
             self._is_outdated = False
         return self._rules
 
+    def _names_denied(self) -> bool:
+        """Return True if a deny rule is for reading. The rules are read."""
+        return bool(self._read_rules().of("deny", Effect.READ))
+
     def _find_denied_files(self, profile: ProfileName) -> DeniedFiles:
-        """Return the files that deny rules hide from sandboxed commands. Looks once a turn; the caller must lock."""
+        """Return the files that deny rules hide from sandboxed commands. Looks once a turn, and after each command that
+        may write; the caller must lock."""
         from nexus_cli.rules.denied_files import DeniedFiles, find_denied_files  # noqa: PLC0415
 
         if profile == "none":
@@ -527,6 +542,7 @@ class CallPermission:
             )
             made = made.for_hook(places()) if hook else made
             if profile in ("write", "net"):
+                self._denied = {}  # the next command is kept from what this one makes
                 kept, patterns = find_kept_paths(self._read_rules(), self._project, self.added)
                 mounts = probe is not None and probe.backend in (Backend.BWRAP, Backend.SEATBELT)
                 made = replace(made, kept=tuple(kept), kept_patterns=tuple(patterns), mounts_kept=mounts)

@@ -88,6 +88,7 @@ def decide_command(
     cwd: Path,
     project: Path,
     confined: bool,
+    hides: bool = False,
     added: Iterable[Path] = (),
     network: bool = False,
     writes: bool = False,
@@ -96,11 +97,12 @@ def decide_command(
     """Return the decision on `command`, run in `cwd` under `level`.
 
     The `added` folders count like the project.
-    `confined` is False where the system has no sandbox; `network`, `writes` and `outside` (a reason) are what the call
-    asks for.
+    `confined` is False where the system has no sandbox, `hides` is True where it hides all files that deny rules name:
+    then a word that is not known before the command runs does not ask for such a rule. `network`, `writes` and
+    `outside` (a reason) are what the call asks for.
     """
     line = read_command_line(command)
-    search = _Search(rules, level, command)
+    search = _Search(rules, level, command, hides=hides and confined and not outside)
     folders = Folders.of(cwd, project, line, added)
     looks = [
         (
@@ -189,9 +191,9 @@ def _find_restriction(
     if written is not None and not (is_all and written.decision == "ask"):
         why = f"it writes a file covered by {written.decision} {written.text} ({written.origin})"
         return CommandPart(shown, written.decision, written.text, written.origin, why)
-    closed = _find_closed_file(command.words[1:], search.reads, folders, [folders.assumed])
+    closed = _find_closed_file(command.words[1:], search, folders, [folders.assumed])
     if closed is not None and not (is_all and (closed.decision == "ask" or not _reads_plainly(command))):
-        why = f"it names a file covered by {closed.decision} {closed.text} ({closed.origin})"
+        why = f"it may read a file covered by {closed.decision} {closed.text} ({closed.origin})"
         return CommandPart(shown, "deny" if is_all else "ask", closed.text, closed.origin, why)
     return None
 
@@ -239,10 +241,11 @@ def _find_hidden(command: str, line: CommandLine, search: _Search) -> list[Comma
 
 
 def _find_closed_file(
-    words: Iterable[Word], strict: Sequence[PermissionRule], roots: Folders, folders: Iterable[str]
+    words: Iterable[Word], search: _Search, roots: Folders, folders: Iterable[str]
 ) -> PermissionRule | None:
-    """Return the one of `strict`, deny and ask rules for reading, that covers one of `words` in `folders`, or may cover
-    one with a glob."""
+    """Return the deny or ask rule for reading that covers one of `words` in `folders`, or may cover one that bash
+    computes."""
+    strict = search.reads
     if not strict:
         return None
     words = list(words)
@@ -256,7 +259,8 @@ def _find_closed_file(
     if rule is not None:
         return rule
     computed = (word for word in words if not word.text.startswith("-"))
-    return strict[0] if any(word.has_glob or not word.is_known for word in computed) else None
+    may_reach = any(word.has_glob or not word.is_known for word in computed)
+    return search.open[0] if may_reach and search.open else None
 
 
 def _read_paths(text: str) -> list[str]:
@@ -280,7 +284,7 @@ def _closed_redirects(line: CommandLine, search: _Search, folders: Folders) -> l
             parts.append(CommandPart((operator, target.text), written.decision, written.text, written.origin, why))
         closed = None
         if operator in ("<", "<>"):
-            closed = _find_closed_file([target], search.reads, folders, folders.entered)
+            closed = _find_closed_file([target], search, folders, folders.entered)
         if closed is not None and (level != ALL or (closed.decision == "deny" and target.is_plain)):
             why = f"it reads a file covered by {closed.decision} {closed.text} ({closed.origin})"
             decision: Decision = "deny" if level == ALL else "ask"
@@ -339,10 +343,18 @@ class _Search:
     What may match a rule asks. At level `all`, at which nothing asks, what may match a deny rule is refused.
     """
 
-    def __init__(self, rules: RuleSet, level: str, line: str) -> None:
+    def __init__(self, rules: RuleSet, level: str, line: str, *, hides: bool) -> None:
         self.strict = [*rules.of("deny"), *([] if level == ALL else rules.of("ask"))]
         self.writes = [one for decision in STRICT for one in rules.of(decision, Effect.EDIT) if one.pattern]
         self.reads = [one for decision in STRICT for one in rules.of(decision, Effect.READ)]
+        # Git reads what it has stored of a file, which no wall hides, and the walls do not look for files in `.git`.
+        hides = hides and "git" not in line
+        self.open = [
+            one
+            for one in self.reads
+            if not (hides and one.decision == "deny" and one.pattern and ".git" not in one.pattern)
+        ]
+        """Those of `reads` that a word which bash computes may reach."""
         self.has_rules = any((self.strict, self.writes, self.reads))
         self.names = {rule.program for rule in self.strict if rule.argv}
         self.rules = rules

@@ -642,6 +642,15 @@ def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: 
     assert turns("", added, "[rules]\nallow = [", "") == [[False, True], [True, False], [True], [False]]
 
 
+def test_what_a_command_makes_is_hidden_from_the_next_one_of_the_turn_if_a_rule_denies_it(project: Path) -> None:
+    write_settings("[rules]\ndeny = ['read_file(*.key)']\n")
+    made = "python3 -c \"open('a.k' + 'ey', 'w').write('SEC' + 'RET')\""
+    session = opened(project, ("bash", {"command": made}), ("bash", {"command": "cat *.key"}), allow="auto")
+    wrote, read = results(say(session, "go")[0])
+    assert wrote.status == 0 and (project / "a.key").read_text() == "SECRET"
+    assert read.status == 1 and "SECRET" not in read.output, "a glob asks nothing, and gets nothing"
+
+
 def test_a_question_that_a_deny_rule_makes_names_it_as_it_is_written(project: Path) -> None:
     write_settings("[rules]\ndeny = ['read_file(.env)']\n")
     session = opened(project, ("bash", {"command": "cat .env"}), person=(person := Person()))

@@ -343,6 +343,24 @@ def test_a_command_that_names_a_file_of_a_read_rule_asks(tmp_path: Path) -> None
         assert decided(command, "all") == "allow", command
 
 
+def test_a_word_that_bash_computes_does_not_ask_for_files_that_the_sandbox_hides(tmp_path: Path) -> None:
+    def decided(command: str, rule: str = "deny read_file(.env)", *, confined: bool = True, outside: str = "") -> str:
+        kind, text = rule.split()
+        rules = RuleSet((parse_rule(kind, text, TOOLS),))  # type: ignore[arg-type]
+        place = {"cwd": tmp_path, "project": tmp_path}
+        return decide_command(
+            command, level="auto", rules=rules, confined=confined, outside=outside, hides=True, **place
+        ).decision
+
+    for command in ("ls src/*.py", "cat .e*", "X=1; echo $X", "rm -rf dist/*", "cat < $X"):
+        assert decided(command) == "allow", command
+        for rule in ("ask read_file(.env)", "deny read_file", "deny read_file(.git/config)"):
+            assert decided(command, rule) == "ask", rule
+        assert decided(command, confined=False) == decided(command, outside="why") == "ask"
+    for command in ("cat .env", "git show $X", "echo HEAD:$X | xargs git show"):
+        assert decided(command) == "ask", command
+
+
 def test_a_word_that_names_no_file_is_decided_under_a_rule_for_files(tmp_path: Path) -> None:
     rules = RuleSet((parse_rule("deny", "read_file(secrets/**)", TOOLS, "config.toml", 1),))
     assert decide("cat $'\\ud800'", tmp_path, "ask", rules).decision != "allow"
