@@ -56,6 +56,7 @@ def _keep_records(session: ForeignSession) -> list[Record]:
     kept: list[Record] = []
     seen: set[str] = set()
     for record in read_records(session.path, session.bad_lines):
+        record = _attach(record)
         kind = record.get("type")
         session.folder = session.folder or read_name(record, "cwd")
         if record.get("isSidechain") is True:
@@ -75,6 +76,23 @@ def _keep_records(session: ForeignSession) -> list[Record]:
         if uuid:
             kept.append({"type": "", **{key: record[key] for key in _LINKS[1:] if key in record}})
     return kept
+
+
+def _attach(record: Record) -> Record:
+    """Return the record of a file that the person named by `@` as a message that has the file; any other unchanged."""
+    attached = record.get("attachment")
+    content = attached.get("content") if isinstance(attached, dict) and attached.get("type") == "file" else None
+    file = content.get("file") if isinstance(content, dict) else None
+    if not isinstance(file, dict):
+        return record
+    words = "\n".join(
+        filter(None, (f"[Attached {read_name(record['attachment'], 'filename')}]", read_name(file, "content")))
+    )
+    blocks: list[Record] = [{"type": "text", "text": words}]
+    if "base64" in file:
+        source = {"media_type": file.get("type"), "data": file["base64"]}
+        blocks.append({"type": "image", "source": source})
+    return {**record, "type": "user", "isMeta": True, "message": {"content": blocks}}
 
 
 def _choose_branch(records: list[Record], session: ForeignSession) -> set[int]:

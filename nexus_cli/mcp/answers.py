@@ -23,11 +23,20 @@ def tool_json(tool: types.Tool) -> Json:
 
 
 def call_json(result: types.CallToolResult) -> Json:
-    """Return the answer of a call; structured content alone is shown as JSON."""
+    """Return the answer of a call; structured content is shown as JSON if its text lacks any of its values."""
     answer = _answer(result.content)
-    if not answer["text"] and not answer["images"] and result.structured_content is not None:
-        answer["text"] = json.dumps(result.structured_content, ensure_ascii=False)
+    if result.structured_content is not None and _lacks(answer["text"], result.structured_content):
+        structured = json.dumps(result.structured_content, ensure_ascii=False)
+        answer["text"] = "\n".join(filter(None, (answer["text"], structured)))
     return {**answer, "is_error": result.is_error}
+
+
+def _lacks(text: str, value: Any) -> bool:
+    """Return True if a value, or one in it, stands nowhere in a text, which may be its JSON."""
+    if isinstance(value, dict | list):
+        return any(_lacks(text, one) for one in (value.values() if isinstance(value, dict) else value))
+    said = value if isinstance(value, str) else json.dumps(value)
+    return value is not None and said not in text and json.dumps(said, ensure_ascii=False)[1:-1] not in text
 
 
 def resource_json(result: types.ReadResourceResult) -> Json:

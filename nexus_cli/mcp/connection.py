@@ -80,6 +80,8 @@ MOST_QUESTIONS = 20
 MOST_NOTIFICATIONS = 20_000
 """Most notifications between two calls' answers."""
 _ERROR_SHOWN = 600
+_CLOSED, _BROKEN_OFF = "Connection closed", "SSE stream "
+"""What the SDK says of a connection that ended, and how it begins of one response over HTTP that did."""
 
 LIST_TOOLS = "tools/list"
 HANDSHAKE = "legacy"
@@ -279,7 +281,7 @@ class ServerConnection:
             raise self._error("silent", f"did not answer within {loop.time() - call.begun:.3g} s{said}") from error
         except Exception as error:  # whatever the SDK makes of a wrong answer
             # The SDK also calls it a drop when one response over HTTP breaks off.
-            if is_drop(error) and (self.target.command or str(error) == "Connection closed"):
+            if is_drop(error) and str(error) == _CLOSED:
                 self._closing.set()
                 assert self._task is not None
                 await asyncio.wait({self._task}, timeout=6)
@@ -368,8 +370,10 @@ def _find_leaves(error: BaseException) -> list[BaseException]:
 
 
 def is_drop(error: BaseException) -> bool:
-    """Return True for the end of the connection."""
-    return isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED
+    """Return True for the end of the connection. A server may use the same code for an error of its own."""
+    if not isinstance(error, MCPError) or error.code != types.CONNECTION_CLOSED:
+        return False
+    return str(error) == _CLOSED or str(error).startswith(_BROKEN_OFF)
 
 
 def _with_defaults(schema: Json, content: Json) -> Json:

@@ -274,7 +274,7 @@ def _find_tables(
         yield "personal", with_tilde(places().config / name), _read_personal(name, problems), None
     for plugin in plugins:
         accepted = [item for item, state in plugin.items("server") if state == "active"]
-        table = {item.name: json.loads(item.definition) for item in accepted}
+        table = {f"plugin_{plugin.name}_{item.name}": json.loads(item.definition) for item in accepted}
         yield "plugin", f"plugin {plugin.name}", table, plugin.root
     for folder, trusted in trusted_folders(cwd, ("server",)):
         for file in (SETTINGS, FILE, *(ABOVE + one for one in SERVERS)):

@@ -440,7 +440,8 @@ class CallPermission:
         if added not in self._denied:
             cwd = Path(os.path.realpath(self._cwd))
             self._denied[added] = find_denied_files(self._read_rules(), self._project, cwd, added)
-        return self._denied[added]
+        # Of a command that may write the next one is kept from what it makes.
+        return self._denied[added] if profile == "read" else self._denied.pop(added)
 
     def _forget_rules(self) -> None:
         self._rules = self._names_rules = None
@@ -542,7 +543,6 @@ class CallPermission:
             )
             made = made.for_hook(places()) if hook else made
             if profile in ("write", "net"):
-                self._denied = {}  # the next command is kept from what this one makes
                 kept, patterns = find_kept_paths(self._read_rules(), self._project, self.added)
                 mounts = probe is not None and probe.backend in (Backend.BWRAP, Backend.SEATBELT)
                 made = replace(made, kept=tuple(kept), kept_patterns=tuple(patterns), mounts_kept=mounts)

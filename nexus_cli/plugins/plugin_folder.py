@@ -28,6 +28,7 @@ NOT_READ = {
     "outputStyles": "output styles",
     "apps": "apps",
     "monitors": "monitors",
+    "bin": "programs of `bin` in the path of commands",
 }
 """Keys of a manifest, and folders, that nexus does not have."""
 OTHER_FILES = {".lsp.json": "language servers", ".app.json": "apps", "settings.json": "settings"}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.core.attachment import image_type
 from nexus_cli.core.elide import plural
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError
@@ -27,6 +30,7 @@ _OUTPUT_LINE = 200
 """Most lines of a cell's output that are shown, and most characters of each."""
 _HEAD = 120
 """Most characters of a cell's line in an outline."""
+_PICTURES = ("image/png", "image/jpeg")
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -41,7 +45,7 @@ class DocumentPart:
     last: int
     total: int
     images: tuple[tuple[str, bytes], ...] = ()
-    """Media type and data of each page that is also a picture, in the order of the pages."""
+    """Media type and data of each page that is also a picture, or of a cell's output, in their order."""
 
 
 def read_pdf(
@@ -110,8 +114,9 @@ def has_too_many_values(data: bytes) -> bool:
     return sum(map(data.count, (b"{", b"[", b","))) > _MOST_VALUES
 
 
-def read_notebook(text: str, first: int, limit: int | None) -> DocumentPart | None:
-    """Return cells from `first` on (`limit` 0: first lines), None if it is no notebook; `ToolError` beyond its end."""
+def read_notebook(text: str, first: int, limit: int | None, pictures: int = 0) -> DocumentPart | None:
+    """Return cells from `first` on (`limit` 0: first lines) with at most so many `pictures` of their outputs, None if
+    it is no notebook; `ToolError` beyond its end."""
     try:
         book = json.loads(text)
         cells = book["cells"] if "cells" in book else book["worksheets"][0]["cells"]
@@ -133,7 +138,20 @@ def read_notebook(text: str, first: int, limit: int | None) -> DocumentPart | No
             break
     text = ("\n" if limit == 0 else "\n\n").join(rows)
     text += f"\n[stopped after cell {last}: the text is long]" if last < wanted else ""
-    return DocumentPart(text, "cells", first, last, total)
+    images = tuple(islice(_find_pictures(cells[first - 1 : last]), pictures if limit != 0 else 0))
+    return DocumentPart(text, "cells", first, last, total, images)
+
+
+def _find_pictures(cells: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, bytes]]:
+    """Yield media type and data of each picture among the outputs of cells."""
+    outputs = (one for cell in cells if isinstance(found := cell.get("outputs"), list) for one in found)
+    tables = (one.get("data") for one in outputs if isinstance(one, dict))
+    values = (table.get(kind, "") for table in tables if isinstance(table, dict) for kind in _PICTURES)
+    for value in values:
+        with contextlib.suppress(ValueError):
+            data = b64decode(_joined(value))
+            if kind := image_type(data):
+                yield kind, data
 
 
 def _kind(cell: Mapping[str, Any]) -> str:

@@ -74,6 +74,15 @@ def test_images_of_results_follow_the_results_of_their_step(tmp_path: Path) -> N
     assert [len(one.message.parts) for one in found.entries] == [0, 0, 0, 0, 1, 0]
     assert found.entries[4].kind is Kind.STEER and found.entries[4].actor == "nexus"
 
+    talk = Session("named", "/srv/a").user("Look at @a.png and @b.txt")
+    file = {"base64": base64.b64encode(whole).decode(), "type": "image/png"}
+    talk.add("attachment", {}, attachment={"type": "file", "filename": "/a.png", "content": {"file": file}})
+    text = {"type": "file", "filename": "/b.txt", "content": {"type": "text", "file": {"content": "words"}}}
+    talk.add("attachment", {}, attachment=text)
+    found = read_claude_session(talk.reply("Seen.").write(tmp_path))
+    assert texts(found.entries)[1:3] == ["[Attached /a.png]", "[Attached /b.txt]\nwords"] and not +found.left_out
+    assert [one.data for one in found.entries[1].message.parts] == [whole] and found.entries[1].kind is Kind.STEER
+
     path = tmp_path / "rollout-x.jsonl"
     asked = {"type": "function_call", "name": "view_image", "arguments": "{}", "call_id": "c"}
     shown = {"type": "input_image", "image_url": f"data:image/png;base64,{base64.b64encode(whole).decode()}"}

@@ -166,11 +166,11 @@ def test_its_server_is_used_with_its_own_folder(place: Stage, model: Model) -> N
     write_files(folder, {"notes_server.py": Path(__file__).with_name("notes_server.py").read_text()})
     add(place, folder, "--yes", "server")
     row = place.run("mcp", "list", "--json").result["servers"][0]
-    assert (row["name"], row["source"], row["file"]) == ("notes", "plugin", "plugin hookify")
-    done = place.run("mcp", "test", "notes")
+    assert (row["name"], row["source"], row["file"]) == ("plugin_hookify_notes", "plugin", "plugin hookify")
+    done = place.run("mcp", "test", "plugin_hookify_notes")
     assert done.status == 0 and "4 tools" in done.text, done
     assert listed(place)["server notes"] == "active", "its process has left nothing in its folder"
-    assert place.run("mcp", "add", "notes", "/bin/false").status == 0
+    assert place.run("mcp", "add", "plugin_hookify_notes", "/bin/false").status == 0
     assert "you have a server with this name" in " ".join(place.run("mcp", "list").text.split())
 
 

@@ -119,6 +119,11 @@ def call(request: dict[str, Any]) -> None:
         text(request, f"{os.getpid()} {child.pid}")
     elif MODE == "liar":
         answer(request, {"content": [], "structuredContent": {"b": 1}})
+    elif MODE == "beside":
+        words = [{"type": "text", "text": params["arguments"]["text"]}]
+        answer(request, {"content": words, "structuredContent": {"rows": [{"name": "ü\n", "n": 3, "gone": None}]}})
+    elif MODE == "own_error":
+        send({"id": request["id"], "error": {"code": -32000, "message": "no such note"}})
     elif MODE == "no_result":
         send({"id": request["id"], "result": {"content": "text"}})
     elif MODE == "hang":

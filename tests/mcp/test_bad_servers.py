@@ -131,6 +131,19 @@ def test_an_answer_that_breaks_its_own_schema_is_still_the_answer(play: Play) ->
     assert play.call(server) == '{"b": 1}'
 
 
+def test_structured_content_is_shown_where_the_text_lacks_a_value(play: Play) -> None:
+    server = raw("beside")
+    structured = '{"rows": [{"name": "ü\\n", "n": 3, "gone": null}]}'
+    assert play.call(server, text="1 row") == f"1 row\n{structured}"
+    assert play.call(server, text="ü\n: 3") == "ü\n: 3"
+    assert play.call(server, text=structured) == structured
+
+
+def test_an_error_with_the_code_of_a_lost_connection_is_one_of_the_call(play: Play) -> None:
+    error = fails(play, raw("own_error"))
+    assert (error.fault, "no such note" in str(error)) == ("refused", True)
+
+
 def test_what_is_no_result_names_the_place(play: Play) -> None:
     error = fails(play, raw("no_result"))
     assert error.fault == "protocol"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,8 @@ PACKAGES = {
     "pi": "@mariozechner/pi-coding-agent",
     "opencode": "opencode-ai",
 }
+EDITOR = "acpx"
+"""The client of ACP that plays the editor, and its package."""
 INSTALL_SCRIPTS = {"claude": "install.cjs", "opencode": "postinstall.mjs"}
 """The one script of a package, which puts the program in place."""
 OPENCODE_OFFLINE = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
@@ -55,8 +58,9 @@ class Bench:
 
     def find(self, peer: str) -> str:
         """Return the program of a peer, installed if it is not there. Raises `NotRun`."""
-        pinned = json.loads(Path(__file__).with_name("package.json").read_text())["dependencies"][PACKAGES[peer]]
-        folder, package = self.programs / peer, f"{PACKAGES[peer]}@{pinned}"
+        name = PACKAGES.get(peer, peer)
+        pinned = json.loads(Path(__file__).with_name("package.json").read_text())["dependencies"][name]
+        folder, package = self.programs / peer, f"{name}@{pinned}"
         program = folder / "node_modules/.bin" / peer
         if self._version(program) != pinned:
             if shutil.which("npm") is None:
@@ -67,9 +71,7 @@ class Bench:
             if done.returncode:
                 raise NotRun(f"npm install {package}: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}")
             if script := INSTALL_SCRIPTS.get(peer):
-                subprocess.run(
-                    ["node", script], cwd=folder / "node_modules" / PACKAGES[peer], capture_output=True, timeout=600
-                )
+                subprocess.run(["node", script], cwd=folder / "node_modules" / name, capture_output=True, timeout=600)
         if (version := self._version(program)) != pinned:
             raise NotRun(f"{peer} is {version or 'not there'}, not {pinned}")
         return str(program)
@@ -93,11 +95,23 @@ class Bench:
             return self._play(row, partial(_nexus, row), [self._resume_exported(row)])
         if row.then:
             return self._play(row, self._begin_peer(row), [*self._continue_peer(row)[:-1], partial(_nexus_resume, row)])
-        return self._play(row, partial(_nexus, row))
+        return self._play(row, self._from_editor(row, partial(_nexus, row)))
+
+    def _from_editor(self, row: Row, agent: Prepare) -> Prepare:
+        """Return how the client starts the agent, if the row has one."""
+        if not row.editor:
+            return agent
+        client = self.find(EDITOR)
+
+        def prepare(server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
+            line, env = agent(server, home, tree)
+            return [client, "--format", "json", *row.editor, "--agent", shlex.join(line), "exec", row.prompt], env
+
+        return prepare
 
     def _begin_peer(self, row: Row) -> Prepare:
         words = {"claude": _claude, "codex": _codex, "pi": _pi, "opencode": _opencode}[row.peer]
-        return partial(words, self.find(row.peer), row)
+        return self._from_editor(row, partial(words, self.find(row.peer), row))
 
     def _continue_peer(self, row: Row) -> list[Prepare]:
         program = self.find(row.peer)
@@ -122,13 +136,16 @@ class Bench:
         for folder, files in ((tree, row.tree), (home, row.home)):
             for name, text in files.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                (folder / name).write_text(text.replace("TREE", str(tree)))
+                data = text if isinstance(text, bytes) else text.replace("TREE", str(tree)).encode()
+                (folder / name).write_bytes(data)
+                (folder / name).chmod(0o755 if data.startswith(b"#!") else 0o644)
         subprocess.run(["git", "init", "-q", str(tree)], check=True)
         with ScriptedServer(row.script(tree)) as server:
             for each in (prepare, *further):
                 line, env = each(server, home, tree)
                 done = _run(line, home, tree, env)
-        return Played(tree, home, [one.raw.decode() for one in server.requests if one.offered], done.returncode)
+        requests = [one.raw.decode() for one in server.requests if one.offered]
+        return Played(tree, home, requests, done.returncode, done.stdout)
 
 
 def _run(line: list[str], home: Path, tree: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -146,6 +163,8 @@ def _claude(program: str, row: Row, server: ScriptedServer, home: Path, tree: Pa
         "DISABLE_AUTOUPDATER": "1",
         "IS_SANDBOX": "1",
     }
+    for words in (["marketplace", "add", str(home / "market")], ["install", row.plugin]) if row.plugin else ():
+        _run_before([program, "plugin", *words], home, tree, env)
     return [program, "-p", row.prompt, "--model", "claude-sonnet-4-5", "--permission-mode", row.mode], env
 
 
@@ -183,7 +202,8 @@ def pi_command(program: str, prompt: str, server: ScriptedServer, home: Path) ->
 def _opencode(
     program: str, row: Row, server: ScriptedServer, home: Path, tree: Path
 ) -> tuple[list[str], dict[str, str]]:
-    return opencode_command(program, row.prompt, server, home), OPENCODE_OFFLINE
+    line = opencode_command(program, row.prompt, server, home)
+    return [program, "acp"] if row.editor else line, OPENCODE_OFFLINE
 
 
 def opencode_command(program: str, prompt: str, server: ScriptedServer, home: Path) -> list[str]:
@@ -191,7 +211,8 @@ def opencode_command(program: str, prompt: str, server: ScriptedServer, home: Pa
     settings = home / ".config/opencode/opencode.json"
     settings.parent.mkdir(parents=True, exist_ok=True)
     provider = {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": server.base("chat"), "apiKey": "none"}}
-    settings.write_text(json.dumps({"provider": {"scripted": {**provider, "models": {"scripted": {}}}}}))
+    models = {"model": "scripted/scripted", "provider": {"scripted": {**provider, "models": {"scripted": {}}}}}
+    settings.write_text(json.dumps(models))
     return [program, "run", "--model", "scripted/scripted", prompt]
 
 
@@ -218,21 +239,26 @@ def _nexus_environment(server: ScriptedServer, home: Path) -> dict[str, str]:
 def _nexus(row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
     env = _nexus_environment(server, home)
     before = [["trust"], *([["import", "claude", "--yes"]] if ".claude/settings.json" in row.home else [])]
+    if row.plugin:
+        before.append(["plugin", "add", "--all", f"{home / 'market'}:{row.plugin.partition('@')[0]}"])
+    if row.listed:
+        before.append(["mcp", "test", row.listed])
     for words in before:
-        _run_nexus(words, home, tree, env)
-    return [NEXUS, "ask", "-m", MODEL, "--allow", row.level, "--", row.prompt], env
+        _run_before([NEXUS, *words], home, tree, env)
+    options = ["-m", MODEL, "--allow", row.level]
+    return [NEXUS, "acp", *options] if row.editor else [NEXUS, "ask", *options, "--", row.prompt], env
 
 
 def _nexus_resume(row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
     env = _nexus_environment(server, home)
-    _run_nexus(["import", row.peer, "--sessions", "--yes"], home, tree, env)
+    _run_before([NEXUS, "import", row.peer, "--sessions", "--yes"], home, tree, env)
     return [NEXUS, "ask", "-c", "-m", MODEL, "--allow", row.level, "--", row.then[-1]], env
 
 
 def _export(home: Path, tree: Path, env: dict[str, str]) -> str:
     """Put the newest session of nexus where Claude Code looks for its own; return its id."""
     file = home / "session.jsonl"
-    _run_nexus(["export", "--format", "claude", "-o", str(file)], home, tree, env)
+    _run_before([NEXUS, "export", "--format", "claude", "-o", str(file)], home, tree, env)
     session = str(json.loads(file.read_text().partition("\n")[0])["sessionId"])
     folder = home / ".claude/projects" / re.sub(r"[^A-Za-z0-9]", "-", str(tree))
     folder.mkdir(parents=True)
@@ -240,8 +266,8 @@ def _export(home: Path, tree: Path, env: dict[str, str]) -> str:
     return session
 
 
-def _run_nexus(words: list[str], home: Path, tree: Path, env: dict[str, str]) -> None:
-    """Run nexus before a row. Raises `NotRun` if it fails."""
-    done = _run([NEXUS, *words], home, tree, env)
+def _run_before(line: list[str], home: Path, tree: Path, env: dict[str, str]) -> None:
+    """Run a program before a row. Raises `NotRun` if it fails."""
+    done = _run(line, home, tree, env)
     if done.returncode:
-        raise NotRun(f"nexus {words[0]}: {done.stderr.strip()}")
+        raise NotRun(f"{Path(line[0]).name} {line[1]}: {done.stderr.strip()}")

@@ -29,6 +29,8 @@ class Played:
     requests: list[str]
     """The bodies of the requests that offered tools, as they came."""
     status: int
+    output: str = ""
+    """What the program wrote; with an editor the messages between both."""
 
     def files(self, *names: str) -> dict[str, str | None]:
         """Return the content of files of the tree, None for one that is not there."""
@@ -78,7 +80,7 @@ class Row:
     name: str
     look: Look
     """What is compared: a function of what was played."""
-    tree: Mapping[str, str]
+    tree: Mapping[str, str | bytes]
     calls: tuple[Step, ...] = ()
     """The steps of the model; then it says that it is done."""
     worker: tuple[Step, ...] = ()
@@ -87,10 +89,16 @@ class Row:
     prompt: str = "go"
     home: Mapping[str, str] = field(default_factory=dict)
     """The person's own files; nexus imports the settings of `.claude`."""
+    editor: tuple[str, ...] = ()
+    """The options of the client of ACP that starts the program as an agent."""
+    plugin: str = ""
+    """`PLUGIN@MARKETPLACE`, which the person installs from the folder `market` of the home."""
     level: str = "auto"
     """At which nexus plays; a peer asks nothing."""
     mode: str = "bypassPermissions"
     """The permission mode in which Claude Code plays."""
+    listed: str = ""
+    """A server whose tools nexus knows from before: the first request of a first session waits a second for them."""
     then: tuple[str, ...] = ()
     """Further messages to the session, each in a process of its own. Nexus plays the last one alone, in the session
     that it imports from the peer."""
@@ -144,6 +152,19 @@ def files(*names: str) -> Look:
 def guide(played: Played) -> list[str]:
     """Return the text of a guide as it was sent, between its own marks; what only describes it comes before."""
     return played.between("BEGIN", "END")[-1:]
+
+
+def blocks(played: Played) -> list[dict[str, Any]]:
+    """Return the blocks of the conversation in the last request, those inside of results behind theirs."""
+    body = json.loads(played.requests[-1])
+    outer = [one for message in body["messages"] if isinstance(message["content"], list) for one in message["content"]]
+    inner = [one.get("content") for one in outer]
+    return [*outer, *(block for found in inner if isinstance(found, list) for block in found)]
+
+
+def pictures(played: Played) -> list[tuple[str, str]]:
+    """Return type and data of each picture in the last request."""
+    return [(one["source"]["media_type"], one["source"]["data"]) for one in blocks(played) if one["type"] == "image"]
 
 
 def has_role(played: Played) -> bool:

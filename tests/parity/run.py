@@ -9,10 +9,14 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from parity.agent_rows import AGENT_ROWS  # noqa: E402  (found from tests/, as pytest finds it)
+from parity.editor_rows import EDITOR_ROWS  # noqa: E402
 from parity.hook_rows import HOOK_ROWS  # noqa: E402
 from parity.peers import Bench, NotRun  # noqa: E402
+from parity.picture_rows import PICTURE_ROWS  # noqa: E402
+from parity.plugin_rows import PLUGIN_ROWS  # noqa: E402
 from parity.rows import ROWS, Played, Row  # noqa: E402
 from parity.rule_rows import RULE_ROWS  # noqa: E402
+from parity.server_rows import SERVER_ROWS  # noqa: E402
 from parity.session_rows import SESSION_ROWS  # noqa: E402
 
 PROGRAMS = Path.home() / ".cache" / "nexus-parity"
@@ -21,7 +25,17 @@ PROGRAMS = Path.home() / ".cache" / "nexus-parity"
 
 def main(words: list[str]) -> int:
     """Play the rows whose names have one of `words`, all without; return 1 if one differs, 2 if one was not run."""
-    rows = (*ROWS, *HOOK_ROWS, *AGENT_ROWS, *RULE_ROWS, *SESSION_ROWS)
+    rows = (
+        *ROWS,
+        *HOOK_ROWS,
+        *AGENT_ROWS,
+        *RULE_ROWS,
+        *SESSION_ROWS,
+        *SERVER_ROWS,
+        *PLUGIN_ROWS,
+        *PICTURE_ROWS,
+        *EDITOR_ROWS,
+    )
     chosen = [row for row in rows if not words or any(word in row.name for word in words)]
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="parity-") as root:

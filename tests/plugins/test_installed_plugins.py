@@ -12,6 +12,7 @@ from plugins.plugin_layouts import make_hookify, write_files
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.core.errors import NexusError
+from nexus_cli.mcp.server_entries import read_servers
 from nexus_cli.plugins import plugin_folder
 from nexus_cli.plugins.installed_plugins import (
     PLUGIN_RECORD,
@@ -43,6 +44,12 @@ def test_only_what_was_accepted_is_in_effect(tmp_path: Path) -> None:
     assert {state for key, state in states().items() if key != "skill writing-rules"} == {"off"}
     remove_plugin("hookify")
     assert not has_plugins() and not plugins_root().exists()
+
+
+def test_a_server_has_the_name_that_rules_and_agents_of_claude_code_use(tmp_path: Path) -> None:
+    plugin = read_plugin(make_hookify(tmp_path / "a", notes={"command": "true"}))
+    store_plugin(plugin, PluginSource("a"), plugin.items)
+    assert list(read_servers(tmp_path).entries) == ["plugin_hookify_notes"]
 
 
 def test_of_two_that_add_the_same_name_one_wins_and_drafts_of_the_killed_go(tmp_path: Path) -> None:

@@ -121,10 +121,12 @@ def test_bad_parts_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
         "hooks/hooks.json": "{",
         ".mcp.json": "[]",
         "commands/fine.md": "Fine.\n",
+        "bin/tool": "",
     }
     plugin = read_plugin(write_files(tmp_path, files))
     assert list(plugin.items) == ["command fine"]
-    assert len(plugin.left_out) == 8 and all("\n" not in line for line in plugin.left_out), plugin.left_out
+    assert plugin.left_out[-1] == "programs of `bin` in the path of commands: not supported"
+    assert len(plugin.left_out) == 9 and all("\n" not in line for line in plugin.left_out), plugin.left_out
 
 
 def test_a_link_out_of_the_plugin_and_a_pipe_are_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from time import thread_time
 
@@ -347,10 +348,8 @@ def test_a_word_that_bash_computes_does_not_ask_for_files_that_the_sandbox_hides
     def decided(command: str, rule: str = "deny read_file(.env)", *, confined: bool = True, outside: str = "") -> str:
         kind, text = rule.split()
         rules = RuleSet((parse_rule(kind, text, TOOLS),))  # type: ignore[arg-type]
-        place = {"cwd": tmp_path, "project": tmp_path}
-        return decide_command(
-            command, level="auto", rules=rules, confined=confined, outside=outside, hides=True, **place
-        ).decision
+        made = partial(decide_command, level="auto", rules=rules, cwd=tmp_path, project=tmp_path, hides=True)
+        return made(command, confined=confined, outside=outside).decision
 
     for command in ("ls src/*.py", "cat .e*", "X=1; echo $X", "rm -rf dist/*", "cat < $X"):
         assert decided(command) == "allow", command

@@ -28,6 +28,7 @@ SAME: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("Read", {"file_path": "a", "offset": None}, "read_file", {"path": "a"}),
     ("read", {"filePath": "a"}, "read_file", {"path": "a"}),
     ("view", {"path": "a"}, "read_file", {"path": "a"}),
+    ("view_image", {"path": "a"}, "read_file", {"path": "a"}),
     ("LS", {"path": "src"}, "read_file", {"path": "src"}),
     ("list_dir", {"dir_path": "src"}, "read_file", {"path": "src"}),
     ("Write", {"file_path": "a", "content": "x"}, "write_file", {"path": "a", "content": "x"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -387,6 +388,17 @@ def test_the_text_of_a_notebook_stops_at_a_bound(desk: Any) -> None:
     assert "cells 7-11 of 11" in desk.run("read_file", path="a.ipynb", offset=7).output.splitlines()[0]
     long = desk.run("read_file", path="b.ipynb").output
     assert long.endswith("[more output]") and len(long) < 500_000 and "[41 more lines]" in long
+
+
+def test_the_pictures_of_a_notebook_are_seen(desk: Any) -> None:
+    desk.pictures = 2
+    drawn = [{"data": {"image/png": base64.b64encode(png(extra=at)).decode()}} for at in range(3)]
+    broken = {"data": {"image/png": "none"}, "text": ["kept"]}
+    desk.write("a.ipynb", make_notebook([("code", "first", [broken, drawn[0]]), ("code", "second", drawn[1:])]))
+    result = desk.run("read_file", path="a.ipynb")
+    assert result.images == (("image/png", png()), ("image/png", png(extra=1))), "at most two"
+    assert desk.run("read_file", path="a.ipynb", offset=2).images[0] == ("image/png", png(extra=1))
+    assert not desk.run("read_file", path="a.ipynb", limit=0).images
 
 
 def test_a_file_called_a_notebook_that_is_none_is_text(desk: Any) -> None:

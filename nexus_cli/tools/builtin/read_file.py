@@ -156,7 +156,7 @@ def _format_document(
         raise ToolError(f"is a PDF over {HARD_LIMIT >> 20} MiB")
     if is_notebook:
         text = decode_file(content.data)
-        found = read_notebook(text.model_text, part.offset or 1, part.limit) if text else None
+        found = read_notebook(text.model_text, part.offset or 1, part.limit, context.pictures) if text else None
         kind = "notebook; edits apply to its JSON"
     else:
         first, limit = part.offset or 1, part.limit
