@@ -476,10 +476,10 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "commands": (41_243, 0, 50),
     "config": (34_561, 0, None),
     "context": (9_081, 0, 18),
-    "conversation": (50_610, 0, 119),
+    "conversation": (50_667, 0, 119),
     "core": (39_123, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_798, 0, 69),
+    "engine": (52_976, 0, 69),
     "hooks": (7_611, 0, 21),
     "imports": (14_708, 0, 9),
     "ledger": (51_583, 0, 30),
@@ -498,7 +498,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "spaces": (10_611, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (3_427, 0, None),
-    "tools": (57_960, 27_198, 54),
+    "tools": (57_964, 27_198, 54),
     "tree undo worktrees": (67_842, 0, 61),
     "ui": (97_253, 0, 47),
     "workers": (10_020, 0, 1),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_998, 49_726)
+SUM = (973_237, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -299,6 +299,7 @@ def test_a_pdf_comes_by_its_pages(desk: Any) -> None:
     assert desk.run("read_file", path="s.pdf").output == (
         "[PDF; pages 3]\n[page 1]\nOne\nfirst\n\n[page 2]\nTwo (2)\n\n[page 3]\n(no text)"
     )
+    assert [how for _, how in desk.memory.notes] == ["read"], "the record of the work names it"
     part = desk.run("read_file", path="s.pdf", offset=2, limit=1)
     assert part.output == "[PDF; pages 2-2 of 3]\n[page 2]\nTwo (2)" and part.counts == {"pages": 1}
     assert desk.run("read_file", path="s.pdf", limit=0).output == "[PDF; pages 3]\n1: One\n2: Two (2)\n3: (no text)"

@@ -24,7 +24,7 @@ from nexus_cli.conversation.goals import list_goals
 from nexus_cli.conversation.read_lines import ReadLines, read_lines
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import COMMAND, COMMAND_DID, DECISION, LINES_READ, TODO_STATE, WORK
+from nexus_cli.core.memo_kinds import COMMAND, COMMAND_DID, DECISION, LINES_READ, TODO_STATE, UNDONE_FILES, WORK
 from nexus_cli.core.services import Goal, SeenFile
 from nexus_cli.core.todo import MARKS
 from nexus_cli.text.untrusted_text import safe_line
@@ -40,7 +40,7 @@ def make_record(conversation: Conversation, log: WorkLog) -> WorkRecord:
     answers = [memo for memo in conversation.memos(DECISION) if memo.value.get("answer")]
     approved = {memo.entry for memo in answers if memo.value["answer"] in ("yes", "session", "always")}
     items += [*_further_files(conversation), *command_items(_last_runs(conversation, log), approved)]
-    items += [*_declined_items(answers), *_reply_items(log)]
+    items += [*_declined_items(answers), *_reply_items(log), *_undo_items(conversation)]
     newest = sorted(items, key=lambda item: (-item.entry, item.text))
     goals = [*_goal_lines(list_goals(conversation)), *_todo_lines(conversation)]
     return WorkRecord(goals, newest, safe_line(folder), files)
@@ -77,6 +77,12 @@ def _reply_items(log: WorkLog) -> Iterator[WorkItem]:
     last = {question: (entry, reply) for entry, question, reply in log.replies}
     for question, (entry, reply) in last.items():
         yield WorkItem(entry, f"- asked: {safe_line(question)} -> the person replied: {safe_line(reply)}", True)
+
+
+def _undo_items(conversation: Conversation) -> Iterator[WorkItem]:
+    """Yield an item for each undo and redo of file changes, as the model was told of it."""
+    for memo in conversation.memos(UNDONE_FILES):
+        yield WorkItem(memo.entry, f"- {safe_line(str(memo.value['told']))}", True)
 
 
 def _traces(conversation: Conversation) -> list[FileTrace]:

@@ -23,7 +23,7 @@ from nexus_cli.conversation.groups import flatten
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message
 from nexus_cli.engine.compaction.summary_request import current_request, fork_instruction, transcript_request
-from nexus_cli.engine.compaction.summary_source import SummarySource, fork_fits, room_for
+from nexus_cli.engine.compaction.summary_source import SummarySource, find_acts, fork_fits, room_for, with_acts
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import CUT_OFF, call_model
 from nexus_cli.engine.requests.side_conversations import forked, separate
@@ -123,7 +123,9 @@ def _ways(
         text = fork_instruction(plan, instructions)
         yield "window", lambda: _answer(forked(engine, "compact", text), plan.summary_cap, paid)
     if choice.source != "originals" or not choice.forks:
-        yield "transcript", transcript(choice.model, [item.message for item in flatten(plan.gone)])
+        acts = find_acts(engine.conversation)
+        gone = [with_acts(item.message, item.preamble, acts) for item in flatten(plan.gone)]
+        yield "transcript", transcript(choice.model, gone)
 
 
 async def ask_for_rules(begin: Callable[[str], Engine], cap: int, sentences: Sequence[Quote]) -> list[str]:

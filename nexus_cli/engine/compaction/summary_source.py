@@ -6,7 +6,7 @@ nothing; `nexus_cli.engine.compaction.summarise` does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 
 from nexus_cli.config.settings import Settings
@@ -17,6 +17,7 @@ from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.rewrite_cost import USUAL_PRICES
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.entry import Entry
+from nexus_cli.core.memo_kinds import PIN, UNDONE_FILES
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import request_cost
 from nexus_cli.engine.compaction.summary_request import fork_instruction
@@ -70,9 +71,9 @@ def choose_source(engine: Engine, plan: CompactionPlan, cause: str) -> SummarySo
     if not plan.summed:
         return here
     room = room_for(engine.context, plan, model)
-    messages, tokens = [], 0
+    messages, tokens, acts = [], 0, find_acts(engine.conversation)
     for entry in _originals(engine.conversation, plan):
-        messages.append(entry.message)
+        messages.append(with_acts(entry.message, entry.preamble, acts))
         tokens += entry.tokens
         if tokens * FRAMED > room:
             why = f"{here.why}; the original messages do not fit one request of {room:,} tokens"
@@ -97,6 +98,18 @@ def _originals(conversation: Conversation, plan: CompactionPlan) -> Iterator[Ent
     for start in range(first, last + 1, READ_AT_ONCE):
         read = conversation.read(start, min(last, start + READ_AT_ONCE - 1))
         yield from (entry for entry in read if entry.id not in kept)
+
+
+def find_acts(conversation: Conversation) -> frozenset[str]:
+    """Return the lines by which the model was told what the person took back and pinned."""
+    memos = (memo for kind in (UNDONE_FILES, PIN) for memo in conversation.memos(kind))
+    return frozenset(f"[nexus: {told}]" for memo in memos if (told := memo.value.get("told")))
+
+
+def with_acts(message: Message, preamble: str, acts: Container[str]) -> Message:
+    """Return a message with those of the `acts` of the person that its preamble tells."""
+    told = "\n".join(line for line in preamble.splitlines() if line in acts)
+    return replace(message, content=f"{told}\n{message.content}") if told else message
 
 
 def price_summary(choice: SummarySource, output: int, *, warm: bool) -> float | None:

@@ -30,8 +30,10 @@ from nexus_cli.config.settings import CompactSettings
 from nexus_cli.context.compaction import transcript_lines
 from nexus_cli.conversation.goals import set_goal
 from nexus_cli.conversation.groups import Dispatch
+from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
+from nexus_cli.core.memo_kinds import UNDONE_FILES
 from nexus_cli.core.message import Message
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta
 from nexus_cli.engine.compaction.compact import compactor
@@ -260,6 +262,9 @@ def test_a_window_that_must_shrink_is_cut_where_every_summary_is_bad(tmp_path: P
         assert check(ledger, session)["ok"]
 
 
+TOLD = "the person took back the file changes of turn 1: a.py as before it"
+
+
 def working(request: Request) -> Answer:
     """Runs the command that the person names."""
     said = request.messages[-1]
@@ -269,7 +274,6 @@ def working(request: Request) -> Answer:
     return [("bash", {"command": found[1]})] if found else "ok"
 
 
-@pytest.mark.matrix
 def test_a_second_summary_is_made_from_the_originals_where_they_fit(tmp_path: Path) -> None:
     script = Summariser()
 
@@ -278,6 +282,9 @@ def test_a_second_summary_is_made_from_the_originals_where_they_fit(tmp_path: Pa
         async with living(tmp_path, script, *said, window=60_000) as session:
             assert ended(await session.compact()).ok
             assert FORK in script.asked[-1], "the first one is a fork: the window is the original"
+            log = session.record
+            assert log is not None
+            log.record_memo(Memo(UNDONE_FILES, "2026-11-27T00:00:00Z", log.last_id(), {"told": TOLD, "turn": 1}))
             for number in range(4):
                 await turn(session, f"MORE{number} make a list")
             made = ended(await session.compact())
@@ -285,6 +292,8 @@ def test_a_second_summary_is_made_from_the_originals_where_they_fit(tmp_path: Pa
             assert "original messages are available" in made.kept["source_why"]
             asked = script.asked[-1]
             assert TRANSCRIPT in asked and "USER: FIRST words of all" in asked and "what was done" not in asked
+            assert f"USER: [nexus: {TOLD}]\nMORE0" in asked, "an undo is as much a part of it as a word of the person"
+            assert f"- {TOLD}\n" in summary_of(session)
             return session.id
 
     session = asyncio.run(live())
