@@ -32,9 +32,11 @@ class OpenCall:
         self.subject = subject
         self.began = now
         self.waiting = waiting
-        """True if an earlier call of the step has to end first."""
+        """True if an earlier call of the step has to end first, or another question is open."""
         self.asked = False
         """True if the person is asked first: it does not run yet."""
+        self.answered = False
+        """True if the person has answered, but not all questions of the step."""
         self.done: FinishedCall | None = None
         """Its outcome while an earlier call still runs."""
         self.after: list[FinishedCall] = []

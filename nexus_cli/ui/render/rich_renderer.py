@@ -237,9 +237,7 @@ class RichRenderer:
                 self._show_group()
                 self._ask(event.question)
             case e.ApprovalAnswer():
-                if event.call_id in self._calls:
-                    self._calls[event.call_id].asked = False
-                    self._calls[event.call_id].began = self._clock()
+                self._answered(event.call_id)
             case e.SessionStart() | e.TurnStart():
                 self._close()
                 self._workers.forget(ended=True)
@@ -476,6 +474,15 @@ class RichRenderer:
             if call and self._asked_alone:
                 call.what = call_verb(question.call)  # the rest is right above
             self._asked[question.call.id] = question.detail
+
+    def _answered(self, call_id: str) -> None:
+        """Let a call wait until the last question of its step is answered: only then do its calls run."""
+        if call := self._calls.get(call_id):
+            call.asked, call.answered = False, True
+        is_last = not any(one.asked for one in self._open_calls)
+        for one in self._open_calls:
+            if one.answered:
+                one.waiting, one.answered, one.began = not is_last, not is_last, self._clock()
 
     def _resulted(self, event: e.ToolResultEvent) -> None:
         call, result = self._calls.get(event.call.id), event.result

@@ -247,6 +247,18 @@ def asking(*questions: Question) -> list[e.Event]:
     return [*map(e.ApprovalRequest, questions), *answered]
 
 
+def test_a_call_that_was_answered_waits_for_the_other_questions_of_its_step() -> None:
+    calls = [ToolCall(name, "bash", {"command": f"make {name}"}) for name in ("a", "b")]
+    asked = [Question(call, "w", "y") for call in calls]
+    seen = Seen().feed(e.TurnStart(""), *(e.ToolCallEvent(one, f"make {one.id}") for one in calls))
+    seen.feed(*map(e.ApprovalRequest, asked), e.ApprovalAnswer("a", Allow()))
+    seen.now += 5
+    assert seen.live()[0].lstrip().startswith("\N{WHITE CIRCLE} bash") and "5 s" not in seen.live()[0]
+    seen.feed(e.ApprovalAnswer("b", Deny("no")))
+    seen.now += 2
+    assert seen.live()[0] == "\N{BLACK CIRCLE} bash make a  2 s", "it began with the last answer"
+
+
 def test_a_call_that_was_asked_about_alone_stands_once_and_has_only_its_outcome() -> None:
     seen = Seen().feed(e.TurnStart(""), e.ToolCallEvent(BASH, "pytest -q"), *asking(Question(BASH, "w", "y"))[:1])
     assert seen.live() == [], "it does not run yet"
@@ -281,7 +293,7 @@ def test_calls_that_were_asked_about_together_are_named_by_their_results_without
     assert [line[:15].rstrip(" ·") for line in text.splitlines()] == ["✓ bash ls", "✓ edit a.py · +"]
 
 
-def test_a_call_that_runs_while_the_next_one_is_asked_about_is_named_whole() -> None:
+def test_a_call_that_waits_while_the_next_one_is_asked_about_is_named_whole() -> None:
     questions = [Question(EDIT, "edit_file a.py", "y", DIFF), Question(BASH, "bash ls", "y")]
     seen = Seen().feed(
         e.TurnStart(""),
@@ -290,7 +302,7 @@ def test_a_call_that_runs_while_the_next_one_is_asked_about_is_named_whole() -> 
         *map(e.ApprovalRequest, questions),
         e.ApprovalAnswer(EDIT.id, Allow()),
     )
-    assert seen.live() == ["● edit a.py  0 s"]
+    assert seen.live() == ["○ edit a.py"]
 
 
 def test_a_call_that_was_stopped_has_not_failed() -> None:
