@@ -479,12 +479,18 @@ def _find_wishes(confined: bool, network: bool, outside: str) -> list[str]:
 
 
 def _prefixes(commands: list[SimpleCommand], parts: list[CommandPart]) -> tuple[str, ...]:
-    """Return the allow rules that would cover all parts that ask, or () if one of them must not be offered."""
+    """Return the allow rules that would cover all parts that ask, or () if one of them must not be offered. Of a
+    command that asks because of a path outside the project the rule covers these words alone."""
     stored: dict[str, None] = {}
     if any(part.decision != "allow" for part in parts[len(commands) :]):
         return ()
     for command, part in zip(commands, parts, strict=False):
         if part.decision == "allow":
+            continue
+        if part.rule is None and part.why.endswith("outside the project"):
+            if not all(word.is_plain for word in command.words):
+                return ()
+            stored[f"bash({shlex.join(word.text for word in command.words)})"] = None
             continue
         prefix = find_prefix(command) if part.rule is None else ()
         if not prefix or not keeps_form(prefix, command.words):

@@ -344,6 +344,20 @@ def test_a_command_that_names_a_file_of_a_read_rule_asks(tmp_path: Path) -> None
         assert decided(command, "all") == "allow", command
 
 
+def test_always_stores_the_words_alone_of_a_command_that_reads_outside_the_project(tmp_path: Path) -> None:
+    for command, stored in (
+        ("cat /etc/hostname", ("bash(cat /etc/hostname)",)),
+        ("cat '/etc/a (b)*' && ls /etc", ("bash(cat '/etc/a (b)*')", "bash(ls /etc)")),
+        ("cat ~/.bashrc", ()),
+        ("mytool /etc/hostname", ("bash(mytool *)",)),
+    ):
+        found = decide(command, tmp_path, "ask")
+        assert (found.decision, found.prefixes) == ("ask", stored), command
+        rules = RuleSet(tuple(parse_rule("allow", rule, TOOLS) for rule in stored))
+        assert not stored or decide(command, tmp_path, "ask", rules).decision == "allow"
+        assert decide("cat /etc/passwd", tmp_path, "ask", rules).decision == "ask"
+
+
 def test_a_word_that_bash_computes_does_not_ask_for_files_that_the_sandbox_hides(tmp_path: Path) -> None:
     def decided(command: str, rule: str = "deny read_file(.env)", *, confined: bool = True, outside: str = "") -> str:
         kind, text = rule.split()
