@@ -81,10 +81,12 @@ class CallGroup:
         return [f"{theme.paint(role, sign)} {text}", *below]
 
     def live_lines(self, width: int, theme: Theme) -> list[str]:
-        """Return the calls so far, while more may follow."""
+        """Return the calls so far, while more may follow, the last one with its output."""
         if self.folds:
             return self.head(width, theme)
-        return [line for done in self._calls for line in format_head(done, width, theme)]
+        *before, last = self._calls
+        heads = [line for done in before for line in format_head(done, width, theme)]
+        return [*heads, *format_finished_call(last, width, theme)]
 
     def pieces(self, width: int, theme: Theme, whole: str) -> Iterator[list[str] | HeldNote]:
         """Yield the finished lines and the remaining notes, in their order."""

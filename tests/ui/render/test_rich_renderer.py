@@ -247,6 +247,12 @@ def asking(*questions: Question) -> list[e.Event]:
     return [*map(e.ApprovalRequest, questions), *answered]
 
 
+def test_the_output_of_the_last_command_is_seen_while_the_model_goes_on() -> None:
+    seen = Seen().feed(e.TurnStart(""), e.ToolCallEvent(BASH, "pytest -q"))
+    seen.feed(resulted(ToolResult("11 passed\n[exit status 0]", status=0)))
+    assert seen.live(6)[1:] == ["    11 passed"] and not seen.text
+
+
 def test_a_call_that_was_answered_waits_for_the_other_questions_of_its_step() -> None:
     calls = [ToolCall(name, "bash", {"command": f"make {name}"}) for name in ("a", "b")]
     asked = [Question(call, "w", "y") for call in calls]
