@@ -494,13 +494,13 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (39_435, 0, 27),
     "sections": (37_296, 0, 63),
     "service_list": (303, 0, 2),
-    "session": (54_968, 0, 79),
+    "session": (55_013, 0, 80),
     "spaces": (10_611, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (3_427, 0, None),
     "tools": (57_964, 27_198, 54),
     "tree undo worktrees": (67_842, 0, 61),
-    "ui": (97_327, 0, 47),
+    "ui": (97_376, 0, 47),
     "workers": (10_020, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_378, 49_726)
+SUM = (973_472, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

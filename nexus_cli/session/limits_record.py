@@ -16,7 +16,7 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVEL_LAYER, PLAN, Bound, Limits, compose_limits, read_value
-from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
+from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.permission.run_limits import SIGNALS, Signals, tighten_by_signals
@@ -71,6 +71,12 @@ def describe_former_level(state: SessionState) -> str:
     if before == level or state.options is None or state.options.allow is not None:
         return ""
     return f"This session's level was {before}; it continues at {level}. /permissions {before} changes that."
+
+
+def describe_ended_answers(state: SessionState) -> str:
+    """Return a line for the person if calls of a resumed session ask again that they had allowed for it, else ""."""
+    answers = (memo.value.get("answer") for memo in state.engine.conversation.memos(DECISION))
+    return "What you had allowed for this session needs approval again." if "session" in answers else ""
 
 
 def permission_facts(dispatcher: Dispatcher) -> dict[str, Any]:

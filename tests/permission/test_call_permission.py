@@ -38,7 +38,7 @@ from nexus_cli.rules import rule_set
 from nexus_cli.sandbox import probe
 from nexus_cli.sections.contributors.permission import ONLY_READING
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.limits_record import PLAN_ENDS
+from nexus_cli.session.limits_record import PLAN_ENDS, describe_ended_answers
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.tools.registry import discover_tools
@@ -640,6 +640,14 @@ def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: 
 
     added = '[rules]\nallow = ["bash(touch *)"]\ndeny = ["read_file(a)"]\n'
     assert turns("", added, "[rules]\nallow = [", "") == [[False, True], [True, False], [True], [False]]
+
+
+@pytest.mark.parametrize(("answer", "told"), [(Allow(always=True), True), (Allow(), False)])
+def test_what_was_allowed_for_a_session_is_said_to_end_with_it(project: Path, answer: Allow, told: bool) -> None:
+    session = opened(project, WRITES, person=Person(answer))
+    say(session, "go")
+    line = "What you had allowed for this session needs approval again."
+    assert describe_ended_answers(session.state) == (line if told else "")
 
 
 def test_what_a_command_makes_is_hidden_from_the_next_one_of_the_turn_if_a_rule_denies_it(project: Path) -> None:
