@@ -647,7 +647,9 @@ def test_what_was_allowed_for_a_session_is_said_to_end_with_it(project: Path, an
     session = opened(project, WRITES, person=Person(answer))
     say(session, "go")
     line = "What you had allowed for this session needs approval again."
-    assert describe_ended_answers(session.state) == (line if told else "")
+    resumed = opened(project, resume=session.id)
+    assert describe_ended_answers(resumed.state) == (line if told else "")
+    asyncio.run(resumed.aclose())
 
 
 def test_what_a_command_makes_is_hidden_from_the_next_one_of_the_turn_if_a_rule_denies_it(project: Path) -> None:
