@@ -55,7 +55,8 @@ def bwrap_arguments(
             # Parents first: mounted later, a folder would cover what is below it.
             inside = sorted(one for one in profile.shown if is_below(str(one), [path]))
             line += ["--tmpfs", path, *_show(inside, profile)]
-            line += _keep_read_only([one for one in read_only if is_below(str(one), [path])], profile)
+            # Kept read-only is what is shown in it: anything else would come back into sight.
+            line += _keep_read_only([one for one in read_only if is_below(str(one), map(str, inside))], profile)
             line += ["--remount-ro", path]
             covered.append(path)
         elif os.path.exists(path):

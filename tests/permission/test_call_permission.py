@@ -642,6 +642,19 @@ def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: 
     assert turns("", added, "[rules]\nallow = [", "") == [[False, True], [True, False], [True], [False]]
 
 
+@pytest.mark.parametrize("level", ["ask", "auto"])
+def test_no_program_reads_what_a_rule_denies_also_where_it_denies_writing(project: Path, level: str) -> None:
+    write_settings("[rules]\ndeny = ['read_file(secrets/**)', 'write_file(secrets/**)', 'read_file(*.pem)']\n")
+    for name in ("secrets/token", "secrets/deep/key", "a.pem", "free"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(f"SECRET of {name}\n")
+    read = 'python3 -c "import sys; [print(open(n).read()) for n in sys.argv[1:]]"'
+    named = ["free", "sec''rets/token", "sec''rets/deep/key", "a.pe''m"]
+    calls = [("bash", {"command": f"{read} {name}", "write": True}) for name in named]
+    found = [one.output for one in results(say(opened(project, calls, person=Person(Allow()), allow=level), "go")[0])]
+    assert [name for name, output in zip(named, found, strict=True) if "SECRET of" in output] == ["free"]
+
+
 @pytest.mark.parametrize(("answer", "told"), [(Allow(always=True), True), (Allow(), False)])
 def test_what_was_allowed_for_a_session_is_said_to_end_with_it(project: Path, answer: Allow, told: bool) -> None:
     session = opened(project, WRITES, person=Person(answer))
