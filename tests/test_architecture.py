@@ -483,11 +483,11 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "hooks": (7_611, 0, 21),
     "imports": (14_708, 0, 9),
     "ledger": (51_583, 0, 30),
-    "mcp": (19_546, 0, 19),
+    "mcp": (19_587, 0, 19),
     "permission": (13_225, 0, 49),
     "plugins": (7_702, 0, 22),
     "provider": (29_384, 0, 57),
-    "reports": (89_942, 8_414, None),
+    "reports": (89_939, 8_414, None),
     "rpc": (17_679, 0, 16),
     "rules": (30_304, 0, 18),
     "runs": (23_962, 0, 42),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_475, 49_726)
+SUM = (973_513, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

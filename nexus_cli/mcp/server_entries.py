@@ -49,8 +49,9 @@ class ServerFiles:
     problems: tuple[str, ...] = ()
     """One line for each entry that is left out, and each file that cannot be read."""
 
-    def explain_missing(self, name: str, file: str) -> str:
-        """Return why a server of a file is not in effect, "" if it is."""
+    def explain_missing(self, plugin: str, server: str) -> str:
+        """Return why a server of a plugin is not in effect, "" if it is."""
+        name, file = name_server(plugin, server), f"plugin {plugin}"
         if name in self.entries and self.entries[name].file == file:
             return ""
         where = _describe_server(name, file)
@@ -104,6 +105,11 @@ def read_servers(
 
 def _describe_server(name: str, file: str) -> str:
     return f"MCP server {one_line(name)[:64]} ({file})"
+
+
+def name_server(plugin: str, server: str) -> str:
+    """Return the name of a plugin's server, as Claude Code has it."""
+    return f"plugin_{plugin}_{server}"
 
 
 def fit_name(name: str) -> str:
@@ -274,7 +280,7 @@ def _find_tables(
         yield "personal", with_tilde(places().config / name), _read_personal(name, problems), None
     for plugin in plugins:
         accepted = [item for item, state in plugin.items("server") if state == "active"]
-        table = {f"plugin_{plugin.name}_{item.name}": json.loads(item.definition) for item in accepted}
+        table = {name_server(plugin.name, item.name): json.loads(item.definition) for item in accepted}
         yield "plugin", f"plugin {plugin.name}", table, plugin.root
     for folder, trusted in trusted_folders(cwd, ("server",)):
         for file in (SETTINGS, FILE, *(ABOVE + one for one in SERVERS)):

@@ -96,7 +96,7 @@ def find_problems(plugins: Sequence[InstalledPlugin], cwd: Path) -> dict[str, di
             problems[item.key] = hidden.get((item.kind, one_line(str(plugin.root / item.file))), "")
         for item, state in plugin.items("server"):
             if state == "active":
-                problems[item.key] = servers.explain_missing(item.name, f"plugin {plugin.name}")
+                problems[item.key] = servers.explain_missing(plugin.name, item.name)
         found[plugin.name] = problems
     return found
 

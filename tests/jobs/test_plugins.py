@@ -101,7 +101,7 @@ def test_nothing_runs_when_a_plugin_is_added_and_without_an_answer_nothing_is_in
 
 
 def test_in_effect_is_said_only_of_what_a_session_loads_and_the_rest_has_a_reason(place: Stage) -> None:
-    assert place.run("mcp", "add", "mine", "true").status == 0
+    assert place.run("mcp", "add", "plugin_hookify_mine", "true").status == 0
     servers = {"off": {"command": "x", "disabled": True}, "bad": {"url": "ftp://x"}, "mine": {"command": "x"}}
     hooks = {event: [{"hooks": [hook]}] for event, hook in BROKEN_HOOKS.items()}
     files = {
