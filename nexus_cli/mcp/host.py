@@ -135,7 +135,9 @@ class ServerHost:
         for attempt in (1, 2):
             connection = await self._connect(target)
             if do == "call" and message["revision"] not in ("", connection.revision):
-                raise ServerError("changed", f"{target.name}: its tools changed after this call was decided on")
+                raise ServerError(
+                    "changed", f"{target.name}: its tools changed after this call was decided on; call it again"
+                )
             try:
                 before = connection.revision  # of a list: what the server says while it lists is not in the list
                 result = await connection.run(call, lambda client: request(client, message, call))

@@ -320,7 +320,8 @@ class SessionServers(ServerTools):
         if not self._has_epoch():
             return
         names = self._names(server)
-        now = f"now has the tools {name_first(names, MOST_NAMED)}" if names else "offers no tools now"
+        listed = f"now has the tools {name_first(names, MOST_NAMED)}; use_tool describes them"
+        now = listed if names else "offers no tools now"
         now = now if server in self._catalogue.entries else "was removed"
         self._session.engine.tell_model(f"the MCP server {server} {now}")
 

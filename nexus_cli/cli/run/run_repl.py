@@ -209,7 +209,9 @@ class _ReplRun:
         for notice in (*self._work.notices, *session.take_notices()):
             repl.show_note(f"nexus: {notice}", "warn")
         if self._options.save and (line := new_unsupported_line(project_root(session.folder))):
-            repl.show_note(f"nexus: {line}")
+            from nexus_cli.commands import use_slash_names  # noqa: PLC0415  (few starts have such a line)
+
+            repl.show_note(f"nexus: {use_slash_names(line)}")
         for line in _tell_away(session):
             repl.show_note(f"nexus: {line}")
         self._backend.watch_runs()
