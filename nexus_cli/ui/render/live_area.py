@@ -27,15 +27,15 @@ LONG_CALL, LONG_LINES = 10.0, 5
 class OpenCall:
     """A call without a result."""
 
-    def __init__(self, call: ToolCall, subject: str, now: float, *, waiting: bool = False) -> None:
+    def __init__(self, call: ToolCall, subject: str, now: float, *, queued: bool = False) -> None:
         self.call = call
         self.subject = subject
         self.began = now
-        self.waiting = waiting
-        """True if an earlier call of the step has to end first, or another question is open."""
+        self.queued = queued
+        """True if an earlier call of the step has to end first."""
         self.asked = False
         """True if the person is asked first: it does not run yet."""
-        self.answered = False
+        self.held = False
         """True if the person has answered, but not all questions of the step."""
         self.done: FinishedCall | None = None
         """Its outcome while an earlier call still runs."""
@@ -48,6 +48,11 @@ class OpenCall:
     def feed(self, text: str) -> None:
         """Add output."""
         self._end = (self._end + self._door.feed(text[-KEPT:]))[-KEPT:]
+
+    @property
+    def waiting(self) -> bool:
+        """True if it waits for an earlier call or for the person's other answers."""
+        return self.queued or self.held
 
     @property
     def has_output(self) -> bool:

@@ -225,7 +225,7 @@ class RichRenderer:
             case e.ToolQueue():
                 self._close()
                 for call, subject in zip(event.calls, event.subjects, strict=True):
-                    self._calls[call.id] = live_area.OpenCall(call, subject, self._clock(), waiting=True)
+                    self._calls[call.id] = live_area.OpenCall(call, subject, self._clock(), queued=True)
             case e.ToolCallEvent():
                 self._begin_call(event)
             case e.ToolOutput():
@@ -478,11 +478,11 @@ class RichRenderer:
     def _answered(self, call_id: str) -> None:
         """Let a call wait until the last question of its step is answered: only then do its calls run."""
         if call := self._calls.get(call_id):
-            call.asked, call.answered = False, True
+            call.asked, call.held = False, True
         is_last = not any(one.asked for one in self._open_calls)
         for one in self._open_calls:
-            if one.answered:
-                one.waiting, one.answered, one.began = not is_last, not is_last, self._clock()
+            if one.held:
+                one.held, one.began = not is_last, self._clock()
 
     def _resulted(self, event: e.ToolResultEvent) -> None:
         call, result = self._calls.get(event.call.id), event.result
