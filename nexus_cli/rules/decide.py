@@ -259,8 +259,10 @@ def _find_closed_file(
     if rule is not None:
         return rule
     computed = (word for word in words if not word.text.startswith("-"))
-    may_reach = any(word.has_glob or not word.is_known for word in computed)
-    return search.open[0] if may_reach and search.open else None
+    reaching = [word for word in computed if word.has_glob or not word.is_known]
+    stays = all(word.is_known and not word.text.startswith(("/", "~")) and ".." not in word.text for word in reaching)
+    reached = search.open if stays else search.open_anywhere
+    return reached[0] if reaching and reached else None
 
 
 def _read_paths(text: str) -> list[str]:
@@ -354,7 +356,9 @@ class _Search:
             for one in self.reads
             if not (hides and one.decision == "deny" and one.pattern and ".git" not in one.pattern)
         ]
-        """Those of `reads` that a word which bash computes may reach."""
+        """Those of `reads` that a glob below the folder of a command may reach."""
+        self.open_anywhere = [one for one in self.reads if one in self.open or "/" not in one.pattern.rstrip("/")]
+        """Those that any word which bash computes may reach: the walls look for names in the project alone."""
         self.has_rules = any((self.strict, self.writes, self.reads))
         self.names = {rule.program for rule in self.strict if rule.argv}
         self.rules = rules

@@ -359,7 +359,7 @@ def test_always_stores_the_words_alone_of_a_command_that_reads_outside_the_proje
 
 
 def test_a_word_that_bash_computes_does_not_ask_for_files_that_the_sandbox_hides(tmp_path: Path) -> None:
-    def decided(command: str, rule: str = "deny read_file(.env)", *, confined: bool = True, outside: str = "") -> str:
+    def decided(command: str, rule: str = "deny read_file(./.env)", *, confined: bool = True, outside: str = "") -> str:
         kind, text = rule.split()
         rules = RuleSet((parse_rule(kind, text, TOOLS),))  # type: ignore[arg-type]
         made = partial(decide_command, level="auto", rules=rules, cwd=tmp_path, project=tmp_path, hides=True)
@@ -372,6 +372,8 @@ def test_a_word_that_bash_computes_does_not_ask_for_files_that_the_sandbox_hides
         assert decided(command, confined=False) == decided(command, outside="why") == "ask"
     for command in ("cat .env", "git show $X", "echo HEAD:$X | xargs git show"):
         assert decided(command) == "ask", command
+    for command, verdict in (("ls src/*.py", "allow"), ("cat /etc/*", "ask"), ("cat ../*", "ask"), ("cat $X", "ask")):
+        assert decided(command, "deny read_file(.env)") == verdict, "a name in every folder, hidden in the project"
 
 
 def test_a_word_that_names_no_file_is_decided_under_a_rule_for_files(tmp_path: Path) -> None:
