@@ -577,8 +577,8 @@ class CallPermission:
 
         def denial(command: str, text: str, failed: bool) -> str:
             is_told, self._is_told = self._is_told, self._is_told or (failed and profile == "read")
-            shown = partial(describe_denial, asks=asks, failed=failed, is_told=is_told, is_auto=is_auto)
-            return shown(made, command, text, held.backend)
+            describe = partial(describe_denial, made, command, text, held.backend)
+            return describe(asks=asks, failed=failed, is_told=is_told, is_auto=is_auto)
 
         return CommandSandbox(held if is_walled else None, env, told, denial, partial(self._describe_missing, taken))
 

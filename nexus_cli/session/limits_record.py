@@ -27,6 +27,8 @@ from nexus_cli.session.session_state import SessionState
 
 CHANGED = "the limits have changed"
 """Beginning of the notice for the model."""
+NEWEST = 500
+"""Messages at the end of a session whose decisions are read when it is resumed."""
 PLAN_ENDS = "Plan mode is over. The plan above holds, unless the next message changes it."
 
 
@@ -74,8 +76,11 @@ def describe_former_level(state: SessionState) -> str:
 
 
 def describe_ended_answers(state: SessionState) -> str:
-    """Return a line for the person if calls of a resumed session ask again that they had allowed for it, else ""."""
-    answers = (memo.value.get("answer") for memo in state.engine.conversation.memos(DECISION))
+    """Return a line for the person if calls of a resumed session ask again that they had allowed for it among its
+    newest messages, else ""."""
+    log = state.record
+    newest = log.memos(DECISION, first=max(1, log.last_id() - NEWEST)) if log else ()
+    answers = (memo.value.get("answer") for memo in newest)
     return "What you had allowed for this session needs approval again." if "session" in answers else ""
 
 
