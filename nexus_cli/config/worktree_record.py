@@ -95,14 +95,14 @@ def read_records(folder: Path) -> Iterator[WorktreeRecord]:
             yield record
 
 
-def read_all_records(own: Places | None = None) -> Iterator[WorktreeRecord]:
+def read_all_records() -> Iterator[WorktreeRecord]:
     """Yield the records of all projects."""
     try:
-        folders = sorted(os.listdir(worktrees_root(own)))
+        folders = sorted(os.listdir(worktrees_root()))
     except OSError:
         return
     for name in folders:
-        yield from read_records(worktrees_root(own) / name)
+        yield from read_records(worktrees_root() / name)
 
 
 def read_record(folder: Path) -> WorktreeRecord | None:

@@ -41,7 +41,6 @@ class SessionLog(LaneLog):
         ledger: Ledger,
         session: str,
         lane: int | None = None,
-        clock: Clock = local_now,
         *,
         require_save: bool,
         warn: Callable[[str], None],
@@ -50,7 +49,7 @@ class SessionLog(LaneLog):
     ) -> SessionLog:
         """Return the log of the main lane. The ledger's server is waited for at most `wait` seconds; `is_new`: nothing
         of the session was recorded, so that nothing is asked."""
-        saved = LaneLog(ledger.db, session, lane, clock)
+        saved = LaneLog(ledger.db, session, lane)
         known = LaneState(is_new=True)
         if not is_new:
             lanes.session_of(ledger.db, saved.lane)  # known from now on
@@ -64,7 +63,7 @@ class SessionLog(LaneLog):
         else:
             journal = FileJournal(*values)
         known.seen = journal.files_version(), () if is_new else saved.seen_files()
-        made = cls(journal, saved.lane, clock, known.last)
+        made = cls(journal, saved.lane, local_now, known.last)
         made.started = set() if is_new else None
         made._counts = {} if is_new and ledger.db.is_shared else None
         return made
