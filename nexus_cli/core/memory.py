@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from nexus_cli.core.message import replace_surrogates
 
@@ -132,7 +132,6 @@ def fact_text(text: str) -> str:
     return line
 
 
-@runtime_checkable
 class Facts(Protocol):
     """The facts that a session may read and write: about the person, its project and the agent."""
 

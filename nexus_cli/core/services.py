@@ -151,7 +151,6 @@ class Recall(Protocol):
         """Count that the original was given."""
 
 
-@runtime_checkable
 class Assembly(Protocol):
     """The parts of the session's next request that its model may inspect."""
 
@@ -254,7 +253,6 @@ class WorkerTask:
     limits: WorkerLimits = WorkerLimits()
 
 
-@runtime_checkable
 class Workers(Protocol):
     """The workers of a session."""
 
@@ -271,7 +269,6 @@ class Workers(Protocol):
         """Return the result of a worker that an earlier process started for a call, None if it started none."""
 
 
-@runtime_checkable
 class Jobs(Protocol):
     """The commands of a session that run in the background."""
 
@@ -392,7 +389,6 @@ class PlanRequest:
     id: str = ""
 
 
-@runtime_checkable
 class Plans(Protocol):
     """Schedules work, see the tool `plan`."""
 
@@ -406,7 +402,6 @@ class Plans(Protocol):
         """Return the plan that an earlier process made for a call, or None."""
 
 
-@runtime_checkable
 class Spaces(Protocol):
     """The spaces of a session's agent."""
 
