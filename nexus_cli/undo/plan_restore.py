@@ -92,13 +92,10 @@ def merge_changes(steps: Iterable[Step]) -> list[PathChange]:
             one = PathChange(
                 step.root, change.path, change.before, change.after, change.stamp, is_moved_in=change.is_moved_in
             )
-            first = found.get(one.place)
-            if first and change.is_earlier:
-                is_broken = first.is_broken or not continues(change.after, first.before)
-                one = replace(first, before=change.before, is_broken=is_broken, is_moved_in=change.is_moved_in)
-            elif first:
-                is_broken = first.is_broken or not continues(first.after, change.before)
-                one = replace(one, before=first.before, is_broken=is_broken, is_moved_in=first.is_moved_in)
+            if first := found.get(one.place):
+                earlier, later = (one, first) if change.is_earlier else (first, one)
+                is_broken = first.is_broken or not continues(earlier.after, later.before)
+                one = replace(later, before=earlier.before, is_broken=is_broken, is_moved_in=earlier.is_moved_in)
             found[one.place] = one
     return list(found.values())
 

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from nexus_cli.undo.records import MODE
 
 MOST_LINES = 50
 """Most lines of differences, after which all paths are written anew."""
+_get_fields = attrgetter(*FileState.__slots__)
 
 
 class SavedLook:
@@ -70,9 +72,7 @@ def read_rows(place: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _make_row(one: Seen) -> tuple[object, ...]:
-    state = one.state
-    own = (state.kind, state.mode, state.content, state.size, state.target, state.owner, state.attributes, state.pair)
-    return (*own, one.stamp, one.is_settled)
+    return (*_get_fields(one.state), one.stamp, one.is_settled)
 
 
 def parse_rows(rows: Mapping[str, Any]) -> dict[str, Seen]:
