@@ -74,12 +74,12 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
                 case ModelCall():
                     if dispatcher.hooks:
                         await dispatcher.hooks.admit_steering(engine.control)
-                    await deliver_steering(engine.context, engine.control)
+                    await deliver_steering(engine)
                     await request(engine, dispatcher)
                 case Done():
                     if dispatcher.hooks:
                         await dispatcher.hooks.admit_steering(engine.control)
-                    if engine.spending.ending or not await deliver_steering(engine.context, engine.control):
+                    if engine.spending.ending or not await deliver_steering(engine):
                         return
                 case never:
                     assert_never(never)
@@ -162,7 +162,7 @@ async def attach_changes(engine: Engine, dispatcher: Dispatcher) -> None:
         readings.epoch_cause = "reload"
         late = f"context section {', '.join(preamble.arrived)} finished loading"
         line = f"{late}; the next request includes it and will miss the prompt cache"
-        engine.control.emit(event.Notice(line, warning=False))
+        engine.control.emit_notice(line, warning=False)
     if preamble.text and engine.conversation.attach_preamble(preamble.text):
         preamble.settle()
         readings.preamble = preamble

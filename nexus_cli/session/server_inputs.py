@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, TypeAlias
 
-from nexus_cli.core import event
 from nexus_cli.core.attachment import TEXT, AttachedFile, Part, Trigger
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Cause
@@ -64,7 +63,7 @@ class _Inputs:
     files: list[AttachedFile] = field(default_factory=list)
 
     def tell(self, line: str, *, warning: bool = True) -> None:
-        self.state.engine.control.emit(event.Notice(line, warning=warning))
+        self.state.engine.control.emit_notice(line, warning=warning)
 
     def add_to(self, trigger: Trigger) -> Trigger:
         if not self.blocks:

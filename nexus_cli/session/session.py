@@ -502,7 +502,7 @@ class Session:
                 dispatcher.assessed = await assess(engine, dispatcher, trigger.text)
             await turn(engine, dispatcher)
             while text := await next_message(continuations):
-                await run_shielded(record_user_message(engine.context, engine.control, Kind.STEER, text, actor="nexus"))
+                await run_shielded(record_user_message(engine, Kind.STEER, text, actor="nexus"))
                 await turn(engine, dispatcher)
             # What was typed while the continuations were asked is answered; none of them is asked about that answer.
             await turn(engine, dispatcher)
@@ -522,7 +522,7 @@ class Session:
             from nexus_cli.session.cold_request import warn_of_cold_request  # noqa: PLC0415  (not for the first)
 
             if line := await warn_of_cold_request(self.state):
-                engine.control.emit(event.Notice(line))
+                engine.control.emit_notice(line)
         for one in continuations:
             await one.begin()
 
@@ -531,7 +531,7 @@ class Session:
         stopped, if it is given."""
         engine = self.state.engine
         try:
-            await deliver_steering(engine.context, engine.control)
+            await deliver_steering(engine)
             await self._save(waits=error is None)
         except (Exception, asyncio.CancelledError) as problem:  # as in `_work`
             error = error or self._convert_error(problem)
