@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
 from nexus_cli.core.attachment import RESUME, Trigger
@@ -10,6 +11,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import TRIGGER, WAIT
 from nexus_cli.core.message import Role
 from nexus_cli.engine.calls.dispatch import PERSON, Dispatcher
+from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import GO_ON, ends_unfinished
 from nexus_cli.engine.requests.user_input import record_user_message
@@ -25,7 +27,7 @@ async def admit_trigger(engine: Engine, dispatcher: Dispatcher, trigger: Trigger
     Without text, and unless it `may_be_done`, raises `NexusError("usage", ...)` if the last reply is complete.
     """
     if not trigger.text and not trigger.parts:
-        await _go_on(engine, may_be_done)
+        await _go_on(engine.context, engine.control, may_be_done)
         return
     if isinstance(step := engine.conversation.next_step(), Dispatch):
         dispatcher.settle_open(engine.conversation, engine.control, step.calls)
@@ -47,7 +49,8 @@ async def admit_trigger(engine: Engine, dispatcher: Dispatcher, trigger: Trigger
         said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
         conversation.memo(TRIGGER, said, conversation.last + 1)
     await record_user_message(
-        engine,
+        engine.context,
+        engine.control,
         Kind.USER,
         text,
         parts=trigger.parts,
@@ -70,13 +73,13 @@ def _shows_end(conversation: Conversation) -> bool:
     )
 
 
-async def _go_on(engine: Engine, may_be_done: bool) -> None:
+async def _go_on(context: ContextManager, control: Control, may_be_done: bool) -> None:
     """Go on with open calls or an unfinished reply; raise `NexusError("usage", ...)` if the last is complete."""
-    if engine.control.steering or not isinstance(engine.conversation.next_step(), Done):
+    if control.steering or not isinstance(context.conversation.next_step(), Done):
         return
-    if not ends_unfinished(engine.conversation.log):
+    if not ends_unfinished(context.conversation.log):
         if may_be_done:
             return
         why = "there is no prompt, and the last answer of this session is complete"
         raise NexusError("usage", "nothing to ask", why, 'Give a prompt: nexus ask -c "..."')
-    await record_user_message(engine, Kind.STEER, GO_ON, actor="nexus")
+    await record_user_message(context, control, Kind.STEER, GO_ON, actor="nexus")

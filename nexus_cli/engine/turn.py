@@ -74,12 +74,12 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
                 case ModelCall():
                     if dispatcher.hooks:
                         await dispatcher.hooks.admit_steering(engine.control)
-                    await deliver_steering(engine)
+                    await deliver_steering(engine.context, engine.control)
                     await request(engine, dispatcher)
                 case Done():
                     if dispatcher.hooks:
                         await dispatcher.hooks.admit_steering(engine.control)
-                    if engine.spending.ending or not await deliver_steering(engine):
+                    if engine.spending.ending or not await deliver_steering(engine.context, engine.control):
                         return
                 case never:
                     assert_never(never)

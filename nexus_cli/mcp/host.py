@@ -23,7 +23,7 @@ from mcp_types import PaginatedRequestParams
 from pydantic import ValidationError
 
 from nexus_cli.core.private_process import make_process_private
-from nexus_cli.mcp.answers import call_json, prompt_json, resource_json, tool_json
+from nexus_cli.mcp.answers import call_json, content_json, prompt_json, tool_json
 from nexus_cli.mcp.connection import AUTO, HANDSHAKE, Call, ServerConnection, Target, is_drop
 from nexus_cli.mcp.login import LOGIN_SECONDS
 from nexus_cli.mcp.server_values import ServerError
@@ -331,7 +331,7 @@ async def _call_tool(client: Client, message: Json, call: Call) -> Json:
 
 
 async def _read_resource(client: Client, message: Json, _call: Call) -> Json:
-    return resource_json(await client.read_resource(message["uri"]))
+    return content_json((await client.read_resource(message["uri"])).contents)
 
 
 async def _get_prompt(client: Client, message: Json, _call: Call) -> Json:

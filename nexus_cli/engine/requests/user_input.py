@@ -25,8 +25,7 @@ from nexus_cli.core.memo_kinds import ATTACHMENTS, CLIPPED_MESSAGE, PASTED_RANGE
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.engine.requests.clip_output import LARGE, clip_to_cap
-from nexus_cli.engine.requests.control import SteeringWords
-from nexus_cli.engine.requests.engine import Engine
+from nexus_cli.engine.requests.control import Control, SteeringWords
 
 _OPENING = re.compile(
     r'^<(?:(?P<stdin>stdin)|file path="(?P<path>[^"\n]*)"(?: lines="(?P<line>\d+)-\d+"| pages="[\d-]+" of="\d+")?)>\n',
@@ -176,7 +175,8 @@ def input_cap(context: ContextManager, text: str) -> int:
 
 
 async def record_user_message(
-    engine: Engine,
+    context: ContextManager,
+    control: Control,
     kind: Kind,
     text: str,
     *,
@@ -192,7 +192,7 @@ async def record_user_message(
     """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. `shown` is displayed in place of
     the text if given. `files` are records of the files in text and parts. `source` is the author of a steering message.
     `notes` are memos of the same commit, by kind."""
-    context, control, conversation = engine.context, engine.control, engine.conversation
+    conversation = context.conversation
     content, clipped = await _clip_message(context, text, input_cap(context, text), uncounted)
     if uncounted:
         content += f"\n[... {uncounted} more bytes of input were beyond the hard limit and not kept ...]"
@@ -214,23 +214,23 @@ async def record_user_message(
     return conversation.append(kind, Message(Role.USER, content, parts=parts), actor, noted)
 
 
-async def deliver_steering(engine: Engine) -> bool:
+async def deliver_steering(context: ContextManager, control: Control) -> bool:
     """Record the images of results, then the steering messages that are waiting; False if there were none."""
-    control = engine.control
     while control.images:
         text, parts = control.images.popleft()
-        await run_shielded(record_user_message(engine, Kind.STEER, text, parts=parts, actor="nexus"))
+        await run_shielded(record_user_message(context, control, Kind.STEER, text, parts=parts, actor="nexus"))
     waiting = control.steering
     if not waiting:
         return False
     while waiting:
-        await run_shielded(_steer(engine, waiting.popleft()))
+        await run_shielded(_steer(context, control, waiting.popleft()))
     return True
 
 
-async def _steer(engine: Engine, said: SteeringWords) -> None:
+async def _steer(context: ContextManager, control: Control, said: SteeringWords) -> None:
     await record_user_message(
-        engine,
+        context,
+        control,
         Kind.STEER,
         said.text,
         pasted=said.pasted,
@@ -239,7 +239,7 @@ async def _steer(engine: Engine, said: SteeringWords) -> None:
         actor=said.actor,
         notes=said.notes,
     )
-    engine.control.emit(event.SteeringMessage(said.text))
+    control.emit(event.SteeringMessage(said.text))
 
 
 def _find_all(part: str, text: str) -> Iterator[tuple[int, int]]:
