@@ -196,7 +196,7 @@ class ServerHost:
             if state.connection is not None:
                 ended, state.connection = state.connection, None
                 await ended.close()
-            await self._wait_for_restart(target, state)
+            await self._wait_for_restart(state)
             try:
                 state.connection = await self._open(target, state)
             except ServerError as error:
@@ -229,7 +229,7 @@ class ServerHost:
         state.failed_at = asyncio.get_running_loop().time()
         state.last = str(error)
 
-    async def _wait_for_restart(self, target: Target, state: ServerMemory) -> None:
+    async def _wait_for_restart(self, state: ServerMemory) -> None:
         since = asyncio.get_running_loop().time() - state.failed_at
         if state.failures > RESTARTS:
             if since < REST_SECONDS:
