@@ -19,7 +19,7 @@ from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.engine.calls.edit_checks import plugin_checks
-from nexus_cli.mcp.server_tools import Catalogue, describe_arguments
+from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.mcp.server_values import ServerEntry, ServerPrompt
 from nexus_cli.plugins.python_plugins import admit_objects, describe_error
 from nexus_cli.reports.text.lines import join_names
@@ -103,7 +103,7 @@ def describe_taken(cwd: Path, built_in: Collection[str]) -> str:
 
 def _make_prompt(name: str, server: str, prompt: ServerPrompt) -> Command:
     about = f"{one_line(prompt.description)[:200] or 'prompt'} (MCP server {server})"
-    return make_typed_command(name, describe_arguments(prompt), about)
+    return make_typed_command(name, prompt.usage, about)
 
 
 def make_typed_command(name: str, usage: str, text: str) -> Command:

@@ -162,7 +162,7 @@ async def attach_changes(engine: Engine, dispatcher: Dispatcher) -> None:
         readings.epoch_cause = "reload"
         late = f"context section {', '.join(preamble.arrived)} finished loading"
         line = f"{late}; the next request includes it and will miss the prompt cache"
-        engine.control.emit(event.Notice(line, warning=False))
+        engine.control.emit_notice(line, warning=False)
     if preamble.text and engine.conversation.attach_preamble(preamble.text):
         preamble.settle()
         readings.preamble = preamble

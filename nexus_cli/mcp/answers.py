@@ -24,7 +24,7 @@ def tool_json(tool: types.Tool) -> Json:
 
 def call_json(result: types.CallToolResult) -> Json:
     """Return the answer of a call; structured content is shown as JSON if its text lacks any of its values."""
-    answer = _answer(result.content)
+    answer = content_json(result.content)
     if result.structured_content is not None and _lacks(answer["text"], result.structured_content):
         structured = json.dumps(result.structured_content, ensure_ascii=False)
         answer["text"] = "\n".join(filter(None, (answer["text"], structured)))
@@ -39,23 +39,19 @@ def _lacks(text: str, value: Any) -> bool:
     return value is not None and said not in text and json.dumps(said, ensure_ascii=False)[1:-1] not in text
 
 
-def resource_json(result: types.ReadResourceResult) -> Json:
-    """Return the contents of a resource."""
-    return _answer(result.contents)
-
-
 def prompt_json(result: types.GetPromptResult) -> Json:
     """Return the messages of a prompt; those of the assistant are marked."""
     texts, images = [], []
     for message in result.messages:
-        answer = _answer([message.content])
+        answer = content_json([message.content])
         mark = "assistant: " if message.role == "assistant" else ""
         texts.append(mark + answer["text"])
         images += answer["images"]
     return {"text": "\n\n".join(filter(None, texts)), "images": images}
 
 
-def _answer(blocks: Iterable[Any]) -> Json:
+def content_json(blocks: Iterable[Any]) -> Json:
+    """Return the content of an answer or a resource."""
     texts: list[str] = []
     images: list[tuple[str, str]] = []
     for block in blocks:

@@ -23,7 +23,7 @@ from mcp_types import PaginatedRequestParams
 from pydantic import ValidationError
 
 from nexus_cli.core.private_process import make_process_private
-from nexus_cli.mcp.answers import call_json, prompt_json, resource_json, tool_json
+from nexus_cli.mcp.answers import call_json, content_json, prompt_json, tool_json
 from nexus_cli.mcp.connection import AUTO, HANDSHAKE, Call, ServerConnection, Target, is_drop
 from nexus_cli.mcp.login import LOGIN_SECONDS
 from nexus_cli.mcp.server_values import ServerError
@@ -196,7 +196,7 @@ class ServerHost:
             if state.connection is not None:
                 ended, state.connection = state.connection, None
                 await ended.close()
-            await self._wait_for_restart(target, state)
+            await self._wait_for_restart(state)
             try:
                 state.connection = await self._open(target, state)
             except ServerError as error:
@@ -229,7 +229,7 @@ class ServerHost:
         state.failed_at = asyncio.get_running_loop().time()
         state.last = str(error)
 
-    async def _wait_for_restart(self, target: Target, state: ServerMemory) -> None:
+    async def _wait_for_restart(self, state: ServerMemory) -> None:
         since = asyncio.get_running_loop().time() - state.failed_at
         if state.failures > RESTARTS:
             if since < REST_SECONDS:
@@ -331,7 +331,7 @@ async def _call_tool(client: Client, message: Json, call: Call) -> Json:
 
 
 async def _read_resource(client: Client, message: Json, _call: Call) -> Json:
-    return resource_json(await client.read_resource(message["uri"]))
+    return content_json((await client.read_resource(message["uri"])).contents)
 
 
 async def _get_prompt(client: Client, message: Json, _call: Call) -> Json:

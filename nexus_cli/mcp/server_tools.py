@@ -131,11 +131,6 @@ def describe_resources(resources: Iterable[tuple[str, str]]) -> str:
     return "\n".join(lines) or "the server lists no resources"
 
 
-def describe_arguments(prompt: ServerPrompt) -> str:
-    """Return the arguments in the form of `/help`: `FILE [DEPTH]`."""
-    return " ".join(name.upper() if required else f"[{name.upper()}]" for name, required in prompt.arguments)
-
-
 def read_tools(cwd: Path, added: Iterable[ServerEntry] = ()) -> list[Tool]:
     """Return the tools for a session in `cwd`. Blocks."""
     return Catalogue.read(cwd, added).tools()

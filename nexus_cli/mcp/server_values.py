@@ -67,6 +67,11 @@ class ServerPrompt:
     arguments: tuple[tuple[str, bool], ...] = ()
     """Name of each, and True if the server requires it."""
 
+    @property
+    def usage(self) -> str:
+        """The arguments in the form of `/help`: `FILE [DEPTH]`."""
+        return " ".join(name.upper() if required else f"[{name.upper()}]" for name, required in self.arguments)
+
 
 @dataclass(frozen=True, slots=True)
 class ServerOffer:

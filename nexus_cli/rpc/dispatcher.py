@@ -64,7 +64,6 @@ from nexus_cli.runs.away_report import waiting_runs
 from nexus_cli.runs.live_wait import resume_run, wait_until_over, waiting_run
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.event_json import AskResult, EventNumbers, event_value
-from nexus_cli.session.leave_session import end_hooks
 from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.session import Session
@@ -423,7 +422,7 @@ class AgentDispatcher:
         """Open the session of `options`: this one, or another one in its place."""
         if self._opened is None or self._works or self.session.busy:
             raise NexusError("usage", "this agent", "a turn or command is running", "Try again when it has ended")
-        await end_hooks(self.session, options.resume)
+        await self.session.end_hooks(options.resume)
         self.session = self._opened(options, earlier=self.session)
         self.session.engine.control.listener = self.publish
         for line in self.session.take_notices():

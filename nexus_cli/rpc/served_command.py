@@ -17,7 +17,6 @@ from nexus_cli.core.event import Event
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import EDIT, Limits
 from nexus_cli.reports.sessions import describe_opened
-from nexus_cli.session.leave_session import is_copy
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
@@ -115,7 +114,7 @@ class ServedContext:
         if settings is not None:
             raise refuse_elsewhere("changing settings")
         before, resumed = self.session, bool(options.resume)
-        copied = is_copy(before, options.resume)
+        copied = before.is_copied_to(options.resume)
         await self._reopen(options)
         if self.session.id != before.id:
             self._call("reopened", shows=resumed and not copied)

@@ -465,7 +465,7 @@ def _find_reasons(
     hidden = find_hidden_sign(command)
     reasons = [f"it contains a hidden character ({hidden})"] if hidden else []
     reasons += [f"the rule in {where} cannot be read" for where in rules.broken[:1]]
-    if line.is_unclear and rules.restricts():
+    if line.is_unclear and (rules.of("deny") or rules.of("ask")):
         shown = ", ".join([*line.doubts, *line.forms])
         reasons.append(f"it cannot be fully parsed, and deny or ask rules exist: {shown}")
     elif level != AUTO:

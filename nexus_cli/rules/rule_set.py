@@ -169,10 +169,6 @@ class RuleSet:
         """Return the rules of one decision that hold for all tools of an effect."""
         return [rule for rule in self.rules if rule.decision == decision and rule.effect is effect]
 
-    def restricts(self) -> bool:
-        """Return True if there is a deny or ask rule for commands."""
-        return bool(self.of("deny") or self.of("ask"))
-
     def for_commands_of(self, tool: Tool) -> RuleSet:
         """Return the rules as they decide on the commands of `tool`: its own count as those for all commands do."""
         if tool.governs:

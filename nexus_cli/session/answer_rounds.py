@@ -68,9 +68,7 @@ class AnswerRounds(Continuation):
         if len(self._attempts) > MOST_REPAIRS:
             raise self._failure()
         number = f"repair {len(self._attempts)} of {MOST_REPAIRS}"
-        engine.control.emit(
-            event.Notice(f"the answer does not match the schema, {number}: {newest.problem}", warning=False)
-        )
+        engine.control.emit_notice(f"the answer does not match the schema, {number}: {newest.problem}", warning=False)
         schema = "" if self._is_told else f"\n{DEMAND}\n{self._block()}"
         self._is_told = True
         problems = "\n".join(f"- {problem}" for problem in newest.problems)

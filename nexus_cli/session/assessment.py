@@ -10,7 +10,6 @@ import re
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import MODES, Limits
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.compaction.context_fit import plan_request
@@ -37,11 +36,11 @@ async def assess(engine: Engine, dispatcher: Dispatcher, words: str) -> Limits:
         model = other_model(engine.context, engine.settings, name)
         answer = await run_separately(engine, dispatcher, own_recipe("assess"), neutralize(words[:SHOWN]), model=model)
     except NexusError as error:
-        engine.control.emit(Notice(f"{name} could not assess the task: {error.message}", warning=False))
+        engine.control.emit_notice(f"{name} could not assess the task: {error.message}", warning=False)
         return Limits()
     limits = parse_assessment(answer)
     if said := ", ".join(f"{key} {value}" for key, value in limits.to_json().items()):
-        engine.control.emit(Notice(f"assessed by {name}: {said}", warning=False))
+        engine.control.emit_notice(f"assessed by {name}: {said}", warning=False)
     return limits
 
 

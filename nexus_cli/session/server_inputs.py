@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, TypeAlias
 
-from nexus_cli.core import event
 from nexus_cli.core.attachment import TEXT, AttachedFile, Part, Trigger
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Cause
@@ -21,7 +20,7 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.image_check import choose_images
 from nexus_cli.core.typed_text import typed_words
 from nexus_cli.engine.requests.clip_output import clip_to_cap
-from nexus_cli.mcp.server_tools import PREFIX, Catalogue, describe_arguments
+from nexus_cli.mcp.server_tools import PREFIX, Catalogue
 from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerPrompt
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import neutralize
@@ -64,7 +63,7 @@ class _Inputs:
     files: list[AttachedFile] = field(default_factory=list)
 
     def tell(self, line: str, *, warning: bool = True) -> None:
-        self.state.engine.control.emit(event.Notice(line, warning=warning))
+        self.state.engine.control.emit_notice(line, warning=warning)
 
     def add_to(self, trigger: Trigger) -> Trigger:
         if not self.blocks:
@@ -98,7 +97,7 @@ class _Inputs:
         server, prompt = prompts[name]
         given = read_arguments(prompt, arguments)
         if missing := [one for one, required in prompt.arguments if required and one not in given]:
-            usage = f"/{name} {describe_arguments(prompt)}"
+            usage = f"/{name} {prompt.usage}"
             raise NexusError("usage", f"/{name}", f"{missing[0]} is missing", f"Usage: {usage}")
         try:
             host, entry = self.open_server(self.catalogue.entries[server])

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import (
     Assembly,
     Jobs,
     PersonQuestions,
     Recall,
     SeenFileStore,
+    ServerTools,
     SkillGuides,
     TextCounter,
     ToolCatalogue,
@@ -95,10 +97,16 @@ def _jobs(session: Session) -> SessionJobs:
     return SessionJobs(lambda: session.state)
 
 
-def _tool_catalogue(session: Session) -> ToolCatalogue:
-    from nexus_cli.session.tool_catalogue import describe_tool  # noqa: PLC0415  (few sessions need one)
-
-    return ToolCatalogue(partial(describe_tool, session.state))
+async def _describe_tool(session: Session, name: str) -> ToolResult:
+    """Describe a tool, or find tools by words, to a model that was not sent their schemas; see `ToolCatalogue`."""
+    registry = session.dispatcher.registry
+    if found := registry.describe(name):
+        return ToolResult(found)
+    servers = session.state.services.made(ServerTools)
+    failed = await servers.settle() if servers else ()
+    if found := registry.describe(name) or registry.search(name):
+        return ToolResult("\n".join([found, *failed]))
+    return ToolResult(error="\n".join([registry.describe_unknown(name), *failed]), ran=False)
 
 
 def _skill_guides(session: Session) -> SkillGuides:
@@ -117,7 +125,7 @@ OWN_SERVICES: ServiceMakers = (
     ServiceMaker(SessionWaits, _waits),
     ServiceMaker(Jobs, _jobs),
     ServiceMaker(PersonQuestions, lambda session: PersonQuestions(session.dispatcher.approver)),
-    ServiceMaker(ToolCatalogue, _tool_catalogue),
+    ServiceMaker(ToolCatalogue, lambda session: ToolCatalogue(partial(_describe_tool, session))),
     ServiceMaker(SkillGuides, _skill_guides, lambda known, options: may_have_skills(options.cwd)),
 )
 """The services of every session."""

@@ -39,9 +39,8 @@ from nexus_cli.engine.turn import turn
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.session.continuation import Continuation, next_message
-from nexus_cli.session.event_json import result_of
+from nexus_cli.session.event_json import record_event, result_of
 from nexus_cli.session.limits_record import at_level
-from nexus_cli.session.record_events import record_event
 from nexus_cli.session.session_state import Act, SessionState, bare_state
 from nexus_cli.session.start_conversation import (
     expand_trigger,
@@ -139,6 +138,15 @@ class Session:
             raise NexusError(
                 "ledger", f"session {self.id} cannot be left", why, "Save a copy with /export, then use /exit"
             )
+
+    def is_copied_to(self, other: str) -> bool:
+        """Return True if the session with the id `other`, "" for none yet, was forked from this one."""
+        return bool(other) and self.ledger is not None and self.ledger.session(other).parent == self.id
+
+    async def end_hooks(self, other: str) -> None:
+        """Run the hooks for the end of this session before `other`, "" for a new one, is opened in its place."""
+        if (hooks := self.state.dispatcher.hooks) and other != self.id:
+            await hooks.end("resume" if other and not self.is_copied_to(other) else "clear")
 
     def inherit_from(self, other: Session) -> None:
         """Copy what waits for the next message, and the sandbox probe, from the previous session."""
@@ -522,7 +530,7 @@ class Session:
             from nexus_cli.session.cold_request import warn_of_cold_request  # noqa: PLC0415  (not for the first)
 
             if line := await warn_of_cold_request(self.state):
-                engine.control.emit(event.Notice(line))
+                engine.control.emit_notice(line)
         for one in continuations:
             await one.begin()
 

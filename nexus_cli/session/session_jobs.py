@@ -228,7 +228,7 @@ class SessionJobs(Jobs):
         self._record(job)
         begins = self._changes.begin_jobs(f"job {job.id} {job.name}", context.project)
         line = f"moved {job.id} to the background; /jobs lists it"
-        self._engine.control.emit(Notice(line, warning=False))
+        self._engine.control.emit_notice(line, warning=False)
         self._watch_ports()
         await asyncio.shield(begins)
         text = await asyncio.to_thread(process.read_text)
@@ -426,7 +426,7 @@ class SessionJobs(Jobs):
         """Record the files that jobs changed in the turn. If no turn follows, stop all jobs, and say so."""
         if not self._state().has_more_turns:
             for line in await self.end_all():
-                self._engine.control.emit(Notice(line))
+                self._engine.control.emit_notice(line)
         await asyncio.gather(self._note_changes(), *self._looks)
 
     async def end_all(self) -> list[str]:

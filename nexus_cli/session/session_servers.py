@@ -19,7 +19,6 @@ from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Notice
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.core.message import USE_TOOL, ToolResult
 from nexus_cli.core.services import PersonQuestions, ServerRow, ServerTools
@@ -345,7 +344,7 @@ class SessionServers(ServerTools):
         self._told.add(line)
         engine = self._session.engine
         if engine.control.running:
-            engine.control.emit(Notice(line))
+            engine.control.emit_notice(line)
         else:
             self._session.state.notices.append(line)
 

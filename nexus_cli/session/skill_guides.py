@@ -104,7 +104,7 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
     reasons = await asyncio.to_thread(explain_uncallable, cwd) if missing else {}
     for name in dict.fromkeys(missing):
         if why := reasons.get(name[1:]):
-            state.engine.control.emit(event.Notice(f"{name} is sent as text: {why}"))
+            state.engine.control.emit_notice(f"{name} is sent as text: {why}")
     chosen: dict[str, str] = {}
     if called is not None and called[1] in known:
         chosen[called[1]] = (called[2] or "").strip()
@@ -295,7 +295,7 @@ class _Expansion:
         told = self._state.told
         if line not in told:
             told.add(line)
-            self._state.engine.control.emit(event.Notice(line, warning=False))
+            self._state.engine.control.emit_notice(line, warning=False)
 
 
 def _named_files(text: str, cwd: Path) -> Sequence[str]:

@@ -12,7 +12,7 @@ from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.effort import DEFAULT_EFFORT
-from nexus_cli.core.event import Notice, TurnStart
+from nexus_cli.core.event import TurnStart
 from nexus_cli.core.memo_kinds import JOB, LIMITS_IN_FORCE, WORKER
 from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
 from nexus_cli.engine.admit_trigger import admit_trigger
@@ -102,7 +102,7 @@ async def _resume(state: SessionState) -> None:
     elif not conversation.renders_as_sent():
         engine.readings.epoch_cause = "reload"
         line = "another version of nexus wrote this session; its next request misses the cache"
-        engine.control.emit(Notice(line, warning=False))
+        engine.control.emit_notice(line, warning=False)
     await replan_sections(engine)
     if state.folder != str(options.cwd):
         engine.tell_model(f"the working folder is now {options.cwd}, no longer {state.folder}")

@@ -83,7 +83,7 @@ class UntilRounds(Continuation):
         spending = state.engine.spending
         limits = describe_limits(state.dispatcher.limits, is_chat=spending.is_chat or spending.is_served)
         line = f"working until `{one_line(self._command)}` exits 0: {limits}"
-        state.engine.control.emit(event.Notice(line, warning=False))
+        state.engine.control.emit_notice(line, warning=False)
         decision = await state.dispatcher.decide(CheckedCall(tool, call.arguments, {}, call))
         if decision.result is not None:
             raise self._refused(decision.result)
@@ -125,9 +125,9 @@ class UntilRounds(Continuation):
         left = [] if ended.ok else [line for line in lines if line.strip()][-SHOWN:]
         has_seen = self._state.has_more_turns and ended.finish == "aborted"  # it was on the screen a moment ago
         if left and last and not has_seen:
-            self._state.engine.control.emit(event.Notice(f"remaining, according to {self._named}:", warning=False))
+            self._state.engine.control.emit_notice(f"remaining, according to {self._named}:", warning=False)
             for line in left:
-                self._state.engine.control.emit(event.Notice(f"| {line}", warning=False))
+                self._state.engine.control.emit_notice(f"| {line}", warning=False)
         status = last.status if last else None
         report: UntilObject = {
             "command": self._command,
@@ -189,7 +189,7 @@ class UntilRounds(Continuation):
         if goal:
             finish_goal(self._state.engine.conversation, goal)
         rounds = "1 round" if self._rounds == 1 else f"{self._rounds} rounds"
-        self._state.engine.control.emit(event.Notice(f"{self._named} exits 0 after {rounds}", warning=False))
+        self._state.engine.control.emit_notice(f"{self._named} exits 0 after {rounds}", warning=False)
 
     def _refused(self, result: ToolResult) -> NexusError:
         """Return the error for a command that may not run."""

@@ -7,7 +7,6 @@ from images import png
 
 from nexus_cli.core.image_check import MOST_IMAGES, choose_images
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.mcp.server_tools import describe_arguments
 from nexus_cli.mcp.server_values import ServerPrompt
 from nexus_cli.session.server_inputs import CALL, RESOURCE, read_arguments
 
@@ -27,7 +26,7 @@ REVIEW = ServerPrompt("review", "Review it.", (("file", True), ("tone", False)))
 )
 def test_arguments_of_a_prompt_are_given_in_order_or_by_name(typed: str, given: dict[str, str]) -> None:
     assert read_arguments(REVIEW, typed) == given
-    assert describe_arguments(REVIEW) == "FILE [TONE]"
+    assert REVIEW.usage == "FILE [TONE]"
 
 
 def test_words_without_arguments_are_left_out() -> None:

@@ -498,7 +498,7 @@ class CallDecider:
             self.permission.find_refused(tool),
             may_reach,
             partial(sandbox, decision.command.profile) if decision.command else None,
-            tell=lambda line: control.emit(event.Notice(line)),
+            tell=control.emit_notice,
             released=control.released.wait,
             unread=lambda path, total: count_unread(context.conversation, str(path), total),
             replaced=step.note_change,

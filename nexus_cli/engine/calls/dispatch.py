@@ -87,7 +87,7 @@ class Dispatcher(CallDecider):
             await self.permission.load_for(tool, self.level)
         self.permission.refuse_unguarded(self.level)
         for line in self.permission.take_problems(self.level):
-            engine.control.emit(event.Notice(line))
+            engine.control.emit_notice(line)
         self._room = read_room(engine.context) if any(tool and tool.reads_content for tool in tools) else 0
         self._refers = not engine.is_narrow
         await self._run_all(engine.context, engine.control, calls)

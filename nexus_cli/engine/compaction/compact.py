@@ -32,13 +32,12 @@ from nexus_cli.engine.compaction.summarise import (
 from nexus_cli.engine.compaction.summary_source import SummarySource, choose_source, price_summary
 from nexus_cli.engine.requests.engine import Engine, PromptAssembler
 from nexus_cli.engine.requests.side_conversations import forked, separate
-from nexus_cli.engine.requests.tool_selection import can_recall
 from nexus_cli.text.untrusted_text import neutralize
 
 
 def compactor(engine: Engine) -> Compactor:
     """Return what plans and drafts smaller windows of the engine's conversation."""
-    return engine.context.compactor(engine.work, recalls=can_recall(engine.conversation, engine.spending))
+    return engine.context.compactor(engine.work, recalls=engine.can_recall)
 
 
 async def compact(engine: Engine, cause: str, share: float, instructions: str = "") -> bool:
@@ -98,7 +97,7 @@ def _warn_of_refusal(engine: Engine, choice: SummarySource, cap: int) -> None:
     ago = f"{steps} step{'' if steps == 1 else 's'} ago" if steps else "since the last step"
     price = price_summary(choice, cap, warm=engine.is_warm)
     cost = "The price of another attempt is unknown" if price is None else f"Another attempt costs up to ${price:,.4f}"
-    engine.control.emit(event.Notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}"))
+    engine.control.emit_notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}")
 
 
 async def _run_before_summary(engine: Engine, cause: str, instructions: str) -> None:
@@ -111,13 +110,13 @@ async def _run_before_summary(engine: Engine, cause: str, instructions: str) -> 
         async with asyncio.timeout(seconds):
             await engine.before_summary(engine, cause, instructions)
     except TimeoutError:
-        engine.control.emit(
-            event.Notice(f"the memory extraction before the compaction took more than {seconds:g} s", warning=False)
+        engine.control.emit_notice(
+            f"the memory extraction before the compaction took more than {seconds:g} s", warning=False
         )
     except NexusError as error:
         if error.kind == "denied":
             raise SummaryPrevented(error.why) from None
-        engine.control.emit(event.Notice(f"before the compaction: {error.message}", warning=False))
+        engine.control.emit_notice(f"before the compaction: {error.message}", warning=False)
 
 
 async def draft_compaction(

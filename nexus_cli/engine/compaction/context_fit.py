@@ -23,7 +23,6 @@ from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.message import Role
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.tool_selection import can_recall
 from nexus_cli.provider.model_table import window_command
 from nexus_cli.sections.planner import JOINT, section_budget
 
@@ -59,7 +58,7 @@ def draft_due_pruning(engine: Engine, next_drop: Callable[[], str]) -> Rewrite |
     """Return the rewrite that prunes stale tool results before the next request, None if none is due. Searches for them
     only if there may be enough. `next_drop` returns the ids of its drops; nothing else changes."""
     warm = engine.is_warm
-    prunes = engine.settings.compact.prune and can_recall(engine.conversation, engine.spending)
+    prunes = engine.settings.compact.prune and engine.can_recall
     if not prunes or (warm and engine.step % LOOK_EVERY) or engine.backoff.was_undone:
         return None
     least = int((BATCH if warm else BATCH_COLD) * engine.context.countable(engine.context.budget.available))

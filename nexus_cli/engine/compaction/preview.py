@@ -29,7 +29,6 @@ from nexus_cli.engine.compaction.summarise import SummaryError
 from nexus_cli.engine.compaction.summary_source import SummarySource, choose_source, price_summary
 from nexus_cli.engine.requests.drop_list import UNIT
 from nexus_cli.engine.requests.engine import Engine, PromptAssembler
-from nexus_cli.engine.requests.tool_selection import can_recall
 
 AHEAD = (1, 10)
 """Numbers of later requests to price."""
@@ -81,7 +80,7 @@ async def preview_compaction(
             "first": plan.entries[0],
             "last": plan.entries[1],
             "without": list(plan.staying),
-            "recall": can_recall(engine.conversation, engine.spending),
+            "recall": engine.can_recall,
         },
         "stays": _part(plan.kept),
         "words": _words(plan),

@@ -20,7 +20,6 @@ from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import Notice
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.tool_selection import can_recall
 from nexus_cli.tools.registry import find_tool
 
 PRUNED = str(Cause.PRUNED)
@@ -57,7 +56,7 @@ def find_cheaper_batch(engine: Engine) -> Sequence[StaleResult]:
     The window is rewritten either way, so pruning only has to cost no more than a compaction for each token freed, and
     to bring the window well below the threshold.
     """
-    if not engine.settings.compact.prune or not can_recall(engine.conversation, engine.spending):
+    if not engine.settings.compact.prune or not engine.can_recall:
         return ()
     share = INSTEAD if engine.is_warm else math.inf
     most = (engine.settings.compact.at - MARGIN) * engine.context.budget.available

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 
-from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.conversation import Conversation
@@ -55,7 +54,7 @@ class SummarySource:
 
 def choose_source(engine: Engine, plan: CompactionPlan, cause: str) -> SummarySource:
     """Choose the source of the summary."""
-    model = summarizer_model(engine.context, engine.settings)
+    model = other_model(engine.context, engine.settings, engine.settings.compact.model)
     same = model.info.name == engine.model.info.name
     model = engine.model if same else model
     forks = not engine.settings.compact.model and cause != "overflow" and fork_fits(engine.context, plan, "")
@@ -116,11 +115,6 @@ def price_summary(choice: SummarySource, output: int, *, warm: bool) -> float | 
     """Return the price in dollars of a summary of `output` tokens with a warm or cold cache; None if unknown."""
     fresh, cached = (choice.fresh, choice.cached) if warm else (choice.fresh + choice.cached, 0)
     return request_cost(choice.model.info, cached=cached, fresh=fresh, output=output)
-
-
-def summarizer_model(context: ContextManager, settings: Settings) -> Model:
-    """Return the model that summarizes a plain transcript: `compact.model`, else the session's own."""
-    return other_model(context, settings, settings.compact.model)
 
 
 def _transcript_tokens(context: ContextManager, plan: CompactionPlan, model: Model, counted: int) -> int:

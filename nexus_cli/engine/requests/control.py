@@ -96,9 +96,9 @@ class Control:
         elif self.listener is not None:
             self.listener(event)
 
-    def emit_notice(self, line: str) -> None:
+    def emit_notice(self, line: str, *, warning: bool = True) -> None:
         """Send a notice for the person to the front end."""
-        self.emit(Notice(line))
+        self.emit(Notice(line, warning))
 
     def emit_drop(self, drop: Drop) -> None:
         """Send a drop to the front end, without its text."""

@@ -21,8 +21,8 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.budget import left_over
+from nexus_cli.core.elide import RECALL
 from nexus_cli.core.entry import Drop, Epoch, Kind, Memo
-from nexus_cli.core.event import Notice
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import PIN, REWRITE, SERVER_CUT, UNDONE_FILES
 from nexus_cli.core.request import ModelInfo, Provider
@@ -102,6 +102,13 @@ class Engine:
     def backoff(self) -> Backoff:
         """The compactions of the conversation, which decide when the next one may be paid for."""
         return Backoff(self.conversation.memos, self.step)
+
+    @property
+    def can_recall(self) -> bool:
+        """True if the model has the tool `recall` and the limits allow it. The person can read every drop anyway."""
+        allowed = self.spending.limits.tools
+        offered = (tool.get("function", {}).get("name") for tool in self.conversation.epoch.tools)
+        return RECALL in offered and (allowed is None or RECALL in allowed)
 
     async def read_work(self) -> None:
         """Add to `work` what the conversation's log has new, in pieces, so that Ctrl+C works."""
@@ -216,7 +223,7 @@ class Engine:
         self.load_late_info = None
         self.context.size_for(info)
         if notice:
-            self.control.emit(Notice(notice))
+            self.control.emit_notice(notice)
 
     def begin_epoch(self, rewrite: Rewrite) -> None:
         """Begin the epoch of a rewrite, recorded with its price, and report it."""
@@ -227,7 +234,7 @@ class Engine:
         self.emit_drops(rewrite.drops)
         line = describe_left_out(info.window, self.conversation.epoch.tools)
         if line and line != describe_left_out(info.window, before):
-            self.control.emit(Notice(line))
+            self.control.emit_notice(line)
         if rewrite.notice is not None:
             self.control.emit(rewrite.notice)
 

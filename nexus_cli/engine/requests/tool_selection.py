@@ -1,6 +1,6 @@
 """Select the tool schemas of an epoch, so that a session does not pay for tools that it does not need.
 
-Also finds unknown tool names in a recipe, and checks if the model can read drops.
+Also finds unknown tool names in a recipe.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from functools import partial
 from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.core.elide import RECALL, name_first, one_line, plural
+from nexus_cli.core.elide import name_first, one_line, plural
 from nexus_cli.core.errors import nearest_name
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import USE_TOOL
 from nexus_cli.core.services import Workers
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.wire import canonical
-from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
 
@@ -157,10 +156,3 @@ def _unknown_tool_line(recipe: str, name: str, known: Collection[str]) -> str:
     near = nearest_name(name, known)
     hint = f" (did you mean {near}?)" if near else ""
     return f"recipe {recipe} names an unknown tool {one_line(name)[:80]!r}{hint}"
-
-
-def can_recall(conversation: Conversation, spending: Spending) -> bool:
-    """True if the model has the tool `recall` and the limits allow it. The person can read every drop anyway."""
-    allowed = spending.limits.tools
-    offered = (tool.get("function", {}).get("name") for tool in conversation.epoch.tools)
-    return RECALL in offered and (allowed is None or RECALL in allowed)

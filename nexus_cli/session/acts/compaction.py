@@ -15,7 +15,6 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.undo import UNDO, compaction_in_force, restored_head
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Notice
 from nexus_cli.engine.compaction.compact import compact, compactor
 from nexus_cli.engine.compaction.preview import preview_compaction
 from nexus_cli.engine.turn import begin_pending_epoch
@@ -91,10 +90,10 @@ def uncompaction() -> Act:
         engine.begin_epoch(replace(engine.draft_rewrite(epoch, planned, notes=notes), anchor=anchor))
         engine.readings.epoch_cause = ""
         line = f"compaction undone: {shown:,} -> {engine.next_request().tokens:,} tokens"
-        engine.control.emit(Notice(line, warning=False))
+        engine.control.emit_notice(line, warning=False)
         if is_older:
             line = "the instructions from before the compaction are active again; /reload reads them from their files"
-            engine.control.emit(Notice(line, warning=False))
+            engine.control.emit_notice(line, warning=False)
 
     return act
 

@@ -11,7 +11,6 @@ from typing import Any
 from nexus_cli.conversation.goals import drop_goal, finish_goal, list_goals, open_until, set_goal, set_until
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Notice
 from nexus_cli.session.acts.side_run import run_separately
 from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_state import Act, SessionState
@@ -53,7 +52,7 @@ def goal_setting(text: str) -> Act:
             raise
         set_goal(conversation, words, [] if steps == [words] else steps)
         if problem:
-            engine.control.emit(Notice(f"goal saved without steps: {problem}"))
+            engine.control.emit_notice(f"goal saved without steps: {problem}")
 
     return act
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from nexus_cli.conversation.groups import Done
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Notice
 from nexus_cli.core.memory import Fact, FactMerger, FactState, MemorySlot
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.engine import Engine, newest_words
@@ -119,7 +118,7 @@ async def extract_facts(dispatcher: Dispatcher, engine: Engine) -> None:
     try:
         await run_in_fork(engine, dispatcher, own_recipe("pre_compaction"))
     except NexusError as error:
-        engine.control.emit(Notice(f"no facts were saved before the compaction: {error.message}", warning=False))
+        engine.control.emit_notice(f"no facts were saved before the compaction: {error.message}", warning=False)
 
 
 def reflection(tell: Callable[[str], None], *, goes_on: bool = False, most: int | None = None) -> Act:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Notice
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.engine.requests.side_conversations import other_model
 from nexus_cli.session.acts.goal import strip_emphasis
@@ -47,7 +46,7 @@ async def make_title(state: SessionState) -> None:
         if title := parse_title(answer):
             ledger.rename_session(state.session_id, title)
     except NexusError as error:
-        engine.control.emit(Notice(f"no title from {engine.settings.ui.title_model}: {error.message}"))
+        engine.control.emit_notice(f"no title from {engine.settings.ui.title_model}: {error.message}")
 
 
 def parse_title(answer: str) -> str:

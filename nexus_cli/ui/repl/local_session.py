@@ -21,7 +21,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import describe_opened, is_cut_short, last_exchange
 from nexus_cli.session.acts.title import make_title, wants_title
-from nexus_cli.session.leave_session import end_hooks, is_copy
 from nexus_cli.session.limits_record import describe_ended_answers, describe_former_level
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
@@ -200,11 +199,11 @@ class LocalSession(TerminalContext):
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         settings, before = settings or self.settings, self.session
-        copied = is_copy(before, options.resume)
+        copied = before.is_copied_to(options.resume)
         if options.resume not in ("", before.id) and not copied:  # the level was not set for another session
             options = replace(options, allow=self._begun.allow, allow_from=self._begun.allow_from)
         stored = self.store_attachments()
-        await end_hooks(before, options.resume)
+        await before.end_hooks(options.resume)
         made = self.session = self._reopen(options, settings, before)
         self._options, self.settings = options, settings
         if made.id != before.id:
