@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.memory import Fact, MemorySlot
 from nexus_cli.reports import memory as reports
@@ -53,7 +53,7 @@ def add_fact(
     if words.strip().casefold() in SLOTS:
         why = "the text of the fact is missing"
         raise NexusError("usage", f"nexus memory add {words.strip()}", why, f"--slot {words.strip()} and a TEXT")
-    made = session_facts.add_fact(source.ledger, chosen, words, source.project, _now(), source.session())
+    made = session_facts.add_fact(source.ledger, chosen, words, source.project, utc_now(), source.session())
     return Report("fact", reports.facts_report(source.ledger, [made], source.session(), done="kept"))
 
 
@@ -62,7 +62,7 @@ def accept_facts(
     key: Annotated[str, Option("ID", "Ids of proposals; all accepts every listed proposal.", is_argument=True)],
 ) -> Report[FactsReport]:
     """Accept a fact that the model proposed."""
-    done = session_facts.accept(source.ledger, _names(key), source.project, _now())
+    done = session_facts.accept(source.ledger, _names(key), source.project, utc_now())
     return Report("fact", reports.acceptance_report(source.ledger, done, source.session()))
 
 
@@ -74,7 +74,7 @@ def forget_facts(
     Sessions that contain the fact keep it until you delete them; they are listed.
     """
     known = dict.fromkeys(source.ledger.facts.get(name).id for name in _names(key))
-    gone = [session_facts.forget(source.ledger, name, _now()) for name in known]
+    gone = [session_facts.forget(source.ledger, name, utc_now()) for name in known]
     return Report("fact", reports.facts_report(source.ledger, gone, source.session(), done="forgotten"))
 
 
@@ -84,10 +84,6 @@ def _slots(name: str) -> tuple[MemorySlot, ...]:
         hint = suggest_name(name, SLOTS, "Give one of them")
         raise NexusError("usage", f"wrong value for --slot: '{name}'", f"it must be one of {', '.join(SLOTS)}", hint)
     return (MemorySlot(name),) if name else ()
-
-
-def _now() -> str:
-    return format_utc(local_now())
 
 
 def _names(text: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from nexus_cli.commands.arguments import read_source, show_report
 from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import APPROVAL, ENDED, FAILED, STATES, UNATTENDED, WAITING, Run
 from nexus_cli.ledger import Ledger
@@ -88,7 +88,7 @@ def cancel_run(
 
     Completed steps are kept. A schedule still starts new runs: see nexus schedule pause.
     """
-    runs, at = source.ledger.runs, format_utc(local_now())
+    runs, at = source.ledger.runs, utc_now()
     befores = [runs.cancel(one.key, at) for one in select_runs(source, run, every, plan, space, agent)]
     if not run:
         return _changed(source, befores, "cancelled")
@@ -111,7 +111,7 @@ def pause_run(
 
     `nexus runs resume` continues it. A schedule still starts new runs: see nexus schedule pause.
     """
-    runs, at = source.ledger.runs, format_utc(local_now())
+    runs, at = source.ledger.runs, utc_now()
     selected = select_runs(source, run, every, plan, space, agent)
     befores = [runs.set_paused(one.key, True, at) for one in selected if run or runs.is_own(one)]
     if run and befores[0].has_ended:
@@ -121,7 +121,7 @@ def pause_run(
 
 def end_pause(source: Source, every: bool, plan: str, space: str, agent: str) -> Report[RunsReport]:
     """Let the paused runs of a selection go on, with the next nexus serve."""
-    runs, at = source.ledger.runs, format_utc(local_now())
+    runs, at = source.ledger.runs, utc_now()
     selected = select_runs(source, "", every, plan, space, agent)
     paused = [one for one in selected if one.is_paused and runs.is_own(one)]
     return _changed(source, [runs.set_paused(one.key, False, at) for one in paused], "resumed")
@@ -208,18 +208,18 @@ async def resume_run(
         return
     runs, found = source.ledger.runs, find_resumable(source, run)
     if found.state == FAILED:
-        runs.resume_failed(found, format_utc(local_now()))
+        runs.resume_failed(found, utc_now())
         done = "continues with nexus serve"
         show_report(context, Report("run", run_report(source.ledger, runs.get(found.key), done)))
         return
-    was_paused = runs.set_paused(found.key, False, format_utc(local_now())).is_paused
+    was_paused = runs.set_paused(found.key, False, utc_now()).is_paused
     if found.waits and found.waits.kind == APPROVAL:
         await _answer(context, source, found)
         return
     if found.state != WAITING and not was_paused:
         raise NexusError("usage", found.id, f"it is {found.state}", f"Use nexus runs resume {found.id} in a shell")
     if found.state == WAITING and not was_paused:
-        runs.signal(found.key, "person", {}, format_utc(local_now()))
+        runs.signal(found.key, "person", {}, utc_now())
     show_report(context, Report("run", run_report(source.ledger, runs.get(found.key), "goes on")))
 
 

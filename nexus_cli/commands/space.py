@@ -11,7 +11,7 @@ from nexus_cli.commands.shared_options import Allow, Directory, Model, Recipe
 from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import require_level
@@ -73,7 +73,7 @@ def create(
     people = [own_entity(ledger, settings)]
     people += [make_member(ledger, settings, one, folder, {}) for one in member or () if one not in agents]
     people += [make_member(ledger, settings, one, folder, given, agent=True) for one in agents]
-    made = ledger.spaces.create(name, format_utc(local_now()), project=ledger.project_of(folder), members=people)
+    made = ledger.spaces.create(name, utc_now(), project=ledger.project_of(folder), members=people)
     return Report("", {"version": 1, "space": to_json_value(made)}, line=made.id)
 
 

@@ -19,7 +19,7 @@ from nexus_cli.config.record_file import RecordFile
 from nexus_cli.config.trust_files import FOLDER, LeftOut, UnfitError, find_files, read_parts
 from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.config.worktree_record import find_source
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def trust(project: Path, found: Configuration | None = None) -> None:
     with TRUST_RECORD.change() as projects:
         _texts_of(project).write(texts)
         hashes = {key: item.sha256 for key, item in items.items()}
-        projects[os.path.realpath(project)] = {"items": hashes, "at": format_utc(local_now())}
+        projects[os.path.realpath(project)] = {"items": hashes, "at": utc_now()}
 
 
 def revoke_trust(project: Path) -> bool:

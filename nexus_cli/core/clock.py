@@ -18,6 +18,19 @@ def format_utc(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def utc_now() -> str:
+    """Return the current time as the ledger and JSON have it."""
+    return format_utc(local_now())
+
+
+def format_moment(seconds: float | None) -> str | None:
+    """Format seconds since the epoch as the ledger does; None for none, and where no calendar has the time."""
+    try:
+        return None if seconds is None else format_utc(datetime.fromtimestamp(seconds, UTC))
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 def format_local_minute(at: str, pattern: str = "%Y-%m-%d %H:%M") -> str:
     """Format a time of the ledger as local time with `pattern`; return other text unchanged."""
     try:

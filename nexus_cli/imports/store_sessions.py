@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import drop_marker, elide_text
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind, Memo
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
@@ -184,7 +184,7 @@ def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[i
         }
         if fresh:
             sessions.put_behind_used(ledger.db, session)
-        log.record_memo(Memo(IMPORTED_SESSION, format_utc(local_now()), len(foreign.entries), value))
+        log.record_memo(Memo(IMPORTED_SESSION, utc_now(), len(foreign.entries), value))
 
 
 def _shorten(log: LaneLog, entry: Entry, counter: TiktokenCounter) -> Entry:

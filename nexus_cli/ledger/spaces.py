@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError, nearest_name
@@ -174,7 +174,7 @@ class SpaceTable:
     def leave(self, space: Space, member: Entity) -> bool:
         """Remove a member; False if it is not one. Its queued and waiting runs there end, and those that wait for its
         reply are signalled."""
-        at = format_utc(local_now())
+        at = utc_now()
         with self._db.write():
             there = self._db.one("SELECT 1 FROM members WHERE space = ? AND entity = ?", space.key, member.key)
             self._db.run("DELETE FROM members WHERE space = ? AND entity = ?", space.key, member.key)

@@ -16,7 +16,7 @@ from typing import Any
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import plural
 from nexus_cli.core.wire import canonical
 from nexus_cli.mcp.server_entries import fit_name
@@ -94,9 +94,7 @@ def make_list(offer: ServerOffer) -> ToolList:
     tokens = sum(count(canonical(_as_sent(tool)).decode()) for tool in kept)
     prompts = tuple(sorted(offer.prompts, key=lambda one: one.name)[:MOST_TOOLS])
     resources, said = tuple(sorted(offer.resources)[:MOST_RESOURCES]), offer.instructions[: 2 * MOST_INSTRUCTIONS]
-    return ToolList(
-        kept, tokens, format_utc(local_now()), prompts, resources, said, _describe_left_out(left_out, named)
-    )
+    return ToolList(kept, tokens, utc_now(), prompts, resources, said, _describe_left_out(left_out, named))
 
 
 def _describe_left_out(left_out: Sequence[tuple[str, str]], named: Collection[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from nexus_cli.config.paths import private_dir
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.plugins.installed_plugins import PLUGIN_RECORD, PluginSource, plugins_root
 from nexus_cli.plugins.plugin_folder import PluginFolder
@@ -46,7 +46,7 @@ def store_plugin(plugin: PluginFolder, source: PluginSource, keys: Iterable[str]
             "source": source.place,
             "commit": source.commit,
             "inner": source.inner,
-            "at": format_utc(local_now()),
+            "at": utc_now(),
             "items": accepted,
         }
 

@@ -6,13 +6,12 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
-from nexus_cli.core.clock import format_local_minute, format_utc, local_now
+from nexus_cli.core.clock import format_local_minute, format_moment, utc_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
@@ -199,9 +198,9 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "model": model or None,
         "session": run.session or None,
         "waits_for": run.waits.why if run.waits else None,
-        "waits_since": _utc(run.waits.value.get("since")) or run.updated if run.waits else None,
+        "waits_since": format_moment(run.waits.value.get("since")) or run.updated if run.waits else None,
         "came": "; ".join(name_signal(one.kind, one.value) for one in pending) or None,
-        "wake_at": _utc(run.waits.until if run.waits else None),
+        "wake_at": format_moment(run.waits.until if run.waits else None),
         "resumes": _count_resumes(run),
         "created": run.created,
         "updated": run.updated,
@@ -294,13 +293,6 @@ def run_report(ledger: Ledger, run: Run, done: str = "") -> RunReport:
     more = {"trigger": dict(run.trigger), "signals": signals, "report": run.report, "questions": list(questions)}
     value = {"version": 1, **describe_run(ledger, run), **more, **({"done": done} if done else {})}
     return cast("RunReport", value)
-
-
-def _utc(moment: float | None) -> str | None:
-    try:
-        return None if moment is None else format_utc(datetime.fromtimestamp(moment, UTC))
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def runs_text(value: Value, width: int) -> str:
@@ -396,7 +388,7 @@ def _name_wait(one: Value) -> str:
     until = format_local_minute(one["wake_at"]) if one["wake_at"] else ""
     if one["waits_for"] != PROVIDER:
         return f"{one['waits_for']}, until {until}" if until else str(one["waits_for"])
-    is_due = str(one["wake_at"]) <= format_utc(local_now())
+    is_due = str(one["wake_at"]) <= utc_now()
     again = f"nexus serve retries (due {until})" if is_due else f"next retry {until}"
     return f"the provider since {format_local_minute(one['waits_since'])}, {again}"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, NotRequired, TypeAlias, TypedDict, cast
 
-from nexus_cli.core.clock import format_utc
+from nexus_cli.core.clock import format_moment
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
 from nexus_cli.core.json_value import JsonOf, to_json_value
@@ -472,15 +472,8 @@ def _hook_row(memo: Memo) -> Row:
 
 def _wait_row(memo: Memo) -> Row:
     wait = memo.value["wait"]
-    return make_row(memo.at, "waiting", AGENT, str(wait["why"]), why=str(wait["kind"]), until=_time(wait["until"]))
-
-
-def _time(seconds: float | None) -> str:
-    """Format a time in seconds since the epoch as the ledger does; "" for none."""
-    try:
-        return "" if seconds is None else format_utc(datetime.fromtimestamp(seconds, UTC))
-    except (ValueError, OverflowError, OSError):
-        return ""
+    until = format_moment(wait["until"]) or ""
+    return make_row(memo.at, "waiting", AGENT, str(wait["why"]), why=str(wait["kind"]), until=until)
 
 
 def _taken_row(memo: Memo, ledger: Ledger) -> Row:

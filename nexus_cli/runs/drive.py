@@ -31,7 +31,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
@@ -92,11 +92,6 @@ RESUMED = "A person resumed this run after it had failed"
 """Begins the message to a run that had said its last word."""
 UNASKED = ("plan", "service")
 """Types of runs that end without a person, unless their options have `ask`."""
-
-
-def now() -> str:
-    """Return the current time in the ledger's format."""
-    return format_utc(local_now())
 
 
 @dataclass
@@ -206,15 +201,15 @@ class RunDriver:
         if error is not None and error["kind"] == WAITING:
             return
         if (wait := approver.make_wait()) is not None and error is not None:
-            self.ledger.runs.wait(self.run, wait, now())
+            self.ledger.runs.wait(self.run, wait, utc_now())
         elif error is not None and (error["kind"] == "ledger" or self.is_stopping):
             if error["kind"] == "ledger":
                 raise NexusError("ledger", self.run.id, error["message"], error["hint"])
-            self.ledger.runs.put_back(self.run, now())
+            self.ledger.runs.put_back(self.run, utc_now())
         elif (away := self._provider_wait(outcome)) is not None:
-            self.ledger.runs.wait(self.run, away, now())
+            self.ledger.runs.wait(self.run, away, utc_now())
         elif error is not None and error["kind"] == "limit" and (needs := self._held_over()):
-            self.ledger.runs.put_back(self.run, now(), {NEEDS: needs})
+            self.ledger.runs.put_back(self.run, utc_now(), {NEEDS: needs})
         else:
             # A budget of one request always ends with the work. Read before the hook, which makes requests too.
             ending = session.engine.spending.ending if self.run.options.get("max_steps") != 1 else ""
@@ -223,7 +218,7 @@ class RunDriver:
             if has_more and error is None and not self.was_cut:
                 # One request tells of all events that come together.
                 await asyncio.sleep(min(self.run.options[DEBOUNCE], RENEWED))
-                self.ledger.runs.put_back(self.run, now())
+                self.ledger.runs.put_back(self.run, utc_now())
                 return
             await self.hooks.end(session, self.run, outcome)
             said = _error_text(error["message"], error["hint"]) if error is not None else ""
@@ -318,7 +313,7 @@ class RunDriver:
                 taken = {"run": run.key, "signals": [signal.key for signal in resumed]}
                 return Trigger(text, "resume", actor="nexus", notes={CLAIMED_RUN: taken})
         if run.waits is None or not signals or run.waits.kind in (APPROVAL, PROVIDER):
-            runs.take(run, signals if run.waits else resumed, now())
+            runs.take(run, signals if run.waits else resumed, utc_now())
             return rest
         trigger = await resume_trigger(session, run, signals)
         taken = {"run": run.key, "signals": [signal.key for signal in signals]}
@@ -421,7 +416,12 @@ class RunDriver:
             return session
         recipe = str(self.run.options.get("recipe") or RUN)
         made = runs.make_session(
-            self.run, folder=str(folder), project=self.ledger.project_of(folder), model=model, recipe=recipe, at=now()
+            self.run,
+            folder=str(folder),
+            project=self.ledger.project_of(folder),
+            model=model,
+            recipe=recipe,
+            at=utc_now(),
         )
         self.run = replace(self.run, session=made)
         return made
@@ -437,8 +437,8 @@ class RunDriver:
             record = await asyncio.to_thread(describe_end, self.session, self.run)
             self.run = self.ledger.runs.note(self.run, {"record": {**record, "until": self.until}})
         told = _last_told(self.session) if self.session is not None and state == DONE else None
-        if not self.ledger.runs.finish(self.run, state, now(), report=report, error=error, cost=cost, told=told):
-            self.ledger.runs.put_back(self.run, now())
+        if not self.ledger.runs.finish(self.run, state, utc_now(), report=report, error=error, cost=cost, told=told):
+            self.ledger.runs.put_back(self.run, utc_now())
 
 
 def _last_told(session: Session) -> int:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import format_moment, utc_now
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import WAITING, Plan
@@ -34,7 +33,7 @@ class Firing:
 def instruction_facts(plan: Plan, moment: float) -> dict[str, Any]:
     """Return the facts of the TRIGGER block for a run started by a plan."""
     named = {"name": plan.name or one_line(plan.prompt)[:TITLE], "id": plan.id}
-    return {"type": "plan", "plan": named, "instruction": plan.prompt, "scheduledAt": _utc(moment)}
+    return {"type": "plan", "plan": named, "instruction": plan.prompt, "scheduledAt": format_moment(moment)}
 
 
 def decide_firing(plan: Plan, now: float) -> Firing:
@@ -55,7 +54,7 @@ def decide_firing(plan: Plan, now: float) -> Firing:
         return Firing(None, next_at)
     facts = instruction_facts(plan, latest)
     if missed and plan.missed == "once":
-        facts |= {"missed": missed, "missedSince": _utc(first)}
+        facts |= {"missed": missed, "missedSince": format_moment(first)}
         which = "one time of this plan was" if missed == 1 else f"{missed:,} times of this plan were"
         note = f"[nexus: {which} missed, since {facts['missedSince']}. This run is for all of them.]"
         facts["instruction"] += f"\n\n{note}"
@@ -68,7 +67,7 @@ def fire_due(ledger: Ledger, warn: Callable[[str], None]) -> list[int]:
     A plan whose times are no longer valid, or whose folder is gone, is paused. `warn` gets a line about that, and about
     a plan that has no new run because its last one waits.
     """
-    now, at, queued = ledger.runs.now(), format_utc(local_now()), list[int]()
+    now, at, queued = ledger.runs.now(), utc_now(), list[int]()
     for plan in ledger.plans.due(now):
         try:
             if plan.next_at is None or plan.next_at > now:
@@ -109,7 +108,3 @@ class PlanProducer:
         """Queue the runs that are due; return the next time of a plan."""
         await asyncio.to_thread(fire_due, ledger, self._warn)
         return ledger.plans.next_time()
-
-
-def _utc(moment: float) -> str:
-    return format_utc(datetime.fromtimestamp(moment, UTC))

@@ -13,12 +13,12 @@ from contextlib import closing
 from dataclasses import replace
 
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.memo_kinds import CLAIMED_RUN
 from nexus_cli.core.run import APPROVAL, DONE, FAILED, PROVIDER, WAITING, Run
 from nexus_cli.engine.calls.waiting import WAITING as WAITING_ERROR
 from nexus_cli.ledger import Ledger
-from nexus_cli.runs.drive import now
 from nexus_cli.runs.resume_trigger import keep_conversation, resume_trigger
 from nexus_cli.runs.watch_waits import WaitWatch
 from nexus_cli.session.session import Session
@@ -61,7 +61,7 @@ async def resume_run(session: Session, turn: Turn) -> None:
     if ledger is None or found is None or not ledger.lock(found.id):
         return
     try:
-        run = ledger.runs.claim(found.key, f"{socket.gethostname()}:{os.getpid()}", WHILE_ALIVE, now())
+        run = ledger.runs.claim(found.key, f"{socket.gethostname()}:{os.getpid()}", WHILE_ALIVE, utc_now())
         if run is not None:
             await _run_turn(session, ledger, run, turn)
     finally:
@@ -80,7 +80,7 @@ async def _run_turn(session: Session, ledger: Ledger, run: Run, turn: Turn) -> N
     kind = outcome.error["kind"] if outcome is not None and outcome.error else ""
     if outcome is not None and kind != WAITING_ERROR:
         error, cost = outcome.error["message"] if outcome.error else "", session.state.costs()[0]
-        ledger.runs.finish(run, FAILED if error else DONE, now(), report=outcome.text, error=error, cost=cost)
+        ledger.runs.finish(run, FAILED if error else DONE, utc_now(), report=outcome.text, error=error, cost=cost)
 
 
 async def _stop_if_cancelled(session: Session, ledger: Ledger, run: Run) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import RunSettings
 from nexus_cli.config.worktree_record import find_source
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import format_moment, utc_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
@@ -151,7 +150,7 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
     return ledger.plans.add(
         prompt,
         {name: _plain(value) for name, value in options.items() if value not in (None, "")},
-        format_utc(local_now()),
+        utc_now(),
         next_at=time.next_at,
         cron=time.cron,
         zone=time.zone,
@@ -195,7 +194,7 @@ def fire_now(ledger: Ledger, plan: Plan) -> int:
         raise NexusError(
             "usage", plan.id, f"{run} is still waiting", f"nexus runs resume {run}, or nexus runs cancel {run}"
         )
-    at = format_utc(local_now())
+    at = utc_now()
     facts = instruction_facts(plan, ledger.runs.now())
     key = ledger.runs.queue("plan", plan.name or plan.prompt, facts, plan.options, at, plan=plan.key)
     assert key is not None, "it has no cause that another run could have"
@@ -213,9 +212,9 @@ def plan_value(plan: Plan, now: float, last: LastRun | None = None) -> ScheduleO
         "state": state,
         "cron": plan.cron,
         "zone": plan.zone,
-        "next_at": _utc(plan.next_at),
+        "next_at": format_moment(plan.next_at),
         "in": None if plan.next_at is None else format_duration(plan.next_at - now),
-        "last_at": _utc(plan.last_at),
+        "last_at": format_moment(plan.last_at),
         "missed": plan.missed,
         "folder": options.get("folder", ""),
         "model": options.get("model", ""),
@@ -288,10 +287,6 @@ def _last_run(ledger: Ledger, plan: Plan) -> LastRun | None:
         "broken_off": run["broken_off"],
         "came": run["came"],
     }
-
-
-def _utc(moment: float | None) -> str | None:
-    return None if moment is None else format_utc(datetime.fromtimestamp(moment, UTC))
 
 
 class PlanService(Plans):
@@ -383,7 +378,7 @@ class PlanService(Plans):
             time = first_time(ledger.runs.now(), at=new.at, within=new.within, cron=new.cron, zone=new.zone)
         except NexusError as error:
             return error.message
-        first = f"{_utc(time.next_at)}, in {format_duration(time.next_at - ledger.runs.now())}"
+        first = f"{format_moment(time.next_at)}, in {format_duration(time.next_at - ledger.runs.now())}"
         told = ("allow", "level", "max_cost")
         limits = {name: value for name, value in new.options["limits"].items() if name not in told}
         cost = new.options["max_cost"] or settings.max_cost

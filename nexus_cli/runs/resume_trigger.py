@@ -9,7 +9,7 @@ from typing import Any
 
 from nexus_cli.conversation.groups import Dispatch
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.clock import format_stamp, format_utc, local_now
+from nexus_cli.core.clock import format_stamp, utc_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.memo_kinds import WAIT
 from nexus_cli.core.run import MISSED, Run, Signal, Wait, resume_lines
@@ -41,7 +41,7 @@ async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) 
         "waitedFor": run.waits.why,
         "came": what,
         "waited": format_duration(waited),
-        "timestamp": format_utc(local_now()),
+        "timestamp": utc_now(),
     }
     text = f"You waited for this: {run.waits.why}. After {format_duration(waited)}: {what}. Continue from here."
     payloads = tuple(payload_block(one.value["payload"]) for one in signals if one.kind == "service")

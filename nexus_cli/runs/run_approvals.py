@@ -14,7 +14,7 @@ from typing import Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Allow, Answer, Approver, Defer, Deny, Question
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolCall
@@ -125,7 +125,7 @@ def answer_run(ledger: Ledger, run: Run, answers: Sequence[str], texts: Sequence
         one["call"]: {"answer": answer, "text": text, "scope": one.get("scope"), **({"by": by} if by else {})}
         for one, answer, text in zip(run.waits.value["questions"], answers, texts, strict=True)
     }
-    return ledger.runs.signal_wait(run, APPROVAL, {"answers": said}, format_utc(local_now()))
+    return ledger.runs.signal_wait(run, APPROVAL, {"answers": said}, utc_now())
 
 
 async def ask_person(ledger: Ledger, run: Run, approver: Approver, by: str, asker: str) -> bool | None:

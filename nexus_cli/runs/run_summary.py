@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.conversation.compaction.work_log import CommandRun, WorkLog
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import local_now, utc_now
 from nexus_cli.core.run import Run
 from nexus_cli.core.tool import SIGPIPE
 from nexus_cli.worktrees.repository_state import list_commits, look_at_repository
@@ -88,4 +88,4 @@ def _commits(folder: Path, began: Mapping[str, Any], form: str) -> list[str]:
 
 def begin_record(session: Session) -> dict[str, Any]:
     """Return the option `began` of a run. Blocks."""
-    return {"at": format_utc(local_now()), **look_at_repository(session.folder)}
+    return {"at": utc_now(), **look_at_repository(session.folder)}

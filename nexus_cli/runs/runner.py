@@ -17,13 +17,14 @@ from typing import Any
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Approver
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Notice
 from nexus_cli.core.request import Provider, close_if_closable
 from nexus_cli.core.run import RUNNING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
-from nexus_cli.runs.drive import LEASE, RunDriver, now
+from nexus_cli.runs.drive import LEASE, RunDriver
 from nexus_cli.runs.run_kind import RunHooks, RunProducer
 from nexus_cli.runs.service_triggers import begin_service
 from nexus_cli.runs.unattended import look_back
@@ -286,12 +287,12 @@ def _claim(own: Ledger, run: Run) -> Run | None:
     if is_alone and run.session and not own.lock(run.session):
         return None  # a person has its session open and resumes it there
     owner = f"{socket.gethostname()}:{os.getpid()}"
-    claimed = own.runs.claim(run.key, owner, LEASE, now(), is_dead=is_alone, is_late=not is_alone)
+    claimed = own.runs.claim(run.key, owner, LEASE, utc_now(), is_dead=is_alone, is_late=not is_alone)
     if claimed is not None and claimed.session:
         if not is_alone:
             own.take_over(claimed.session)
         elif not own.lock(claimed.session):  # it had no session at the first look
-            own.runs.put_back(claimed, now())
+            own.runs.put_back(claimed, utc_now())
             return None
     return claimed
 

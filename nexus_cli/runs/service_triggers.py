@@ -21,7 +21,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import named_write_errors, replace_private_file
 from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import explain_unmet, fill_fields, holds
@@ -196,7 +196,7 @@ def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> dict[st
     cause = f"service {service.name} {event.key}" if event.key else ""
     if event.key and (earlier := _find_answer(ledger, service, event, cause)):
         return earlier
-    resumed, is_asked_for = resume_waiting(ledger, service, event, format_utc(local_now()))
+    resumed, is_asked_for = resume_waiting(ledger, service, event, utc_now())
     answer: dict[str, Any] = {"resumed": resumed} if resumed else {}
     _record_missed(ledger, service, event)
     unmet = _find_unmet(service.filter, event)
@@ -231,7 +231,7 @@ def resume_waiting(ledger: Ledger, service: Service, event: ServiceEvent, at: st
     value = {"service": service.name, "delivery": event.key, "event": event.event, "payload": event.payload}
     value |= {"came": at}
     waiting = [run for run in ledger.runs.waiting() if _awaits(run, service, event) and _began(ledger, run) <= at]
-    now = format_utc(local_now())
+    now = utc_now()
     resumed = [run for run in waiting if ledger.runs.signal_wait(run, "service", value, now)]
     return [run.id for run in resumed], any(run.waits and run.waits.value["match"] for run in resumed)
 
@@ -247,7 +247,7 @@ def _record_missed(ledger: Ledger, service: Service, event: ServiceEvent) -> Non
         why = explain_unmet(unmet, event.payload, event.event)
         value = {"wait": run.resumes, "delivery": event.key, "why": why}
         if unmet and len(before) < MOST_MISSED and not (event.key and value in before):
-            ledger.runs.record_missed(run, value, format_utc(local_now()))
+            ledger.runs.record_missed(run, value, utc_now())
 
 
 def _began(ledger: Ledger, run: Run) -> str:
@@ -286,7 +286,7 @@ def _queue(ledger: Ledger, service: Service, event: ServiceEvent, cause: str, re
         raise TooManyRuns
     value = {"service": service.name, "delivery": event.key, "event": kind, "line": name_event(kind, payload)}
     try:
-        queued, is_joined = runs.join_or_queue(service.name, facts, options, format_utc(local_now()), cause, value)
+        queued, is_joined = runs.join_or_queue(service.name, facts, options, utc_now(), cause, value)
     except OverflowError:
         raise TooManyRuns from None
     if queued is None and (same := runs.of_cause(cause)):  # another process has queued it meanwhile

@@ -11,7 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.run import PROVIDER, Run, Wait
 from nexus_cli.ledger import Ledger
 from nexus_cli.tools.wait_conditions import POLLED, look, this_machine
@@ -80,7 +80,7 @@ class WaitWatch:
     async def _look_long(self, ledger: Ledger, run: Run, wait: Wait, is_over: bool) -> None:
         came = await asyncio.get_running_loop().run_in_executor(self._threads, look, wait.kind, wait.value)
         if came is not None:
-            ledger.runs.signal_wait(run, wait.kind, came, _now())
+            ledger.runs.signal_wait(run, wait.kind, came, utc_now())
         elif is_over:
             self._end_wait(ledger, run, wait)
 
@@ -88,7 +88,7 @@ class WaitWatch:
         """Signal that the time of a wait has come, or its time-out has passed."""
         has_come = wait.kind == "time" and wait.until == wait.value.get("at", wait.until)
         kind = wait.kind if has_come or wait.kind == PROVIDER else "timeout"
-        ledger.runs.signal_wait(run, kind, {"at": wait.until}, _now())
+        ledger.runs.signal_wait(run, kind, {"at": wait.until}, utc_now())
 
     def _is_due(self, run: Run, wait: Wait) -> bool:
         """True if a condition is due for a check: at once, then at its pace."""
@@ -113,7 +113,3 @@ def is_elsewhere(ledger: Ledger, run: Run) -> bool:
 
 def _key(run: Run) -> tuple[int, str]:
     return run.key, repr(run.waits)
-
-
-def _now() -> str:
-    return format_utc(local_now())

@@ -7,7 +7,7 @@ import os
 import traceback
 
 from nexus_cli.config.paths import places, private_dir
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
 
 LOG_BYTES = 1_000_000
@@ -31,7 +31,7 @@ def report_bug(bug: BaseException) -> NexusError:
         if path.exists() and path.stat().st_size > LOG_BYTES:
             path.replace(path.with_suffix(".log.1"))
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w", encoding="utf-8") as file:
-            file.write(f"{format_utc(local_now())} {type(bug).__name__} at {' < '.join(reversed(frames))}\n")
+            file.write(f"{utc_now()} {type(bug).__name__} at {' < '.join(reversed(frames))}\n")
         hint = f"Please report it with the last lines of {path}"
     except OSError:
         hint = "Please report it"

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Collection
 from typing import NotRequired
 
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
@@ -53,7 +53,7 @@ def add_goal(
             why = f"{agent.name} has {plural(len(is_open), 'open goal')}"
             raise NexusError("usage", "no more goals", why, f"nexus space goal {shlex.quote(agent.name)} done ID")
         number = max((int(one["id"][1:]) for one in goals), default=0) + 1
-        return [*goals, make_goal(number, text, priority, long_term=long_term, by=by, at=format_utc(local_now()))]
+        return [*goals, make_goal(number, text, priority, long_term=long_term, by=by, at=utc_now())]
 
     return ledger.spaces.change_option(agent, GOALS, change, f"goals of {agent.name}")
 
@@ -62,7 +62,7 @@ def finish_goals(ledger: Ledger, agent: Entity, ids: Collection[str]) -> Entity:
     """Mark open goals of an agent as done and return the agent; raise `NexusError("usage", ...)` for an unknown one."""
 
     def change(found: Entity) -> list[AgentGoal]:
-        goals, at = found.goals, format_utc(local_now())
+        goals, at = found.goals, utc_now()
         is_open = {one["id"] for one in goals if one["done"] is None}
         if unknown := sorted({*ids} - is_open):
             hint = f"nexus space goal {shlex.quote(agent.name)} list"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import AGENT, HUMAN, Brake, Entity, Space, find_mentions
 from nexus_cli.ledger import Ledger
@@ -42,7 +42,7 @@ def post_message(
         space,
         sender,
         text,
-        format_utc(local_now()),
+        utc_now(),
         reply_to=reply_to,
         hops=hops,
         root=root,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NO_ROOM
 from nexus_cli.core.progress import track
 from nexus_cli.core.real_files import open_folder
@@ -318,9 +318,7 @@ class Restorer:
                 self.result.references += [(step.root, one) for one in moved if one.before != one.after]
                 made = [one for change in track(step.changes, 0.5) for one in self._make(step, change)]
                 made = [one for change in reversed(made) for one in self._finish(step, change)][::-1]
-                append_step(
-                    self._data, replace(step, changes=tuple(made), references=moved, at=format_utc(local_now()))
-                )
+                append_step(self._data, replace(step, changes=tuple(made), references=moved, at=utc_now()))
         self.result.settle(self._whole)
 
     def _make(self, step: Step, change: FileChange) -> list[FileChange]:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nexus_cli.config.paths import places, project_root
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.memo_kinds import UNDONE_FILES
@@ -107,7 +107,7 @@ def fork_before(ledger: Ledger, session: str, entry: int, kept: Sequence[str] = 
 
 def fork_session(ledger: Ledger, session: str, *, name: str = "", entry: int | None = None) -> SessionInfo:
     """Fork a session, at an entry or as it is. The fork can undo the turns that it has. Raises `NexusError`."""
-    made = ledger.fork_session(session, name=name, at=format_utc(local_now()), entry=entry)
+    made = ledger.fork_session(session, name=name, at=utc_now(), entry=entry)
     with suppress(OSError):  # the files stay as they are, and the session itself can still undo
         settle_killed(places().data, session)
         copy_steps(places().data, session, made.id, made.turns)
@@ -115,7 +115,7 @@ def fork_session(ledger: Ledger, session: str, *, name: str = "", entry: int | N
 
 
 def _tell(log: LaneLog, text: str, turn: int, did: Mapping[str, Any] = MappingProxyType({})) -> None:
-    log.record_memo(Memo(UNDONE_FILES, format_utc(local_now()), log.last_id(), {"told": text, "turn": turn, **did}))
+    log.record_memo(Memo(UNDONE_FILES, utc_now(), log.last_id(), {"told": text, "turn": turn, **did}))
 
 
 def _describe(report: UndoReport) -> str:

@@ -21,7 +21,7 @@ from nexus_cli.config.project_environment import split_environments
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.protected_places import INSTRUCTION_FILES
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import is_there, list_folder, open_folder, stat_at, suppress_errors, walk_below
 from nexus_cli.sandbox.own_git import Git, GitError, explain, failure
@@ -162,7 +162,7 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
     base = store.save_base(copied)
     store.hold(base, record.start)
     notices = _carry_ignored(record, source, environments)
-    record = replace(record, base=base, applied=base, created=format_utc(local_now()))
+    record = replace(record, base=base, applied=base, created=utc_now())
     record.save()
     return record, [*notices, *_describe_left_out(source, files)]
 

@@ -18,6 +18,7 @@ import pytest
 from runs.stage import AT, Played, Reply, opened, put_clock, queue, run_due, say, sent, stored, waiting
 
 from nexus_cli.config.paths import places
+from nexus_cli.core import clock
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.run import Run
@@ -278,7 +279,7 @@ def test_a_lease_is_by_the_clock_of_the_database_alone(folder: Path, monkeypatch
         assert claimed is not None and ledger.lock(run.id)
         real = local_now
         for hours in (-1, 1):
-            monkeypatch.setattr(drive, "local_now", lambda hours=hours: real() + timedelta(hours=hours))
+            monkeypatch.setattr(clock, "local_now", lambda hours=hours: real() + timedelta(hours=hours))
             monkeypatch.setattr(time, "time", lambda hours=hours: real().timestamp() + 3600 * hours)
             assert run_due(Played(echo)) == []
         assert ledger.runs.get(run.key).fence == claimed.fence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from nexus_cli.cli.serve.serve_once import drive_runs, make_show
 from nexus_cli.commands.runs import Every, OfAgent, OfPlan, OfSpace, OneRun, build_list, end_pause, find_resumable
 from nexus_cli.commands.verb import Authority, Option, Report, Source, Verb
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.run import FAILED, RUNNING, WAITING, Run
@@ -73,8 +73,8 @@ def resume_run(
     ledger, found = source.ledger, find_resumable(source, run)
     _signal(source, found, answer)
     if found.state == FAILED:
-        ledger.runs.resume_failed(found, format_utc(local_now()))
-    ledger.runs.set_paused(found.key, False, format_utc(local_now()))
+        ledger.runs.resume_failed(found, utc_now())
+    ledger.runs.set_paused(found.key, False, utc_now())
     was_cut, stopped = _drive(ledger, found, json=source.is_json)
     now = ledger.runs.get(found.key)
     done = "continues in another process" if now.state == RUNNING and not broken_runs(ledger, [now]) else ""
@@ -95,7 +95,7 @@ def _signal(source: Source, run: Run, answer: str) -> None:
         )
     if run.state != WAITING or run.waits is None:
         return
-    at = format_utc(local_now())
+    at = utc_now()
     if answer:
         questions = run.waits.value["questions"]
         answer_run(ledger, run, [answer] * len(questions), by=_name_person(source))

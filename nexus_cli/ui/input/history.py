@@ -19,7 +19,7 @@ from prompt_toolkit.history import History
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import private_dir
 from nexus_cli.config.private_file import replace_private_file
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.message import replace_surrogates
 
 TAIL = 2 * 1024 * 1024
@@ -42,8 +42,8 @@ class ProjectHistory(History):
         path: Path,
         project: Path,
         *,
-        save: bool = True,
-        notice: Callable[[str], None] | None = None,
+        save: bool,
+        notice: Callable[[str], None],
     ) -> None:
         """`notice` gets at most one line about the file, in the loop's thread. Without `save`, write nothing."""
         super().__init__()
@@ -102,7 +102,7 @@ class ProjectHistory(History):
         """Append one line to the file."""
         if not self._save or len(string) > LONGEST:
             return
-        record = {"at": format_utc(local_now()), "project": replace_surrogates(self._project), "text": string}
+        record = {"at": utc_now(), "project": replace_surrogates(self._project), "text": string}
         try:
             append(self._path, json.dumps(record, ensure_ascii=False).encode() + b"\n")
         except OSError as error:
@@ -110,7 +110,7 @@ class ProjectHistory(History):
             self._trouble("cannot be written", error)
 
     def _trouble(self, what: str, error: OSError) -> None:
-        if self._notice and not self._told:
+        if not self._told:
             self._told = True
             self._notice(f"the history {what}: {self._path}: {error.strerror or error}. Continuing without it")
 

@@ -67,9 +67,7 @@ class ShownWorker:
 class WorkerTree:
     """The workers in the order of their first events."""
 
-    def __init__(
-        self, clock: Callable[[], float], *, drawn: bool = True, commands: bool = True, verbose: bool = False
-    ) -> None:
+    def __init__(self, clock: Callable[[], float], *, drawn: bool, commands: bool, verbose: bool) -> None:
         """`drawn`, `commands` and `verbose` as in `RichRenderer`."""
         self._clock = clock
         self._shows_calls = verbose and not drawn

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from nexus_cli.commands import parse
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.clock import format_local_minute, format_utc, local_now
+from nexus_cli.core.clock import format_local_minute, utc_now
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
@@ -97,7 +97,7 @@ class SpaceChat(ReplController):
         view: ReplView,
         theme: Theme,
         answer_agents: AnswerAgents,
-        patience: float | None = LEAVE_SECONDS,
+        patience: float | None,
     ) -> None:
         """`patience` is the time in seconds that working agents have when the person leaves; None: no limit."""
         self._ledger, self._settings = ledger, settings
@@ -220,7 +220,7 @@ class SpaceChat(ReplController):
             runs = self._ledger.runs
             found = [one for one in runs.list_runs(states, AT_ONCE, space=self._space.key) if one.entity in agents]
             for run in found:
-                runs.cancel(run.key, format_utc(local_now()))
+                runs.cancel(run.key, utc_now())
             return (
                 f"stopped {plural(len(found), 'run')}: {', '.join(one.id for one in found)}"
                 if found
