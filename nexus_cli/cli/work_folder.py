@@ -70,7 +70,7 @@ def load_plugins() -> list[str]:
     return describe_problems()
 
 
-def open_work_folder(folder: Path, worktree: str, *, quiet: bool = False) -> WorkFolder:
+def open_work_folder(folder: Path, worktree: str, *, quiet: bool) -> WorkFolder:
     """Return `folder`, or the same path in the worktree of this name, which is created if it does not exist.
 
     With "", a folder in a worktree stays in that one. Raises `NexusError` if the worktree cannot be created. Loads the

@@ -99,9 +99,7 @@ def _check_raw(form: str, raw: bool) -> None:
         raise NexusError("usage", "wrong usage: --raw", "it applies only to HTML pages", "Add --html")
 
 
-def export_pieces(
-    source: Source, info: SessionInfo, form: str, *, raw: bool = False, escaped: bool = False
-) -> Iterator[str]:
+def export_pieces(source: Source, info: SessionInfo, form: str, *, raw: bool, escaped: bool = False) -> Iterator[str]:
     """Yield a session as text in one of `FORMATS`; `raw` keeps secrets in a page, `escaped` limits JSON to ASCII."""
     if form == HTML:
         from nexus_cli.reports.page.session_page import session_page  # noqa: PLC0415  (loads pygments)
@@ -110,7 +108,7 @@ def export_pieces(
     return session_pieces(source.ledger.log(info.id), info, form, escaped=escaped)
 
 
-def _write_export(source: Source, key: str, form: str, output: str, *, raw: bool = False) -> Report[ExportReport]:
+def _write_export(source: Source, key: str, form: str, output: str, *, raw: bool) -> Report[ExportReport]:
     """Write session `key` ("": the open one, or the newest of this folder) to the new file `output`; without one return
     its text, in pieces unless it is for JSON."""
     form = form or format_of_file(output)

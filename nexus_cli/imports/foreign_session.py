@@ -88,7 +88,7 @@ class ForeignSession:
             message = Message(Role.USER, clean_text(text), parts=tuple(parts))
             self.add(*((Kind.USER, message, "person") if typed else (Kind.STEER, message, NOTE)))
 
-    def add_result(self, call: str, text: str, names: Mapping[str, str], images: Sequence[Part] = ()) -> None:
+    def add_result(self, call: str, text: str, names: Mapping[str, str], images: Sequence[Part]) -> None:
         """Append the result of a call; `names` are the tools by call id."""
         tool = names.get(call, "unknown")
         chosen, lines = choose_images([(one.media_type, one.data) for one in images], None)

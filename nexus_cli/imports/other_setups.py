@@ -30,7 +30,7 @@ _VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
 _ENV = re.compile(r"\{env:([A-Za-z_]\w*)\}")
 
 
-def _set_model(setup: ForeignSetup, model: object, provider: str = "") -> None:
+def _set_model(setup: ForeignSetup, model: object, provider: str) -> None:
     """Take a model over if litellm knows its provider."""
     if not isinstance(model, str) or not model or is_key(model):
         return

@@ -255,7 +255,7 @@ def describe_error(message: str, hint: str) -> str:
     return " ".join(f"{part.rstrip('.')}." for part in (message, hint) if part)
 
 
-def describe_totals(outcome: Outcome, dot: str, *, with_workers: bool = False, priced: bool = True) -> str:
+def describe_totals(outcome: Outcome, dot: str, *, with_workers: bool, priced: bool) -> str:
     """Return the totals of a turn; "" if they do not deserve a line. Tokens and dollars include those of its workers,
     the steps are its own. Without `priced` the dollars are left to `describe_changed`."""
     used = outcome.usage

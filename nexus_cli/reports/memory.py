@@ -71,7 +71,7 @@ def list_facts(ledger: Ledger, project: str | None, slots: Collection[MemorySlot
 
 
 def search_facts(
-    ledger: Ledger, text: str, project: str | None, slots: Collection[MemorySlot] = (), here: str = ""
+    ledger: Ledger, text: str, project: str | None, slots: Collection[MemorySlot], here: str
 ) -> FactsReport:
     """Return the kept facts that fit `text`, the best first; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():

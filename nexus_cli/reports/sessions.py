@@ -93,7 +93,7 @@ def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50, *,
     )
 
 
-def list_in_worktree(ledger: Ledger, project: str | None, worktree: str, limit: int = 50) -> SessionsReport:
+def list_in_worktree(ledger: Ledger, project: str | None, worktree: str, limit: int) -> SessionsReport:
     """Return the newest sessions of a project, or of all, in worktrees of this name, with the runs of `nexus ask`."""
     found = ledger.sessions_in_worktree(project, worktree)
     return _list_value(ledger, found[:limit], len(found), 0)

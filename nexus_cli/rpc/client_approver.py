@@ -112,7 +112,7 @@ class ClientApprover:
         self._persons += has_person
         self._watch()
 
-    def detach_client(self, *, has_person: bool = False) -> None:
+    def detach_client(self, *, has_person: bool) -> None:
         """Record that a client left. Questions that nobody can answer now are refused after `GRACE_SECONDS`."""
         self._listeners -= 1
         self._persons -= has_person

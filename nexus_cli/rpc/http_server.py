@@ -67,8 +67,8 @@ class RpcServer:
         self,
         methods: PoolMethods,
         token: str,
-        host: str = "",
-        triggers: TriggerDoor | None = None,
+        host: str,
+        triggers: TriggerDoor | None,
         warn: Callable[[str], None] = lambda line: None,
         note: Callable[[str], None] = lambda line: None,
     ) -> None:

@@ -37,7 +37,7 @@ LONGEST_ID = 256
 class RpcError(Exception):
     """An error for the caller: a code, one line, and data."""
 
-    def __init__(self, code: int, why: str = "", data: Any = None) -> None:
+    def __init__(self, code: int, why: str, data: Any = None) -> None:
         super().__init__(f"{MEANINGS[code]}: {why}" if why else MEANINGS[code])
         self.code = code
         self.data = data

@@ -203,7 +203,7 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
 class PromptReader:
     """Reads the prompt from words, stdin (`-` or a pipe) and attached files."""
 
-    def __init__(self, words: Sequence[str], files: Sequence[str], *, resumes: bool, is_stream: bool = False) -> None:
+    def __init__(self, words: Sequence[str], files: Sequence[str], *, resumes: bool, is_stream: bool) -> None:
         """With `is_stream`, stdin is left to another reader."""
         self._from_stdin = list(words) == ["-"] or not words
         self._words = "" if self._from_stdin else " ".join(words)

@@ -120,7 +120,7 @@ class _ReplRun:
     """One run of the REPL."""
 
     def __init__(
-        self, shared: SharedOptions, options: Options, settings: Settings, work: WorkFolder, first: str = ""
+        self, shared: SharedOptions, options: Options, settings: Settings, work: WorkFolder, first: str
     ) -> None:
         """Initialize; `first` is a slash command to run at the start."""
         self._shared = shared

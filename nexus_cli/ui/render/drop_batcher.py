@@ -19,7 +19,7 @@ LOST = "kept only until this run ends"
 """Replaces the command if no other process can read the drops."""
 
 
-def shell_drops_command(session: Session | None, drop: str = "") -> str:
+def shell_drops_command(session: Session | None, drop: str) -> str:
     """Return the shell command that prints `drop` of `session` from any folder, or with "" lists all; `LOST` if there
     is none. Without a session, the command means the folder's newest session."""
     if session is not None and not session.saved:

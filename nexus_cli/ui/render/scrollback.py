@@ -22,7 +22,7 @@ class Scrollback:
         width: Callable[[], int],
         theme: Theme,
         before: Callable[[], None],
-        put_text: Callable[[str], None] | None = None,
+        put_text: Callable[[str], None] | None,
     ) -> None:
         """`before` outputs held lines first, to keep everything in order. `put_text` accepts the assistant's text if it
         goes elsewhere; without `put` all else is dropped."""

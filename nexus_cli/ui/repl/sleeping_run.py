@@ -24,7 +24,7 @@ class SleepingRun:
         run_turn: Callable[[Trigger], Awaitable[None]],
         outcome: Callable[[], e.Outcome | None],
         show_note: Callable[[str], None],
-        changed: Callable[[], None] = lambda: None,
+        changed: Callable[[], None],
     ) -> None:
         """`outcome` returns that of the newest turn; `changed` is called when `waits` changes."""
         self._session, self._jobs, self._run_turn, self._outcome = session, jobs, run_turn, outcome

@@ -39,7 +39,7 @@ async def choose_by_number(
     choices: Sequence[Choice],
     width: int,
     question: Callable[[AskedQuestion], Awaitable[str | None]],
-    search: Search | None = None,
+    search: Search | None,
 ) -> str | None:
     """Return the key of the choice that the answer to `question` selects by number or beginning of a
     label; None without an answer, or after `TRIES` that select none.
