@@ -85,6 +85,11 @@ class AskedQuestion:
         return not all(one.is_choice for one in self.keys)
 
     @property
+    def was_listed(self) -> bool:
+        """True if what is asked about was printed with the question before."""
+        return bool(self.block) and not self.text
+
+    @property
     def is_expected(self) -> bool:
         """True for a line that the person has asked for, so that text typed ahead belongs to it."""
         return not (self.keys or self.words)
