@@ -95,8 +95,8 @@ class QuestionPanel:
         self.buffer.reset()
 
     def take_keys(self) -> None:
-        """Open the field. Enter takes no key before the person has moved to one, and no letter that comes right after an
-        approval was drawn answers alone: it may repeat the answer to the question before."""
+        """Open the field. Enter takes no key before the person has moved to one. No letter that comes right after an
+        approval was drawn answers alone, because it may repeat the answer to the question before."""
         self.is_open, self._field = True, AnswerField(self.asked)
         if self.asked.approves:
             self._field.rest(self.seen)
