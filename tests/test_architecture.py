@@ -471,13 +471,13 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_288, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (47_923, 0, 5),
+    "cli": (47_936, 0, 5),
     "client": (2_291, 0, 2),
-    "commands": (41_243, 0, 50),
+    "commands": (41_279, 0, 50),
     "config": (34_561, 0, None),
     "context": (9_081, 0, 18),
-    "conversation": (50_667, 0, 119),
-    "core": (39_123, 0, None),
+    "conversation": (50_682, 0, 119),
+    "core": (39_184, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (52_976, 0, 69),
     "hooks": (7_611, 0, 21),
@@ -487,9 +487,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_225, 0, 49),
     "plugins": (7_702, 0, 22),
     "provider": (29_384, 0, 57),
-    "reports": (89_939, 8_414, None),
+    "reports": (89_917, 8_414, None),
     "rpc": (17_679, 0, 16),
-    "rules": (30_389, 0, 18),
+    "rules": (30_366, 0, 18),
     "runs": (23_962, 0, 42),
     "sandbox": (39_438, 0, 27),
     "sections": (37_296, 0, 63),
@@ -500,7 +500,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (3_427, 0, None),
     "tools": (57_964, 27_198, 54),
     "tree undo worktrees": (67_842, 0, 61),
-    "ui": (97_388, 0, 47),
+    "ui": (97_517, 0, 47),
     "workers": (10_020, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_654, 49_726)
+SUM = (973_863, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
