@@ -18,6 +18,7 @@ from nexus_cli.reports.export import (
     CLAUDE,
     FORMATS,
     HTML,
+    MARKDOWN,
     SUFFIXES,
     ExportReport,
     default_file_name,
@@ -27,7 +28,7 @@ from nexus_cli.reports.export import (
 )
 from nexus_cli.reports.transcript import session_transcript
 
-Raw = Annotated[bool, Option(None, "Do not redact secrets in the --html page.")]
+Raw = Annotated[bool, Option(None, "Do not redact secrets in a page or Markdown.")]
 
 
 async def show_transcript(context: CommandContext) -> None:
@@ -60,11 +61,11 @@ def export_session(
 ) -> Report[ExportReport]:
     """Export a whole session as Markdown, JSON Lines, an HTML page, or a session file for Claude Code.
 
-    The page is a single self-contained file with the conversation and the tokens of each request by section. It redacts
-    secrets in text, but not in images. Without a format option the suffix of FILE decides. See nexus docs moving for
-    the session folder of Claude Code.
+    The page is a single self-contained file with the conversation and the tokens of each request by section. It and
+    Markdown redact secrets in text; images are not redacted. Without a format option the suffix of FILE decides. See
+    nexus docs moving for the session folder of Claude Code.
     """
-    flags = {"md": markdown, "jsonl": jsonl, HTML: html}
+    flags = {MARKDOWN: markdown, "jsonl": jsonl, HTML: html}
     forms = {form, *(name for name, given in flags.items() if given)} - {""}
     if len(forms) > 1:
         raise NexusError("usage", "wrong usage", f"several formats: {', '.join(sorted(forms))}", "Give one of them")
@@ -78,9 +79,9 @@ async def export_open_session(
 ) -> None:
     """Write the whole session to a file.
 
-    md is Markdown, html a page with the context timeline and redacted secrets, jsonl is JSON Lines, claude is a session
-    that Claude Code can resume. FILE is relative to the working folder; without it, or if it is a folder, a name is
-    chosen. Existing files are never overwritten: the new one gets a number. Without a format the suffix of FILE
+    md is Markdown, html a page with the context timeline, both with redacted secrets; jsonl is JSON Lines, claude is a
+    session that Claude Code can resume. FILE is relative to the working folder; without it, or if it is a folder, a
+    name is chosen. Existing files are never overwritten: the new one gets a number. Without a format the suffix of FILE
     decides; a single word without a suffix is read as the format.
     """
     first, _, more = words.partition(" ")
@@ -95,17 +96,23 @@ async def export_open_session(
 
 
 def _check_raw(form: str, raw: bool) -> None:
-    if raw and form != HTML:
-        raise NexusError("usage", "wrong usage: --raw", "it applies only to HTML pages", "Add --html")
+    if raw and form not in (HTML, MARKDOWN):
+        why = "it applies only to HTML pages and Markdown"
+        raise NexusError("usage", "wrong usage: --raw", why, "Add --html or --markdown")
 
 
 def export_pieces(source: Source, info: SessionInfo, form: str, *, raw: bool, escaped: bool = False) -> Iterator[str]:
-    """Yield a session as text in one of `FORMATS`; `raw` keeps secrets in a page, `escaped` limits JSON to ASCII."""
+    """Yield a session as text in one of `FORMATS`; `raw` keeps secrets, `escaped` limits JSON to ASCII."""
     if form == HTML:
         from nexus_cli.reports.page.session_page import session_page  # noqa: PLC0415  (loads pygments)
 
         return session_page(source.ledger, info, source.settings(), raw=raw)
-    return session_pieces(source.ledger.log(info.id), info, form, escaped=escaped)
+    pieces = session_pieces(source.ledger.log(info.id), info, form, escaped=escaped)
+    if raw or form != MARKDOWN:
+        return pieces
+    from nexus_cli.core.redact_secrets import make_redactor  # noqa: PLC0415  (slow, and other forms need none)
+
+    return map(make_redactor(), pieces)
 
 
 def _write_export(source: Source, key: str, form: str, output: str, *, raw: bool) -> Report[ExportReport]:

@@ -97,8 +97,8 @@ def _check_words(text: str) -> None:
         raise usage_error("goal", text, "the action is missing", f"/goal done {first} or /goal drop {first}")
     near = MEANT.get(first) or nearest_name(first, (DONE, DROP), NEAR)
     if near and (ids or not names):
-        why = f"{first} is not an action; the most similar is {near}: /goal {near} {' '.join(ids) or 'ID'}"
-        raise usage_error("goal", text, why, "/goal lists the ids")
+        hint = f"Did you mean /goal {near} {' '.join(ids) or 'ID'}? /goal lists the ids"
+        raise usage_error("goal", text, f"{first} is not an action", hint)
 
 
 async def _set(context: CommandContext, text: str) -> None:

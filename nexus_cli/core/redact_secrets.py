@@ -12,7 +12,7 @@ from __future__ import annotations
 import binascii
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from nexus_cli.core.errors import REDACTED
@@ -274,6 +274,12 @@ def redact(text: str, *, opaque: bool = False, environ: Mapping[str, str] | None
     if known_id:
         text = AWS_SECRET.sub(REDACTED, text)
     return OPAQUE.sub(REDACTED, text) if opaque else text
+
+
+def make_redactor() -> Callable[[str], str]:
+    """Return `redact` for the many texts of a session: it searches the environment once."""
+    keys = {name: value for name, value in os.environ.items() if NAMED_SECRET.search(name.upper())}
+    return lambda text: redact(text, environ=keys)
 
 
 def _without_values(text: str, environ: Mapping[str, str]) -> str:

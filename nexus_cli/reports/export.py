@@ -39,8 +39,8 @@ AT_ONCE = 200
 """Entries that are read together."""
 SPEAKERS = MappingProxyType({"person": "You", "agent": "Assistant", "nexus": "nexus"})
 CLAUDE = "claude"
-HTML = "html"
-FORMATS = ("md", "jsonl", HTML, CLAUDE)
+HTML, MARKDOWN = "html", "md"
+FORMATS = (MARKDOWN, "jsonl", HTML, CLAUDE)
 SUFFIXES = MappingProxyType({".jsonl": "jsonl", ".html": HTML, ".htm": HTML})
 """Formats by the ending of a file's name; md for others."""
 LOCAL = "%Y-%m-%d %H:%M %z"
@@ -51,14 +51,14 @@ _WORD = re.compile(r"\w+")
 
 def format_of_file(name: str) -> str:
     """Return the format that the ending of a file's name means."""
-    return SUFFIXES.get(os.path.splitext(name)[1].casefold(), "md")
+    return SUFFIXES.get(os.path.splitext(name)[1].casefold(), MARKDOWN)
 
 
 def session_pieces(record: LaneLog, info: SessionInfo, form: str, *, escaped: bool = False) -> Iterator[str]:
     """Yield the session as Markdown or in a form of JSON Lines; `escaped` limits JSON to ASCII, for a terminal."""
     if form == CLAUDE:
         return claude_lines(list(_entries(record)), info.id, info.folder, info.model, escaped=escaped)
-    return _markdown(record, info) if form == "md" else _lines(record, info, escaped)
+    return _markdown(record, info) if form == MARKDOWN else _lines(record, info, escaped)
 
 
 def default_file_name(info: SessionInfo, form: str) -> str:

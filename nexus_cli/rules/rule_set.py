@@ -5,7 +5,6 @@ deny wins over ask, ask over allow, whatever their order. A project's rules only
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import os
 import re
@@ -24,7 +23,7 @@ from nexus_cli.config.protected_places import fold_name, fold_path
 from nexus_cli.config.setting_rules import SettingValue
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.elide import clip_text
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.limits import Decision
 from nexus_cli.core.path_globs import compile_parts, read_parts
 from nexus_cli.core.tool import Effect, Reads, Tool
@@ -288,8 +287,7 @@ def parse_rule(
             raise ValueError(f"{_quote(text)} has {most}: name the whole server, or the name that the model uses")
         return PermissionRule(decision, text.strip(), name, file=file, line=line)
     if tool is None:
-        near = difflib.get_close_matches(name, tools, 1, 0.4)
-        raise ValueError(f"{_quote(text)} names no tool" + (f"; the nearest is {near[0]}" if near else ""))
+        raise ValueError(f"{_quote(text)} names no tool. {suggest_name(name, tools, '', 0.4)}".rstrip(". "))
     rule = PermissionRule(
         decision,
         text.strip(),
@@ -441,9 +439,9 @@ class _Collector:
         """Compare a rule with its examples; one that begins with `!` must not match."""
         rule = next((one for one in self.rules if one.text == written), None)
         if rule is None:
-            near = difflib.get_close_matches(written, [one.text for one in self.rules], 1, 0.4)
-            hint = f"; the nearest is {near[0]}" if near else ""
-            self.problems.append(f"{where}: there is no rule {_quote(written)} for these examples{hint}")
+            hint = suggest_name(written, [one.text for one in self.rules], "", 0.4)
+            problem = f"{where}: there is no rule {_quote(written)} for these examples. {hint}"
+            self.problems.append(problem.rstrip(". "))
             return
         for example in examples:
             unwanted = example.startswith("!")

@@ -85,6 +85,11 @@ class AskedQuestion:
         return not all(one.is_choice for one in self.keys)
 
     @property
+    def was_listed(self) -> bool:
+        """True if what is asked about was printed with the question before."""
+        return bool(self.block) and not self.text
+
+    @property
     def is_expected(self) -> bool:
         """True for a line that the person has asked for, so that text typed ahead belongs to it."""
         return not (self.keys or self.words)
@@ -253,23 +258,23 @@ def _flow(
 ) -> list[str]:
     """Return the question, its choices and `last`, wrapped between them; each has a cell on both sides.
 
-    A single row is set more tightly.
+    A single row is set more tightly. A choice that is wider than a row is wrapped whole: it may say what is allowed.
     """
     texts = [*choices, last]
     wide = cells(asked) + sum(cells(text) + 3 for text in texts) <= columns
     bold, dim, mark, plain = ("\x1b[1m", "\x1b[2m", "\x1b[7m", "\x1b[0m") if colour else ("", "", "", "")
     lines = list(wrap(asked, columns))
     rows, used = [f"{bold}{line}{plain}" for line in lines], cells(lines[-1]) if lines else 0
-    for number, text in enumerate(texts):
-        text = cut(text, max(1, columns - 2), "~")
+    pieces = [(number, *piece) for number, text in enumerate(texts) for piece in enumerate(wrap(text, columns - 2))]
+    for number, part, text in pieces:
         shown = f" {text} "
         if number == chosen:
             shown = f"{mark}{shown}{plain}" if colour else f"[{text}]"
         elif number < len(choices) and colour:
-            key, space, label = text.partition(" ")
+            key, space, label = ("", "", text) if part else text.partition(" ")
             shown = f" {bold}{key}{plain}{space}{label} " if is_open else f" {dim}{text}{plain} "
         size, gap = cells(text) + 2, " " if wide or not number else ""
-        if used and used + len(gap) + size <= columns:
+        if used and not part and used + len(gap) + size <= columns:
             rows[-1], used = f"{rows[-1]}{gap}{shown}", used + len(gap) + size
         else:
             rows.append(shown)

@@ -73,7 +73,7 @@ def test_several_goals_are_done_or_dropped_at_once_and_pay_for_no_request(contex
             ("drop g1 g2 now", "/goal drop"),
             ("done the login page", "/goal done"),
             ("g1", "/goal done g1"),
-            ("Doen G1", "/goal done g1"),
+            ("Doen G1", "Did you mean /goal done g1?"),
             ("drop support for it", "put another word"),
         ],
         3,

@@ -110,6 +110,9 @@ def test_the_page_tells_the_session_and_runs_and_loads_nothing(place: Stage) -> 
     assert '<span class="gd">-    return sum(prices) * (1 + rate)</span>' in text
     assert "refused</span>" in text and "it writes outside the project" in text
     assert KEY not in text and KEY in exported(place, "raw.html", "--raw")
+    markdown = place.run("export", "--markdown").stdout.decode()
+    assert KEY not in markdown and "my key is [redacted]" in markdown
+    assert KEY in place.run("export", "--markdown", "--raw").stdout.decode()
     assert text == exported(place, "again.html"), "two exports of one session are equal"
 
 
@@ -161,7 +164,7 @@ def test_a_browser_shows_it_in_the_width_of_the_screen(place: Stage, width: int,
 def test_bad_input_is_one_line(place: Stage) -> None:
     for words, why in (
         (("export", "--html", "--jsonl"), "several formats"),
-        (("export", "--raw"), "it applies only to HTML pages"),
+        (("export", "--jsonl", "--raw"), "it applies only to HTML pages and Markdown"),
         (("export", "--html", "nope"), "nope"),
         (("sessions", "export", "nope", "--html"), "nope"),
     ):

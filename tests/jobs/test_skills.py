@@ -158,7 +158,7 @@ def test_a_project_s_skills_and_commands_do_their_work_after_trust_and_nothing_b
     done = place.ask("/help")
     assert "Our own help" not in said(seen[-1], "user") and "/help is a built-in command" in "\n".join(done.told)
     done = place.ask("/inspet shop.py")
-    assert "similar command is /inspect" in "\n".join(done.told)
+    assert "Did you mean /inspect?" in "\n".join(done.told)
 
     (place.folder / ".claude/commands/inspect.md").write_text(REVIEW + "rm -rf\n")
     place.ask("/inspect shop.py")

@@ -590,7 +590,7 @@ def test_a_deny_rule_that_cannot_be_read_is_told_at_the_start_and_nothing_runs_u
     write_settings(f"[rules]\nask = []\ndeny = ['{rule}']\n")
     session = opened(project, FREE)
     [line] = session.take_notices()
-    assert "config.toml line 3: deny " in line and ("the nearest is read_file" in line or "red" not in rule)
+    assert "config.toml line 3: deny " in line and ("Did you mean read_file?" in line or "red" not in rule)
     with pytest.raises(NexusError) as refused:
         session.set_level("all")
     with pytest.raises(NexusError) as error:

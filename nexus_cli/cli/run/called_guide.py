@@ -9,7 +9,7 @@ from pathlib import Path
 from nexus_cli.commands import discover
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.errors import nearest_name
+from nexus_cli.core.errors import suggest_name
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.session.guide_model import GuideModel, read_guide_model
 from nexus_cli.session.skill_guides import CALL, find_callable
@@ -37,5 +37,5 @@ def check_call(trigger: Trigger, cwd: Path) -> tuple[Trigger, list[str]]:
         return replace(trigger, expands=False), [
             f"/{name} is a built-in command that works only in a session; sent as text{hint}"
         ]
-    near = "" if name in known else nearest_name(name, known)
-    return trigger, [f"no command /{name}; sent as text. The most similar command is /{near}"] if near else []
+    hint = "" if name in known else suggest_name(f"/{name}", [f"/{one}" for one in known], "")
+    return trigger, [f"no command /{name}; sent as text. {hint}"] if hint else []

@@ -43,6 +43,7 @@ class WorkItem:
     """The message of its last use: newer items get room first."""
     text: str
     command: bool = False
+    """True if it names no file: a command that ran, or what the person declined, replied or took back."""
     failing: bool = False
     detail: str = ""
     """Text to add if there is room."""
@@ -51,6 +52,8 @@ class WorkItem:
     at: tuple[int, int] = (0, 0)
     """The message after which it last changed or ran, and its order among others after the same message; (0, 0):
     `entry`."""
+    ran: bool = False
+    """True for a command that ran."""
 
 
 def command_items(commands: Iterable[CommandRun], approved: Container[int] = ()) -> list[WorkItem]:
@@ -64,7 +67,7 @@ def command_items(commands: Iterable[CommandRun], approved: Container[int] = ())
             name += f" #{names[name]}"
         by = "; approved by the person" if run.entry in approved and not (run.by_person or run.worker) else ""
         text = f"- {name} -> {describe_end(run)}{by}"
-        items.append(WorkItem(run.entry, text, True, run.is_failing, at=(run.entry, run.after)))
+        items.append(WorkItem(run.entry, text, True, run.is_failing, at=(run.entry, run.after), ran=True))
     return items
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -17,7 +16,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 from nexus_cli.core.clock import format_local_minute
-from nexus_cli.core.redact_secrets import NAMED_SECRET, redact
+from nexus_cli.core.redact_secrets import make_redactor
 from nexus_cli.text.terminal_sanitizer import sanitize
 
 LONGEST_CODE = 20_000
@@ -33,8 +32,8 @@ class Markup:
     """Converts text to HTML; `raw` keeps secrets."""
 
     def __init__(self, *, raw: bool) -> None:
-        keys = {name: value for name, value in os.environ.items() if NAMED_SECRET.search(name.upper())}
-        self.clean: Callable[[str], str] = sanitize if raw else lambda text: sanitize(redact(text, environ=keys))
+        redact = make_redactor()
+        self.clean: Callable[[str], str] = sanitize if raw else lambda text: sanitize(redact(text))
         """Returns a text without control characters, and without secrets unless `raw`."""
         self.text = lru_cache(maxsize=256)(lambda text: escapeHtml(self.clean(text)))
         """Returns plain text; many are the same (names of models and drops)."""

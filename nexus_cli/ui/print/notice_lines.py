@@ -23,6 +23,8 @@ WAITS = "waits for"
 """Words of a line that a tool tells the person if the person has to act."""
 LONG_WAIT = 10.0
 """Seconds of a wait before a retry that are worth a line in a log."""
+SILENT_TRIES = 3
+"""Tries of a request after which a line says once that it is retried, so that a dead provider is not silent."""
 
 
 class NoticeLines:
@@ -64,7 +66,9 @@ class NoticeLines:
                 self.print_notice(event.text.partition(TAKEN_BACK)[0])  # there are no slash commands here
             case e.CompactionDone():
                 self.print_notice(_texts().describe_event(event))
-            case e.Retry() if self._alone and (event.cut or event.wait >= LONG_WAIT):
+            case e.Retry(attempt=attempt, wait=wait) if self._alone and (
+                event.cut or wait >= LONG_WAIT or attempt == SILENT_TRIES
+            ):
                 self.print_notice(_texts().describe_event(event))
             case e.AgentEvent(event=e.Notice()) if self._alone:
                 self.print_notice(_texts().describe_event(event))

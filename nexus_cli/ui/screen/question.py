@@ -2,8 +2,9 @@
 
 Text typed ahead never answers. Keys go to the input box until the question has been drawn, no key has come for `QUIET`
 seconds, and the box has no draft. Until then the keys of the question are dim, and Enter clears a draft that is only an
-answer. `render/lone_key` decides if a single key answers; other text is words. The keys that
-stop the turn are bound elsewhere.
+answer. The next question of several takes keys once it has been drawn: a key typed meanwhile is neither a draft nor, as
+it may have been meant for the question before, an answer without Enter. `render/lone_key` decides if a single key
+answers; other text is words. The keys that stop the turn are bound elsewhere.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ from nexus_cli.ui.rows import RESET, fit_row, strip_ambiguous
 LOOK = 0.5
 """Seconds between checks of a draft that blocks a question, and the pause before a question that wants a line."""
 FOLLOWS = 0.1
-"""Seconds after an answer in which the next question of the model takes keys at once."""
+"""Seconds after an answer in which the next question of several takes keys at once."""
 PASTED = 0.1
 """Seconds in which an Enter that follows another one in a burst of keys belongs to it."""
+FRAME = 0.02
+"""Seconds between checks whether the next question of several has been drawn."""
 LAPSE = 0.2
 """Seconds that a stopped turn has to withdraw its question, before it is answered with None."""
 _OPEN, _CLOSED = "> ", ". "
@@ -59,7 +62,7 @@ class QuestionPanel:
         self._colour = colour
         self._settling: asyncio.TimerHandle | None = None
         self._answered = -FOLLOWS
-        """Time when a question that approves nothing was last answered."""
+        """Time when a question was last answered."""
 
     @property
     def asking(self) -> bool:
@@ -76,8 +79,9 @@ class QuestionPanel:
 
     @property
     def follows(self) -> bool:
-        """True if it is the next one of several questions of the model: the person is at the keys and expects it."""
-        return not self.asked.approves and asyncio.get_running_loop().time() - self._answered < FOLLOWS
+        """True if it is the next one of several questions: the person is at the keys and expects it."""
+        is_expected = self.asked.was_listed or not self.asked.approves
+        return is_expected and asyncio.get_running_loop().time() - self._answered < FOLLOWS
 
     @property
     def choosing(self) -> bool:
@@ -91,8 +95,11 @@ class QuestionPanel:
         self.buffer.reset()
 
     def take_keys(self) -> None:
-        """Open the field. Enter takes no key before the person has moved to one."""
+        """Open the field. Enter takes no key before the person has moved to one. No letter that comes right after an
+        approval was drawn answers alone, because it may repeat the answer to the question before."""
         self.is_open, self._field = True, AnswerField(self.asked)
+        if self.asked.approves:
+            self._field.rest(self.seen)
 
     def note_key(self, now: float) -> None:
         """Record that a key arrives, before it acts: a key after a letter makes the letter the beginning of words."""
@@ -105,7 +112,7 @@ class QuestionPanel:
         self.hold()
 
     def end(self) -> None:
-        if self.is_open and not (self.asked.approves or self.asked.is_hidden):
+        if self.is_open and not self.asked.is_hidden:
             self._answered = asyncio.get_running_loop().time()
         self.answer, self.is_open, self.asked = None, False, AskedQuestion("")
         self.hold()
@@ -220,12 +227,14 @@ def expire(answer: asyncio.Future[str | None] | None) -> None:
 async def wait_for_quiet(panel: QuestionPanel, last_key: Callable[[], float]) -> None:
     """Return when the question has been drawn and no key has come for a while; with keys that approve, only when there
     is no draft either. Return at once for a hidden line, which the person has asked for and whose text belongs nowhere
-    else, and for the next question of several."""
-    if panel.asked.is_hidden or (panel.follows and not panel.has_draft()):
+    else, and for the next question of several; if that approves, as soon as it has been drawn."""
+    follows = panel.follows and not panel.has_draft()
+    if panel.asked.is_hidden or (follows and not panel.asked.approves):
         return
     clock, quiet = asyncio.get_running_loop().time, QUIET if panel.asked.keys else LOOK
+    quiet = 0.0 if follows else quiet
     while True:
-        wait = (max(panel.seen, last_key()) + quiet - clock()) if panel.seen else quiet
+        wait = (max(panel.seen, last_key()) + quiet - clock()) if panel.seen else quiet or FRAME
         if wait <= 0 and not (panel.asked.keys and panel.has_draft()):
             return
         await asyncio.sleep(wait if wait > 0 else LOOK)

@@ -289,6 +289,7 @@ def test_a_second_summary_is_made_from_the_originals_where_they_fit(tmp_path: Pa
                 await turn(session, f"MORE{number} make a list")
             made = ended(await session.compact())
             assert made.kept is not None and made.kept["source"] == "originals"
+            assert made.kept["commands"] == 11, "the undo is no command"
             assert "original messages are available" in made.kept["source_why"]
             asked = script.asked[-1]
             assert TRANSCRIPT in asked and "USER: FIRST words of all" in asked and "what was done" not in asked

@@ -215,7 +215,7 @@ def rows_of(
         (64, 8, ["Run this? [y yes] a always this exact command  n no  Esc stop "]),
         (40, 8, ["Run this? [y yes]", " a always this exact command  n no ", " Esc stop "]),
         (40, 2, ["Run this? [y]  a   n   Esc stop "]),
-        (12, 8, ["Run this?", "[y yes]", " a always ~ ", " n no ", " Esc stop "]),
+        (12, 8, ["Run this?", "[y yes]", " a always ", " this exact ", " command ", " n no ", " Esc stop "]),
     ],
 )
 def test_the_keys_stand_in_rows_that_fit(columns: int, most: int, rows: list[str]) -> None:

@@ -141,12 +141,12 @@ def test_quiet_tells_only_errors_and_refusals() -> None:
     assert stream.text == "nexus: it went wrong.\n"
 
 
-def test_a_log_names_only_the_long_waits() -> None:
+def test_a_log_names_the_long_waits_and_once_that_a_dead_provider_is_tried_again() -> None:
     stream = Kept()
     remarks = NoticeLines(stream)
-    for seconds in (2.0, 45.0):
-        remarks.feed(e.Retry(1, seconds, "rate limited"))
-    assert stream.text == "nexus: retry 1 in 45 s: rate limited\n"
+    for attempt, seconds in ((1, 2.0), (1, 45.0), (2, 1.0), (3, 2.0)):
+        remarks.feed(e.Retry(attempt, seconds, "rate limited"))
+    assert stream.text == "nexus: retry 1 in 45 s: rate limited\nnexus: retry 3 in 2 s: rate limited\n"
 
 
 def test_a_drop_has_the_keys_that_it_has_in_a_result_and_in_the_report() -> None:

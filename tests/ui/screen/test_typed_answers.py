@@ -27,6 +27,7 @@ from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.print.terminal_questions import TerminalQuestions
 from nexus_cli.ui.screen.line_view import LineView
+from nexus_cli.ui.screen.screen import Screen
 
 ANSWERS = {"y", "yes", "s", "session", "a", "always", "all", "yes all"}
 NOT_WORDS = ANSWERS | {""}
@@ -240,6 +241,26 @@ def test_a_draft_keeps_the_question_waiting_and_stays(tmp_path: Path) -> None:
     seen, kept, done, said = run_at_once(work())
     assert any("send or clear your draft to answer" in row for row in seen)
     assert (kept, done, said) == ("please y", False, ["entered 'please y'"])
+
+
+def test_a_key_right_after_an_answer_stands_in_the_next_question_of_the_list_and_needs_enter(tmp_path: Path) -> None:
+    async def work() -> tuple[str, str, bool, list[Any]]:
+        async with drawn(tmp_path) as made:
+            screen = made.source
+            assert isinstance(screen, Screen)
+            approver = PersonApprover(screen, lambda question, number: f"{question.what} {number}")
+            asking = [asyncio.ensure_future(approver.ask(make_question(number))) for number in range(2)]
+            await asyncio.sleep(LONG)
+            made.press("y\r")
+            await asyncio.sleep(0.2)
+            made.press("y")
+            await asyncio.sleep(LONG)
+            kept = screen._panel.buffer.text, screen._box.buffer.text, asking[1].done()
+            made.press("\r")
+            await asyncio.sleep(LONG)
+            return *kept, [one.result() for one in asking if one.done()]
+
+    assert run_at_once(work()) == ("y", "", False, [Allow(), Allow()])
 
 
 KEYS: Sequence[str] = [*"ysanA", "\r", "\x7f", "\x1b[A", "\x1b[B", "\t", "\x15"]
