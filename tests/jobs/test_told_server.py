@@ -167,7 +167,7 @@ def test_the_next_call_runs_by_the_words_of_now_whenever_its_server_changed_them
         del server.more["later"]
         server.say("Adds a note.", announces="always", instructions="Say where you are.")
         asked = place.ask(f"do: {NOTE} {{}}; {NOTE} {{}}")
-        assert asked.text.strip() == "done | done" and server.count("tools/list") <= 5, "one before and after a call"
+        assert asked.text.strip() == "done | done" and server.count("tools/list") <= 6, "before, at and after each call"
         changed = f"MCP server rug changed its instructions, the description of {NOTE}"
         assert any(f"{changed}: + Say where you are. | - First" in line for line in asked.told), asked.told
         assert f"the {changed}" in str(place.server.requests[-1].body["messages"])
