@@ -220,7 +220,7 @@ def test_rules_are_shown_with_their_place_edited_and_in_force_at_once(context: F
     for wrong, why in (
         ("allow", "missing: RULE"),
         ("deny", "missing: RULE"),
-        ("allow bsh(ls)", "nearest is bash"),
+        ("allow bsh(ls)", "Did you mean bash"),
         ("ask bash()", "empty"),
         ("remove bash(touch made)", "no such rule"),
     ):
