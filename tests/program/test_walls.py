@@ -176,7 +176,7 @@ def test_a_mistyped_deny_rule_is_told_and_refuses_level_all(tmp_path: Path) -> N
         guarded = place.ask("--allow", "run", "hi")
         unguarded = place.ask("--json", "--allow", "all", "hi")
         assert guarded.status == 0 and any(
-            "config.toml line" in line and "nearest is bash" in line for line in guarded.told
+            "config.toml line" in line and "Did you mean bash" in line for line in guarded.told
         )
         assert unguarded.status == 2 and unguarded.result["error"]["kind"] == "config"
         assert "names no tool" in unguarded.result["error"]["message"] and not (place.folder / "made").exists()
