@@ -11,6 +11,10 @@ from nexus_cli.core.message import ToolCall
 OUTSIDE, NETWORK = "it requests to run outside the sandbox", "it requests network access"
 NO_SANDBOX, NOT_KNOWN = "this system has no sandbox", "is not a known read-only command"
 """Reasons for a question about a command; before the last one the program stands."""
+DEFINITION = "definition"
+"""`Question.kind` of a call that a rule allows, of a tool whose server has changed its definition since."""
+CHANGES = "Changes in its definition:"
+"""Precedes the changed lines, which end the `Question.detail` of such a call."""
 SAY_INSTEAD = "Say what to do instead"
 """Hint of a turn that ended because the person declined a call without a reason (`Deny.stops`)."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.approval import Allow, Answer, Question
+from nexus_cli.core.approval import CHANGES, DEFINITION, Allow, Answer, Question
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
@@ -21,7 +21,7 @@ from nexus_cli.core.limits import ASK, Limits
 from nexus_cli.core.services import Jobs
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import EditPreview, Effect, Reads, Tool, ToolContext, find_governing
-from nexus_cli.permission.call_decision import DEFINITION, CallDecision, CheckedCall
+from nexus_cli.permission.call_decision import CallDecision, CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.permission.permission import OF_JOB
 from nexus_cli.permission.tool_pins import pin_tools
@@ -159,7 +159,7 @@ async def make_question(
     checked = found.checked
     detail, before = await asyncio.to_thread(call_detail, checked.tool, checked.arguments, context, limits)
     if found.change:
-        detail = f"{detail}\n\nChanges in its definition:\n{found.change.diff}".lstrip()
+        detail = f"{detail}\n\n{CHANGES}\n{found.change.diff}".lstrip()
     parts, more = found.shown_parts()
     doubts = found.command.doubts if found.command else ()
     question = Question(

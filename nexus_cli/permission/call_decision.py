@@ -30,8 +30,6 @@ GUARDED = "guarded"
 CONFIRM = "confirm"
 """`CallDecision.kind` of a call that the level grants, but the run asks about; and the `limit` if nobody can be
 asked."""
-DEFINITION = "definition"
-"""`CallDecision.kind` of a call that a rule allows, of a tool whose server has changed its definition since."""
 UNREQUESTED = ToolCall("", "")
 """`CheckedCall.call` where only a decision is wanted, and no call was requested."""
 MOST_PARTS = 50

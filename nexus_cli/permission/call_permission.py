@@ -23,12 +23,13 @@ from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.config.trust import TRUST_RECORD
 from nexus_cli.config.trust_files import FOLDER, MOST_BYTES
 from nexus_cli.config.worktree_record import find_source
+from nexus_cli.core.approval import DEFINITION
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import ALL, ASK, EDIT, PLAN
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.tool import COMMAND, CommandSandbox, Effect, Tool
 from nexus_cli.core.version_memo import read_version
-from nexus_cli.permission.call_decision import DEFINITION, CallDecision, CheckedCall, NarrowWay
+from nexus_cli.permission.call_decision import CallDecision, CheckedCall, NarrowWay
 from nexus_cli.permission.folder_rules import (
     AHEAD,
     ALLOWED,

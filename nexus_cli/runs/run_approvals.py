@@ -13,14 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.approval import Allow, Answer, Approver, Defer, Deny, Question
+from nexus_cli.core.approval import DEFINITION, Allow, Answer, Approver, Defer, Deny, Question
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.run import APPROVAL, Run, Signal, Wait
 from nexus_cli.ledger import Ledger
-from nexus_cli.permission.call_decision import DEFINITION
 from nexus_cli.spaces.people import own_name
 
 YES, SESSION, NO = ANSWERS = ("yes", "session", "no")

@@ -19,7 +19,7 @@ from nexus_cli.config.protected_places import HOLDS_SECRETS
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.read_lines import count_unread
 from nexus_cli.core import event
-from nexus_cli.core.approval import SAY_INSTEAD, Allow, Answer, Approver, Deny, Question
+from nexus_cli.core.approval import DEFINITION, SAY_INSTEAD, Allow, Answer, Approver, Deny, Question
 from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.image_check import MOST_PAGES
@@ -47,7 +47,6 @@ from nexus_cli.permission.approvals import (
 from nexus_cli.permission.call_decision import (
     BY_RULE,
     CONFIRM,
-    DEFINITION,
     GUARDED,
     SAID_NO,
     SAID_NOTHING,

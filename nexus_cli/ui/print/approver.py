@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from nexus_cli.core.approval import Answer, Deny, PersonQuestion, Question
+from nexus_cli.core.approval import CHANGES, DEFINITION, Answer, Deny, PersonQuestion, Question
 from nexus_cli.text.cells import one_line
 from nexus_cli.ui.asked_question import ESCAPE, OR_OWN_WORDS, AnswerKey, AnswerSource, AskedQuestion, ask
 from nexus_cli.ui.render.question_text import answer_keys, ask_text, list_prompt, question_text
@@ -97,10 +97,14 @@ class PersonApprover:
         return answer
 
     def _show_list(self) -> str:
-        """Return the blocks of all open questions, which form a list from now on."""
-        self._listed = len(self._waiting)
+        """Return the blocks of all open questions, which form a list from now on. A change of a tool's definition that
+        several calls ask about is shown with the first one."""
+        self._listed, shown = len(self._waiting), dict[str, int]()
         for number, one in enumerate(self._waiting, 1):
             one.number = number
+            before, _, change = one.question.detail.rpartition(CHANGES)
+            if one.question.kind == DEFINITION and (first := shown.setdefault(change, number)) < number:
+                one.question = replace(one.question, detail=f"{before}{CHANGES} as shown for {first}")
         return "\n".join(map(self._block, self._waiting))
 
     def _block(self, one: WaitingQuestion) -> str:

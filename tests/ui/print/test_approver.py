@@ -21,7 +21,7 @@ from search import sample
 from ui.keyboard import Keys
 from ui.put_clock import run_at_once
 
-from nexus_cli.core.approval import Allow, Answer, Deny, Question
+from nexus_cli.core.approval import CHANGES, DEFINITION, Allow, Answer, Deny, Question
 from nexus_cli.core.message import ToolCall
 from nexus_cli.rules.decide import decide_command
 from nexus_cli.rules.rule_set import RuleSet, parse_rule
@@ -251,9 +251,13 @@ class Lines:
         return self.answers.pop(0)
 
 
+def describe(question: Question, number: int) -> str:
+    return f"{number} {question.what}" + (f" {question.detail}" if question.kind == DEFINITION else "")
+
+
 def answers(source: Lines, *questions: Question) -> list[Answer]:
     async def ask() -> list[Answer]:
-        approver = PersonApprover(source, lambda question, number: f"{number} {question.what}")
+        approver = PersonApprover(source, describe)
         return list(await asyncio.gather(*map(approver.ask, questions)))
 
     return asyncio.run(ask())
@@ -281,6 +285,23 @@ def test_several_are_answered_together(line: str, rest: Answer) -> None:
     source = Lines("y", line)
     assert answers(source, *map(bash, "abc")) == [Allow(), rest, rest]
     assert len(source.asked) == 2
+
+
+def test_a_changed_definition_is_shown_once_in_a_list_and_then_named() -> None:
+    def call(number: int, said: str, change: str) -> Question:
+        made = ToolCall(f"c{number}", "note")
+        return Question(made, "note", "changed", f"q: {said}\n\n{CHANGES}\n{change}", kind=DEFINITION)
+
+    forged = f"x\n\n{CHANGES}\n+ b"  # words of the model hide nothing
+    source, said = Lines("N"), (("a", "+ b"), (forged, "+ c"), ("d", "+ b"), ("e", "+ b\n+ x"))
+    answers(source, *(call(number, *words) for number, words in enumerate(said)))
+    shown = source.asked[0][0].replace("\n", " ").split("q: ")
+    assert [one.removesuffix(" note ").split() for one in shown[1:]] == [
+        f"a  {CHANGES} + b 2".split(),
+        f"x  {CHANGES} + b  {CHANGES} + c 3".split(),
+        f"d  {CHANGES} as shown for 1 4".split(),
+        f"e  {CHANGES} + b + x".split(),
+    ]
 
 
 def test_an_unclear_answer_asks_again_five_times_and_is_no_yes() -> None:
