@@ -130,11 +130,6 @@ class CallDecision:
         return self.result is None and (self.is_granted or (self.asks and isinstance(self.answer, Allow)))
 
     @property
-    def is_plain(self) -> bool:
-        """True if the level alone granted a call that runs no command: such a decision is not recorded."""
-        return self.is_granted and self.command is None and not self.origin
-
-    @property
     def ruling(self) -> str:
         """Return the rule that decided, followed by its origin in parentheses; "" if none did."""
         return f"{self.rule} ({self.origin})" if self.rule else ""

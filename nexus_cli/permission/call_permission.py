@@ -294,7 +294,8 @@ class CallPermission:
             return found
         if opened and (change := find_change(call.tool)):
             why = f"the MCP server {call.tool.server} has changed this tool since you allowed it"
-            return replace(found, why=why, kind=DEFINITION, change=change)
+            origin = f"changed definition of {call.tool.name}"
+            return replace(found, why=why, kind=DEFINITION, change=change, origin=origin)
         if found.is_granted:
             return replace(named, kind="protected")
         has_place = rule.pattern and not (rule.origin == GRANTED and call.tool.effect is Effect.EDIT)

@@ -1,6 +1,7 @@
 """Report the permission decisions on a session's calls: the rule, level or limit, its origin, and the sandbox profile.
 
-Reads the memos `DECISION` of the ledger. A call without one was allowed by the level alone, or could not run.
+Reads the memos `DECISION` of the ledger. A call without one could not run, or was allowed by the level alone in an
+earlier version.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ ANSWERS = {
     "no": "you said no",
     "none": "no answer came",
 }
-NO_DECISIONS = "No decisions yet: calls that the level allows are not listed."
+NO_DECISIONS = "No decisions yet."
 
 
 DecisionObject = TypedDict(
@@ -60,8 +61,9 @@ class DecisionsReport(ReportOfSession):
     """The newest decisions on calls.
 
     For a decision, `decision` is null if the call could not run; `from` is file and line of the rule, `built in`,
-    `level X`, `limit X` or `allowed for this session`; `bound_by` is the layer of that level or limit; `answer` is
-    `yes`, `session`, `always`, `no` or `none`, null if nobody was asked; `said` are the words of a no.
+    `level X`, `limit X`, `allowed for this session` or `changed definition of X`; `bound_by` is the layer of that level
+    or limit; `answer` is `yes`, `session`, `always`, `no` or `none`, null if nobody was asked; `said` are the words of
+    a no.
     """
 
     decisions: list[DecisionObject]

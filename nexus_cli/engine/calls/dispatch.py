@@ -295,8 +295,7 @@ class Dispatcher(CallDecider):
             noted[FAILED_EDIT] = {"behind": f"{BEHIND_EDIT} of {subject} before it {how}]"}
         if result.waits is not None:
             noted[WAIT] = {**self.services[SessionWaits].describe_run(), **result.waits}
-        decision = self.step.decisions.get(call.id)
-        if decision and not decision.is_plain:
+        if decision := self.step.decisions.get(call.id):
             row = {"id": call.id, "tool": call.name, "subject": subject, "ran": result.ran}
             noted[DECISION] = {**row, **decision.to_json()}
         entry = conversation.append(Kind.TOOL, message, f"tool:{call.name}", noted)
