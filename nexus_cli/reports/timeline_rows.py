@@ -12,12 +12,14 @@ from typing import Any, NotRequired, TypeAlias, TypedDict, cast
 from nexus_cli.core.clock import format_moment
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
+from nexus_cli.core.event import Notice
 from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.core.memo_kinds import (
     ATTACHMENTS,
     CLAIMED_RUN,
     COMPACTION,
     DECISION,
+    EVENT,
     GOAL,
     HOOK,
     PIN,
@@ -66,7 +68,8 @@ class TimelineRow(TypedDict):
     kind: str
     """For an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of
     an epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`),
-    `compaction_failed`, `drop`, `pin`, `goal`, `hook`, `worker`, `lane`, `waiting`, `claimed`, `resumed`."""
+    `compaction_failed`, `drop`, `pin`, `goal`, `hook`, `worker`, `lane`, `waiting`, `claimed`, `resumed`, and `notice`
+    for a warning that the person was shown."""
     entry: int | None
     """Id of the entry."""
     actor: JsonOf[Entity]
@@ -182,6 +185,11 @@ class SessionRecord:
             yield from (Event(memo.entry, memo.at, partial(make, memo)) for memo in log.memos(kind))
         yield from (
             Event(memo.entry, memo.at, partial(_taken_row, memo, self._ledger)) for memo in log.memos(CLAIMED_RUN)
+        )
+        shown = (memo for memo in log.memos(EVENT) if memo.value["type"] == Notice.kind and memo.value["warning"])
+        yield from (
+            Event(memo.entry, memo.at, partial(make_row, memo.at, "notice", NEXUS, memo.value["text"]))
+            for memo in shown
         )
         yield from _worker_events(self._ledger, log)
         yield from (_lane_event(side, self._requests[side.lane], self.read) for side in self._logs[1:])
