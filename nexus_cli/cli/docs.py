@@ -58,6 +58,11 @@ class _Terminal:
         """Rows of the terminal."""
         return os.get_terminal_size(1).lines
 
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        return Stream(1).width
+
     def put(self, text: str) -> None:
         Stream(1).write(text)
 

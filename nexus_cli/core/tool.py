@@ -75,8 +75,8 @@ class CommandSandbox:
     env: Mapping[str, str]
     notes: tuple[str, ...] = ()
     """Notes about the sandbox for the model, appended to the result."""
-    describe_denial: Callable[[str, str, bool], str] = lambda command, output, failed: ""
-    """Returns lines with the restrictions that a command hit, by its words, its output and whether it failed; or ""."""
+    describe_denial: Callable[[str, str, int], str] = lambda command, output, status: ""
+    """Returns lines with the restrictions that a command hit, by its words, its output and its status; or ""."""
     describe_missing: Callable[[str, str], str] = lambda command, output: ""
     """Returns a line with the keys that a command misses by its words and its output, each once; or ""."""
 

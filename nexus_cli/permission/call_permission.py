@@ -577,10 +577,10 @@ class CallPermission:
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
 
-        def denial(command: str, text: str, failed: bool) -> str:
-            is_told, self._is_told = self._is_told, self._is_told or (failed and profile == "read")
+        def denial(command: str, text: str, status: int) -> str:
+            is_told, self._is_told = self._is_told, self._is_told or (status not in (0, 1) and profile == "read")
             describe = partial(describe_denial, made, command, text, held.backend)
-            return describe(asks=asks, failed=failed, is_told=is_told, is_auto=is_auto)
+            return describe(asks=asks, status=status, is_told=is_told, is_auto=is_auto)
 
         return CommandSandbox(held if is_walled else None, env, told, denial, partial(self._describe_missing, taken))
 

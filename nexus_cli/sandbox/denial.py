@@ -84,25 +84,25 @@ def describe_denial(
     backend: Backend,
     *,
     asks: bool = True,
-    failed: bool = True,
+    status: int = 2,
     is_told: bool = False,
     is_auto: bool = False,
 ) -> str:
-    """Return lines with the restrictions of `profile` that a command hit, "" if it did not fail, or neither its output
-    nor its programs show one. They name the way to ask for more rights only if the session `asks`;
-    at level auto (`is_auto`) writing needs no question.
+    """Return lines with the restrictions of `profile` that a command hit, "" if its `status` is 0, or neither its
+    output nor its programs show one. They name the way to ask for more rights only if the session `asks`; at level auto
+    (`is_auto`) writing needs no question.
 
-    In the profile `read` a refusal counts whatever the exit status. Any failure may be one, which is left out where the
-    model `is_told`.
+    In the profile `read` a refusal in the output counts whatever the status. A status over 1 may be a refusal too,
+    unless the model `is_told`; 1 is what `grep` without a match and `diff` exit with.
     """
     if profile.name == "none":
         return ""
     lines = [VIEW] if _VIEWS.search(command) else []
-    if profile.name == "read" and ((failed and not is_told) or _REFUSAL.search(output[-_TAIL:])):
+    if profile.name == "read" and ((status not in (0, 1) and not is_told) or _REFUSAL.search(output[-_TAIL:])):
         how = AUTO_WRITE if is_auto else ASK_WRITE if asks else NOBODY_WRITE
         lines.append(f"[nexus: ran read-only: no writes, no network; {how}]")
     return "\n".join(
-        [*lines, *filter(None, [_describe_failure(profile, command, output, backend, asks) if failed else ""])]
+        [*lines, *filter(None, [_describe_failure(profile, command, output, backend, asks) if status else ""])]
     )
 
 

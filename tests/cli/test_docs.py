@@ -82,7 +82,7 @@ def test_a_long_page_goes_through_the_pager_of_a_terminal(tmp_path: Path) -> Non
     pager.write_text("#!/bin/sh\nsed 's/^/> /'\n")
     pager.chmod(0o755)
     controller, terminal = pty.openpty()
-    env = {**os.environ, "PAGER": str(pager), "TERM": "xterm"}
+    env = {**os.environ, "PAGER": str(pager), "TERM": "xterm", "COLUMNS": "40"}
     command = [sys.executable, "-m", "nexus_cli", "docs", "glossary"]
     child = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, cwd=PACKAGE, env=env)
     os.close(terminal)
@@ -95,6 +95,8 @@ def test_a_long_page_goes_through_the_pager_of_a_terminal(tmp_path: Path) -> Non
     os.close(controller)
     assert child.wait(timeout=120) == 0
     assert shown.startswith(b"> # Glossary") and b"> | worktree |" in shown
+    rows = [line.removeprefix("> ") for line in shown.decode().splitlines()]
+    assert max(map(len, rows)) <= 40 and " ".join(rows).split() == page_text("glossary").split(), "no word is broken"
 
 
 def blocks(topic: str, language: str = "") -> list[str]:

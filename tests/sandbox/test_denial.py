@@ -110,28 +110,30 @@ def test_what_is_not_writable_is_told_beside_the_missing_network() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "failed", "is_told"),
+    ("output", "status", "is_told"),
     [
-        ("sed: couldn't open file x: Read-only file system\n", True, True),
-        ("mkdir: cannot create directory: Permission denied\n", False, True),
-        ("", True, True),
-        ("a\nb\n", False, False),
+        ("sed: couldn't open file x: Read-only file system\n", 1, True),
+        ("mkdir: cannot create directory: Permission denied\n", 0, True),
+        ("", 4, True),
+        ("", 1, False),
+        ("< a\n> b\n", 1, False),
+        ("a\nb\n", 0, False),
     ],
 )
 def test_a_reader_that_failed_or_was_refused_says_that_it_ran_read_only(
-    output: str, failed: bool, is_told: bool
+    output: str, status: int, is_told: bool
 ) -> None:
     read = replace(WRITE, name="read", writable=())
-    line = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, failed=failed)
+    line = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, status=status)
     assert line == ("[nexus: ran read-only: no writes, no network; write=true asks the person]" if is_told else "")
-    again = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, failed=failed, is_told=True)
+    again = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, status=status, is_told=True)
     assert ("ran read-only" in again) is ("denied" in output or "Read-only" in output)
-    line = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, failed=failed, asks=False)
+    line = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, status=status, asks=False)
     assert ("nobody can be asked for write=true, which level auto allows" in line) == is_told
     for asks in (True, False):
-        line = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, failed=failed, asks=asks, is_auto=True)
+        line = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, status=status, asks=asks, is_auto=True)
         assert ("with write=true it may write to the project" in line) == is_told and "ask" not in line
-    assert not describe_denial(WRITE, "sed -n 'w x' f", output, Backend.BWRAP, failed=False)
+    assert not describe_denial(WRITE, "sed -n 'w x' f", output, Backend.BWRAP, status=0)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +142,7 @@ def test_a_reader_that_failed_or_was_refused_says_that_it_ran_read_only(
 )
 def test_what_looks_at_the_machine_says_that_it_sees_the_sandbox_alone(command: str) -> None:
     for profile in (WRITE, replace(WRITE, name="read", writable=())):
-        assert "only its own processes and network" in describe_denial(
-            profile, command, "", Backend.BWRAP, failed=False
-        )
+        assert "only its own processes and network" in describe_denial(profile, command, "", Backend.BWRAP, status=0)
     assert not describe_denial(replace(WRITE, name="none"), command, "", Backend.BWRAP)
     for other in ("ls ps", "echo who", "cat mount.md", "grep -r lsof .", "git show ss-1"):
-        assert not describe_denial(WRITE, other, "", Backend.BWRAP, failed=False)
+        assert not describe_denial(WRITE, other, "", Backend.BWRAP, status=0)

@@ -88,14 +88,16 @@ def test_encodings_and_line_ends_are_read_and_named(desk: Any, data: bytes, show
         (bytes(range(1, 256)) * 8, "binary"),
     ],
 )
-def test_images_and_binary_files_are_told_apart_and_not_remembered(desk: Any, data: bytes, kind: str) -> None:
+def test_images_and_binary_files_are_told_apart_and_images_are_in_the_record_of_the_work(
+    desk: Any, data: bytes, kind: str
+) -> None:
     desk.write("a", data)
     result = desk.run("read_file", path="a")
     if kind == "binary":
         assert result.error == f"a: is {kind}, {len(data)} bytes: only text can be read" and not result.images
     else:
         assert result.success and [given for _, given in result.images] == [data] and not result.file
-    assert not desk.memory.files
+    assert [how for _, how in desk.memory.notes] == ["read"] * (kind != "binary")
 
 
 def test_images_among_several_parts_keep_their_order(desk: Any) -> None:

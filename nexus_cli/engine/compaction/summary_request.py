@@ -28,7 +28,8 @@ def describe_kept(plan: CompactionPlan) -> str:
     every = all(entry in quoted for entry, _ in plan.said)
     person = "every message of the person" if every else "the newest messages of the person"
     newest = sum(item.entry > plan.entries[1] for item in plan.kept)
-    kept = [f"{person}, word for word", f"the newest {newest} messages of the conversation"]
+    messages = "message" if newest == 1 else f"{newest} messages"
+    kept = [f"{person}, word for word", f"the newest {messages} of the conversation"]
     if plan.record_room:
         kept.append("a record of the files that were read or changed and of the commands with how they ended")
     older = "" if every else " What older messages of the person still ask for is yours to carry over."

@@ -166,8 +166,8 @@ def _format_result(
     if len(done.restored) > _MOST_RESTORED:
         lines.append(f"[sandbox: {len(done.restored) - _MOST_RESTORED:,} more protected places restored or removed]")
     # In `curl -s ADDRESS | jq .` only the status of the pipe tells of a failure, and the output is another program's.
-    failed = bool(done.status or any(pipe))
-    if denial := sandbox.describe_denial(command, text if done.status or not failed else "", failed):
+    status = done.status or max(pipe, default=0)
+    if denial := sandbox.describe_denial(command, text if done.status or not status else "", status):
         lines.append(denial)
     if missing := sandbox.describe_missing(command, text):
         lines.append(missing)

@@ -118,9 +118,9 @@ async def _read_part(
             raise ToolError(f"not read: one call reads at most {HARD_LIMIT >> 20} MiB")
     except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(part.path, error, context))
-    if result.success and not content.beyond and part.limit != 0 and (document or not result.images):
+    if result.success and not content.beyond and (part.limit != 0 or result.images):
         context.service(SeenFileStore).note(str(target), content.digest, "read")
-        return result if document else replace(result, file=str(target))
+        return result if document or result.images else replace(result, file=str(target))
     return result
 
 

@@ -29,7 +29,7 @@ from rich.style import Style
 from rich.syntax import Syntax
 from rich.text import Text
 
-from nexus_cli.text.cells import PROSE, fold
+from nexus_cli.text.cells import PROSE, cells, fold
 from nexus_cli.ui.render.highlight import LONGEST, SYNTAX_THEMES
 from nexus_cli.ui.render.markdown_blocks import DELIMITER
 from nexus_cli.ui.render.theme import Theme
@@ -208,6 +208,8 @@ GAP = 2
 """Columns between two cells."""
 THINNEST = 5
 """Least columns of a cell that needs them."""
+WORD = 20
+"""Most cells of a word that is not broken: paths, addresses and lines without spaces may be."""
 
 
 class ThemedTable(ThemedElement, TableElement):
@@ -220,8 +222,10 @@ class ThemedTable(ThemedElement, TableElement):
         rows = [[cell.content for cell in row.cells] for row in self.body.rows] if self.body else []
         for text in (text for row in rows for text in row):
             _link_addresses(text, self.look)
+        columns = [[row[column] for row in [head, *rows]] for column in range(len(head))]
         widths = column_widths(
-            [max(_widest(row[column]) for row in [head, *rows]) for column in range(len(head))],
+            [max(map(_widest, column)) for column in columns],
+            [max(map(_thinnest, column)) for column in columns],
             options.max_width - GAP * (len(head) - 1),
         )
         if widths is None:
@@ -264,21 +268,28 @@ def _cells(line: str) -> int:
     return len(parts) - (parts[:1] == [""]) - (len(parts) > 1 and parts[-1] == "")
 
 
-def column_widths(wanted: Sequence[int], room: int) -> list[int] | None:
-    """Return the width of each column, in all at most `room`; None if one would be narrower than `THINNEST`."""
-    given = [0] * len(wanted)
-    left = sorted(range(len(wanted)), key=lambda column: wanted[column])
+def column_widths(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
+    """Return the width of each column, at least its `least` and in all at most `room`; None if they do not fit."""
+    given, spare = [*least], room - sum(least)
+    if spare < 0:
+        return None
+    more = [max(0, most - size) for most, size in zip(wanted, least, strict=True)]
+    left = sorted(range(len(more)), key=more.__getitem__)
     for place, column in enumerate(left):
-        share = room // (len(left) - place)
-        if min(wanted[column], share) < min(wanted[column], THINNEST):
-            return None
-        given[column] = max(1, min(wanted[column], share))
-        room -= given[column]
-    return given if room >= 0 else None
+        share = min(more[column], spare // (len(left) - place))
+        given[column] += share
+        spare -= share
+    return given
 
 
 def _widest(text: Text) -> int:
     return max((part.cell_len for part in text.split("\n")), default=0)
+
+
+def _thinnest(text: Text) -> int:
+    """Return the least columns of a cell, so that no usual word of it is broken."""
+    words = (size for word in text.plain.split() if (size := cells(word)) <= WORD)
+    return max(1, min(THINNEST, _widest(text)), *words)
 
 
 def _lines(console: Console, row: Sequence[Text], widths: Sequence[int]) -> RenderResult:

@@ -7,18 +7,20 @@ import os
 import shlex
 import signal
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol
 from weakref import WeakSet
 
 from nexus_cli.config.programs import find_named_program, find_program
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.reports.text.lines import wrapped
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.terminal_handoff import run_on_terminal
 
 SPARE = 4
 """Rows of the terminal that a printed text leaves free."""
 LARGE = 200_000
-"""Least characters of a text that is sanitized in a thread."""
+"""Least characters of a text that is wrapped in a thread."""
 _LEFT = (0, -signal.SIGINT, 128 + signal.SIGINT, -signal.SIGQUIT, -signal.SIGPIPE)
 """Exit statuses of a pager that the person has left."""
 
@@ -29,6 +31,10 @@ class PagerView(Protocol):
     @property
     def height(self) -> int:
         """Rows."""
+
+    @property
+    def width(self) -> int:
+        """Columns."""
 
     def put(self, text: str) -> None:
         """Print `text`."""
@@ -42,14 +48,16 @@ PAGED: WeakSet[PagerView] = WeakSet()
 
 
 async def show_in_pager(view: PagerView, text: str, *, at_end: bool = False) -> None:
-    """Show all of `text`: by `PAGER` (else `less`) where it is longer than the terminal, else printed.
+    """Show all of `text`, wrapped between words: by `PAGER` (else `less`) where it is longer than the terminal, else
+    printed.
 
     With `at_end` the pager opens even for a short text, `less` at its last line. If the pager fails, the text is
     printed. Does nothing while a pager is open on `view`.
     """
     if view in PAGED:
         return
-    shown = (await asyncio.to_thread(sanitize, text) if len(text) > LARGE else sanitize(text)).rstrip("\n") + "\n"
+    wrap = partial(wrapped, text, view.width)
+    shown = "\n".join(await asyncio.to_thread(wrap) if len(text) > LARGE else wrap()).rstrip("\n") + "\n"
     try:
         command = _pager() if at_end or shown.count("\n") > view.height - SPARE else []
     except OSError as error:

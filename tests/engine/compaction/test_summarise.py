@@ -154,6 +154,7 @@ def test_both_forms_of_the_request_say_what_is_kept_and_the_transcript_has_the_c
         asyncio.run(live(script, model))
         assert form in script.asked[-1]
         assert "the window keeps: every message of the person, word for word; the newest" in script.asked[-1]
+        assert re.search(r"the newest (message|([2-9]|\d\d+) messages) of the conversation", script.asked[-1])
         assert "a record of the files" in script.asked[-1] and "Repeat none of this." in script.asked[-1]
         if form == TRANSCRIPT:
             [request] = re.findall(r"current request.*\n=====.*\n(.*)\n=====", script.asked[-1])
