@@ -471,7 +471,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_288, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (47_938, 0, 5),
+    "cli": (47_975, 0, 5),
     "client": (2_291, 0, 2),
     "commands": (41_240, 0, 50),
     "config": (34_546, 0, None),
@@ -485,7 +485,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "ledger": (51_572, 0, 30),
     "mcp": (19_563, 0, 18),
     "permission": (13_217, 0, 48),
-    "plugins": (7_698, 0, 22),
+    "plugins": (7_730, 0, 22),
     "provider": (29_384, 0, 57),
     "reports": (89_902, 8_414, None),
     "rpc": (17_671, 0, 16),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_547, 49_726)
+SUM = (973_616, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

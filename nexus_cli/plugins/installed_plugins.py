@@ -57,6 +57,8 @@ class InstalledPlugin:
     folder: PluginFolder | None = field(repr=False)
     problem: str = ""
     """Why nothing of it is in effect; else ""."""
+    named: str = ""
+    """The source as the person named it, perhaps with a branch or tag: where an update looks."""
 
     @property
     def root(self) -> Path:
@@ -130,7 +132,8 @@ def _read_installed(name: str, known: Mapping[str, Any]) -> InstalledPlugin:
     problem = f"{why} (nexus plugin update {name})" if why else ""
     source = PluginSource(*(str(known.get(key, "")) for key in ("source", "commit", "inner")))
     items = known.get("items")
-    return InstalledPlugin(name, source, items if isinstance(items, dict) else {}, folder, problem)
+    named = str(known.get("named", source.shown))
+    return InstalledPlugin(name, source, items if isinstance(items, dict) else {}, folder, problem, named)
 
 
 @lru_cache(MOST_HELD)

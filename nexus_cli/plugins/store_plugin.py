@@ -14,8 +14,10 @@ from nexus_cli.plugins.installed_plugins import PLUGIN_RECORD, PluginSource, plu
 from nexus_cli.plugins.plugin_folder import PluginFolder
 
 
-def store_plugin(plugin: PluginFolder, source: PluginSource, keys: Iterable[str], *, is_new: bool = False) -> None:
-    """Copy a plugin, replacing an earlier copy, and record its source and the accepted items.
+def store_plugin(
+    plugin: PluginFolder, source: PluginSource, keys: Iterable[str], named: str, *, is_new: bool = False
+) -> None:
+    """Copy a plugin, replacing an earlier copy, and record its source, as fetched and as `named`, and the accepted items.
 
     Raises `NexusError`: `internal` if it cannot be written, `usage` if it `is_new` and another process has meanwhile
     added one of its name.
@@ -46,6 +48,7 @@ def store_plugin(plugin: PluginFolder, source: PluginSource, keys: Iterable[str]
             "source": source.place,
             "commit": source.commit,
             "inner": source.inner,
+            "named": named,
             "at": utc_now(),
             "items": accepted,
         }

@@ -53,12 +53,13 @@ def add(
 
     nexus plugin add --all obra/superpowers@v4.0.0
     """
-    with open_source(parse_source(place, Path.cwd())) as opened:
+    named = parse_source(place, Path.cwd())
+    with open_source(named) as opened:
         plugin = read_plugin(opened.folder, listed=opened.manifest)
         if any(one.name == plugin.name for one in installed_plugins()):
             hint = f"nexus plugin update {plugin.name}, or nexus plugin remove {plugin.name}"
             raise NexusError("usage", f"plugin {plugin.name}", "a plugin with this name is installed", hint)
-        return _accept(source, plugin, opened.source, None, accept_all, yes or ())
+        return _accept(source, plugin, opened.source, named, None, accept_all, yes or ())
 
 
 def update(
@@ -68,24 +69,29 @@ def update(
     accept_all: All = False,
     yes: Yes = None,
 ) -> Report[Annotated[Any, PluginsReport]]:
-    """Update a plugin: copy its folder again, show the differences, and ask about each inactive item."""
+    """Update a plugin: copy its folder again, show the differences, and ask about each inactive item.
+
+    Without SOURCE the branch or tag that the plugin was added from is resolved again. A plugin that was added from a
+    commit keeps that commit until you name another one.
+    """
     installed = find_plugin(name)
     known = installed.source
     if place and known.commit and "@" not in place and not os.path.isdir(place):
         place = replace(known, commit=place).shown
-    chosen = parse_source(place, Path.cwd()) if place else known
+    chosen = parse_source(place or installed.named, Path.cwd())
     with open_source(chosen) as opened:
         plugin = read_plugin(opened.folder, listed=opened.manifest)
         if plugin.name != name:
             why = f"the plugin in this source is called {plugin.name}"
             raise NexusError("usage", f"plugin {name}", why, f"nexus plugin add {one_line(chosen.shown)}")
-        return _accept(source, plugin, opened.source, installed, accept_all, yes or ())
+        return _accept(source, plugin, opened.source, chosen, installed, accept_all, yes or ())
 
 
 def _accept(
     source: Source,
     plugin: PluginFolder,
     place: PluginSource,
+    named: PluginSource,
     before: InstalledPlugin | None,
     accept_all: bool,
     yes: Sequence[str],
@@ -98,7 +104,8 @@ def _accept(
     problems = _try_items(plugin, source.folder())
     kept = [key for key, state in states.items() if state == "active"]
     if before and not diff and not before.changed and place == before.source and len(kept) == len(states):
-        source.say(f"{plugin.name} has not changed since you accepted it.")
+        pinned = f" It is pinned to this commit; for a newer one: nexus plugin update {plugin.name} BRANCH"
+        source.say(f"{plugin.name} has not changed since you accepted it.{pinned if named.commit else ''}")
     else:
         asking = [key for key in states if key not in kept]
         shown = plugin_object(plugin, place.shown, states, problems)
@@ -106,7 +113,7 @@ def _accept(
         if not [*kept, *chosen]:
             source.say("nothing was accepted, so nothing was changed.")
             return Report("", {"version": 1, "plugins": []})
-        store_plugin(plugin, place, [*kept, *chosen], is_new=before is None)
+        store_plugin(plugin, place, [*kept, *chosen], named.shown, is_new=before is None)
         count = plural(sum(not problems[key] for key in (*kept, *chosen)), "item")
         source.say(f"{plugin.name} is installed, {count} of {len(states)} in effect.")
     value = {"version": 1, "plugins": [installed_object(find_plugin(plugin.name), problems)]}
