@@ -17,7 +17,7 @@ from nexus_cli.plugins.plugin_folder import PluginFolder
 def store_plugin(
     plugin: PluginFolder, source: PluginSource, keys: Iterable[str], named: str, *, is_new: bool = False
 ) -> None:
-    """Copy a plugin, replacing an earlier copy, and record its source, as fetched and as `named`, and the accepted items.
+    """Copy a plugin, replacing an earlier copy, and record its source (as fetched, and as `named`) and what is accepted.
 
     Raises `NexusError`: `internal` if it cannot be written, `usage` if it `is_new` and another process has meanwhile
     added one of its name.
