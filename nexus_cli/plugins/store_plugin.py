@@ -17,7 +17,9 @@ from nexus_cli.plugins.plugin_folder import PluginFolder
 def store_plugin(
     plugin: PluginFolder, source: PluginSource, keys: Iterable[str], named: str, *, is_new: bool = False
 ) -> None:
-    """Copy a plugin, replacing an earlier copy, and record its source (as fetched, and as `named`) and what is accepted.
+    """Copy a plugin, replacing an earlier copy, and record its source and what is accepted of it.
+
+    `source` has the commit that was fetched, `named` is what the person named.
 
     Raises `NexusError`: `internal` if it cannot be written, `usage` if it `is_new` and another process has meanwhile
     added one of its name.

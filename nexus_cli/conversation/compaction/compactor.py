@@ -196,7 +196,7 @@ def _kept_figures(
     said: Sequence[int], answers: Sequence[int], plan: CompactionPlan, record: FittedRecord
 ) -> dict[str, int]:
     """Count the messages, answers and work items that the window keeps under `plan`, and those that it omits."""
-    commands = [item for item in record.items if item.ran]
+    commands = [item for item in record.items if item.kind == "command"]
     figures = {}
     for name, entries, quotes in (("words", said, plan.quotes), ("answers", answers, plan.answers)):
         whole, part = plan.shown_entries(quotes)
@@ -204,7 +204,7 @@ def _kept_figures(
         figures[name] = sum(entry in whole for entry in entries)
         figures[f"{name}_left"], figures[f"{name}_part"] = len(left), sum(entry in part for entry in left)
     return figures | {
-        "files": sum(not item.command for item in record.items),
+        "files": sum(item.kind == "file" for item in record.items),
         "commands": len(commands),
         "failing": sum(item.failing for item in commands),
         "record_left": len(record.left),

@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from nexus_cli.conversation.compaction.file_outline import outline
 from nexus_cli.conversation.compaction.own_words import missing_line
@@ -42,8 +43,8 @@ class WorkItem:
     entry: int
     """The message of its last use: newer items get room first."""
     text: str
-    command: bool = False
-    """True if it names no file: a command that ran, or what the person declined, replied or took back."""
+    kind: Literal["file", "command", "answer"] = "file"
+    """What it names: a file, a command that ran, or what the person declined, replied or took back."""
     failing: bool = False
     detail: str = ""
     """Text to add if there is room."""
@@ -52,8 +53,6 @@ class WorkItem:
     at: tuple[int, int] = (0, 0)
     """The message after which it last changed or ran, and its order among others after the same message; (0, 0):
     `entry`."""
-    ran: bool = False
-    """True for a command that ran."""
 
 
 def command_items(commands: Iterable[CommandRun], approved: Container[int] = ()) -> list[WorkItem]:
@@ -67,7 +66,7 @@ def command_items(commands: Iterable[CommandRun], approved: Container[int] = ())
             name += f" #{names[name]}"
         by = "; approved by the person" if run.entry in approved and not (run.by_person or run.worker) else ""
         text = f"- {name} -> {describe_end(run)}{by}"
-        items.append(WorkItem(run.entry, text, True, run.is_failing, at=(run.entry, run.after), ran=True))
+        items.append(WorkItem(run.entry, text, "command", run.is_failing, at=(run.entry, run.after)))
     return items
 
 
@@ -185,7 +184,7 @@ def fit_record(
 ) -> FittedRecord:
     """Return what fits `room` tokens beside a line of `missing`: goals, then files and commands, newest first."""
     total = len(record.goals) + len(record.items)
-    kinds = {item.command: item for item in record.items}
+    kinds = {item.kind == "file": item for item in record.items}
     frame = count(_layout(record.goals[:1], list(kinds.values()), record.folder, missing))
     costs = [count(line) + 1 for line in (*record.goals, *(item.text for item in record.items))]
     fitting, free = 0, room - frame
@@ -205,7 +204,7 @@ def fit_record(
 
 
 def _layout(goals: Sequence[str], items: Sequence[WorkItem], folder: str, missing: str) -> str:
-    below = f"; files are below {folder}" if folder and any(not item.command for item in items) else ""
+    below = f"; files are below {folder}" if folder and any(item.kind == "file" for item in items) else ""
     shown = sorted(items, key=lambda item: item.at if item.at[0] else (item.entry, 0))
     lines = [RECORD]
     place = goals.index(TODO_LIST) if TODO_LIST in goals else len(goals)

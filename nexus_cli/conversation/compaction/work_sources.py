@@ -69,20 +69,20 @@ def _declined_items(answers: Iterable[Memo]) -> Iterator[WorkItem]:
         if memo.value["answer"] == "no":
             by = "a client" if memo.value.get("by") == "client" else "the person"
             said = f": {safe_line(reason)}" if (reason := str(memo.value.get("said", ""))) else ""
-            yield WorkItem(memo.entry, f"- {safe_line(subject or tool)} -> declined by {by}{said}", True)
+            yield WorkItem(memo.entry, f"- {safe_line(subject or tool)} -> declined by {by}{said}", "answer")
 
 
 def _reply_items(log: WorkLog) -> Iterator[WorkItem]:
     """Yield an item for each question of the model that the person answered, with the last reply."""
     last = {question: (entry, reply) for entry, question, reply in log.replies}
     for question, (entry, reply) in last.items():
-        yield WorkItem(entry, f"- asked: {safe_line(question)} -> the person replied: {safe_line(reply)}", True)
+        yield WorkItem(entry, f"- asked: {safe_line(question)} -> the person replied: {safe_line(reply)}", "answer")
 
 
 def _undo_items(conversation: Conversation) -> Iterator[WorkItem]:
     """Yield an item for each undo and redo of file changes, as the model was told of it."""
     for memo in conversation.memos(UNDONE_FILES):
-        yield WorkItem(memo.entry, f"- {safe_line(str(memo.value['told']))}", True)
+        yield WorkItem(memo.entry, f"- {safe_line(str(memo.value['told']))}", "answer")
 
 
 def _traces(conversation: Conversation) -> list[FileTrace]:

@@ -129,7 +129,10 @@ ITEMS = st.lists(st.tuples(st.integers(1, 120), st.booleans()), max_size=30)
 def test_the_newest_items_stand_in_the_room_and_the_others_are_given_back(
     made: list[tuple[int, bool]], goals: list[int], room: int
 ) -> None:
-    items = [WorkItem(99 - n, f"- {n:02}{'x' * size}", command) for n, (size, command) in enumerate(made)]
+    items = [
+        WorkItem(99 - n, f"- {n:02}{'x' * size}", "command" if command else "file")
+        for n, (size, command) in enumerate(made)
+    ]
     record = WorkRecord([f"- g{n}: {'y' * size}" for n, size in enumerate(goals)], items, "/p")
     fitted = fit_record(record, room, COUNT, "[99 older]")
     text = fitted.text(f"[{len(fitted.left)} older]")
@@ -194,8 +197,8 @@ def test_two_commands_never_have_one_name() -> None:
 def test_files_and_commands_stand_in_the_order_in_which_they_changed_and_ran() -> None:
     items = [
         WorkItem(9, "- a.py (changed)", at=(8, 0)),
-        WorkItem(8, "- pytest -> exit 0", command=True, at=(6, 0)),
-        WorkItem(5, "- ls -> exit 0", command=True, at=(5, 0)),
+        WorkItem(8, "- pytest -> exit 0", kind="command", at=(6, 0)),
+        WorkItem(5, "- ls -> exit 0", kind="command", at=(5, 0)),
     ]
     text = fit_record(WorkRecord([], items, "/p"), 2000, COUNT, "[9 older]").text()
     assert text.split("\n")[2:] == ["- ls -> exit 0", "- pytest -> exit 0", "- a.py (changed)", COMPLETE]
