@@ -82,7 +82,8 @@ def add_pin(conversation: Conversation, what: str, count: Callable[[str], int], 
     told = {"told": f"the person pinned this, it holds from now on: {text}"} if is_told else {}
     shown = describe_pinning(made)
     conversation.memo(PIN, {"id": made.pin, "entry": made.entry, "text": made.text, "shown": shown, **told})
-    return made
+    recorded = (one for one in reversed(list_pins(conversation)) if (one.entry, one.text) == (made.entry, made.text))
+    return next(recorded, made)  # the ledger replaces surrogates: such a text is not found
 
 
 def remove_pin(conversation: Conversation, what: str) -> Quote:

@@ -64,6 +64,15 @@ def test_pins_are_numbered_for_ever_and_taken_back_by_id() -> None:
     assert pins.list_pins(lane) == (first,)
     assert pins.add_pin(lane, "more", count).pin == "p3", "no id is given twice"
 
+    def pin_meanwhile(text: str) -> int:
+        if not any(one.text == "of another process" for one in pins.list_pins(lane)):
+            pins.add_pin(lane, "of another process", count)
+        return count(text)
+
+    made = pins.add_pin(lane, "last", pin_meanwhile, 1_000)
+    assert [one.pin for one in pins.list_pins(lane)] == ["p1", "p3", "p4", "p5"]
+    assert made == pins.list_pins(lane)[-1], "its caller is told the id that the list shows"
+
 
 def test_a_pin_is_taken_back_by_its_message_or_its_words_too() -> None:
     lane = timeline("one", "keep the tests")
