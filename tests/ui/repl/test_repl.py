@@ -579,7 +579,7 @@ def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_told_of
     def commands() -> list[str]:
         for _ in engine.work.read(engine.conversation):
             pass
-        return [item.text for item in compactor(engine).make_record().items if item.command]
+        return [item.text for item in compactor(engine).make_record().items if item.kind != "file"]
 
     async def scene() -> None:
         stage.type("run it")
