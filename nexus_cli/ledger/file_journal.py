@@ -95,7 +95,7 @@ class FileJournal(SessionJournal):
         except NexusError as missing:
             if missing.kind == "usage":
                 return NexusError(
-                    "ledger", "the saved session is gone", "it was deleted by another process", "Start a new one"
+                    "ledger", "the saved session is gone", "it was deleted by another process", "Start a new session"
                 )
         return error
 

@@ -262,5 +262,5 @@ def pick_request(requests: Sequence[T], step: int, named: str = "", hint: str = 
     if 1 <= step <= len(requests):
         return requests[step - 1]
     there = f"{len(requests)} {'request' if len(requests) == 1 else 'requests'}"
-    why = f"this session has sent {there}, numbered from 1" if requests else "this session has sent no request yet"
+    why = f"this session has sent {there}, numbered from 1" if requests else "this session has not sent a request yet"
     raise NexusError("usage", named or f"--step {step}", why, hint if requests else "Send a message first")

@@ -334,7 +334,9 @@ def check_name(db: Database, name: str, own: int = 0) -> str:
     )
     if other:
         why = (
-            f"session {other[0]} has it" if other[1] == title else f"the id of session {other[0]} begins with this name"
+            f"session {other[0]} has this name"
+            if other[1] == title
+            else f"the id of session {other[0]} begins with this name"
         )
         raise NexusError("usage", f'the name "{title}" is taken', why, "Choose another name")
     return title
