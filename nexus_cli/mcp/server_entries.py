@@ -36,7 +36,7 @@ _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
 """Characters that no name of a tool may have."""
-UNCHECKED = "is skipped: a file named in its command is too large or unreadable, so changes to it go unnoticed"
+UNCHECKED = "is skipped: a file named in its command is too large or unreadable, so changes to it would go unnoticed"
 _HIDDEN = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -237,7 +237,7 @@ def _read_environment(value: Any, expand: Callable[[object, str], str]) -> tuple
     elif value is None:
         pairs = []
     else:
-        raise ValueError("env must be a list of variable names")
+        raise ValueError("env must be a table, or a list of variable names")
     for name, text in pairs:
         if not _ENV_NAME.fullmatch(name):
             raise ValueError(f"env: {one_line(str(name))[:40]!r} is not a variable name")
@@ -267,7 +267,7 @@ def _read_headers(value: Any, environ: Mapping[str, str]) -> dict[str, str]:
 def _read_seconds(value: Mapping[str, Any], key: str, default: float) -> float:
     seconds = value.get(key, default)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= 86400:
-        raise ValueError(f"{key} must be a number of seconds above 0")
+        raise ValueError(f"{key} must be a number of seconds above 0 and at most 86400")
     return float(seconds)
 
 

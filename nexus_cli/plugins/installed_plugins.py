@@ -86,7 +86,7 @@ class InstalledPlugin:
         if not self.changed:
             return ""
         named = name_first(self.changed, 3)
-        return f"plugin {self.name} was changed after you accepted it; disabled: {named} (nexus plugin update)"
+        return f"plugin {self.name} was changed after you accepted it; disabled: {named}. Run nexus plugin update NAME"
 
 
 def plugins_root() -> Path:
