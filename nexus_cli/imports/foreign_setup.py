@@ -157,7 +157,9 @@ class ForeignSetup:
             if limit:
                 for text in self._allowed.pop(written):
                     self.rules.pop(("allow", text), None)
-                self.lose("allow", f"{written}: it would allow more here, because the rule {limit} was not imported")
+                self.lose(
+                    "allow", f"{written}: it would allow more in nexus, because the rule {limit} was not imported"
+                )
 
     def add_server(self, name: str, entry: dict[str, Any]) -> None:
         """Add a server without the keys in its entry: `command` (a list) or `url`, `env` and `headers` (objects)."""

@@ -136,7 +136,9 @@ def parse_entry(
     if value.get("disabled") is True or value.get("enabled") is False:
         return None
     if not _NAME.fullmatch(name):
-        raise ValueError("a name can have at most 50 characters: letters, digits, `-`, `_` and `.`")
+        raise ValueError(
+            "a name can have at most 50 letters, digits, `-`, `_` and `.`, and must begin with a letter or digit"
+        )
     if "__" in fit_name(name) or name.endswith(("_", ".")):  # where a tool's name begins must be certain
         raise ValueError("a name must not end with `_` or `.`, or have two of them in a row")
 

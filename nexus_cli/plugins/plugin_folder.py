@@ -81,8 +81,11 @@ def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED, listed: Mapping[s
         raise _refusal(root, f"{path} is not a JSON object", "Correct the file")
     name = manifest.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        why = f"`name` in {path} must be at most 64 letters, digits, `-` and `_`, the first a letter or digit"
-        raise _refusal(root, why, "Correct the name")
+        raise _refusal(
+            root,
+            f"`name` in {path} must be at most 64 letters, digits, `-` and `_`, the first a letter or digit",
+            "Correct the name",
+        )
     return _Reader(root, files, manifest).read(name, programs)
 
 

@@ -199,7 +199,7 @@ def resolve_endpoint(
     if provider in SUBSCRIPTIONS and not key:
         login = stored_name(provider, key_name)
         if login not in stored_names():
-            named = f" `{key_name}`" if key_name else ""
+            named = f" named {key_name}" if key_name else ""
             why = f"there is no {SUBSCRIPTIONS[provider]} login{named}"
             raise ProviderError("auth", why, set_key_hint(provider, key_name))
         return Endpoint(provider, model, base, None, login)
