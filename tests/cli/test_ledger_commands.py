@@ -153,7 +153,7 @@ def no_room() -> None:
 def test_reports_need_no_room_on_the_disk_and_what_writes_says_that_there_is_none(nexus: Run, session: str) -> None:
     told = {
         ("drops", "show", "d1"): ORIGINAL,
-        ("replay",): "has sent no request",
+        ("replay",): "has not sent a request",
         ("sessions", "list"): "please",
         ("memory", "list"): "Nothing is remembered",
     }

@@ -126,7 +126,7 @@ def test_pin_alone_lists_the_newest_messages_with_their_numbers(context: FakeCon
     assert [one["text"] for one in value["messages"]] == [f"message {n} of several lines" for n in range(2, 12)]
     entry = value["messages"][-1]["entry"]
     text = find_form("pins")(value, 80)
-    assert "your newest messages (nexus pin add NUMBER):" in text and text.splitlines()[-1].split()[0] == str(entry)
+    assert "newest messages (to pin: nexus pin add NUMBER):" in text and text.splitlines()[-1].split()[0] == str(entry)
     complete = find("pin", context.commands).complete
     assert complete is not None and complete(context)[0] == str(entry)
     context.run(f"pin {entry}")
