@@ -209,7 +209,7 @@ def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
     for key, item in (hooks | removed).items():
         text, state, why = item.definition, ACTIVE, ""
         if key not in in_force:
-            state, why = (CHANGED, TRUST) if key in before else (UNTRUSTED, "nexus trust")
+            state, why = (CHANGED, TRUST) if key in before else (UNTRUSTED, "run nexus trust")
             if item.file in left_out and item.file not in readable:
                 why = f"{shown_path(item.file)} {left_out[item.file]}"
             text = (before.get(key) or {}).get(item.file) or text

@@ -70,7 +70,7 @@ _WHY = {
     "25006": ("the server is read-only", "Use the primary server"),
     "40P01": ("another process was using the same rows", "Try again"),
     "42501": ("this database role lacks the permission", "Ask the server's administrator"),
-    "53100": ("the server's disk is full", "Free some space there"),
+    "53100": ("the server's disk is full", "Free some space on the server"),
     "53300": ("the server has no free connections", "Try again, or raise its max_connections"),
     "55P03": ("another process held the lock", "Try again"),
     "57014": (f"the server took longer than {STATEMENT_SECONDS} s, or another process held the lock", "Try again"),

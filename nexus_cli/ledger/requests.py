@@ -254,7 +254,7 @@ def read_inherited(db: Database, lane: int, which: str = "all") -> InheritedRequ
     return found
 
 
-def pick_request(requests: Sequence[T], step: int, named: str = "", hint: str = "Name one of them") -> T:
+def pick_request(requests: Sequence[T], step: int, named: str = "", hint: str = "Choose one of them") -> T:
     """Return request `step`, counted from 1.
 
     Raises `NexusError("usage", ...)` with the step (or `named`) and the number of requests if it does not exist.

@@ -235,7 +235,7 @@ def find(db: Database, key: str) -> SessionInfo:
     """
     key = _one_line(key)
     if not key:
-        raise NexusError("usage", "no session is named", "the id is empty", "See `nexus sessions list`")
+        raise NexusError("usage", "no session was specified", "the id is empty", "See `nexus sessions list`")
     start = key.upper()
     rows = db.all(
         f"SELECT {_COLUMNS} FROM sessions WHERE (id >= ? AND id < ?) OR name = ? ORDER BY {LAST_USED}",

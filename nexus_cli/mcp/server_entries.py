@@ -144,11 +144,11 @@ def parse_entry(
 
     def expand(text: object, what: str) -> str:
         if not isinstance(text, str):
-            raise ValueError(f"{what} must be a text")
+            raise ValueError(f"{what} must be a string")
         if source != "personal":
             _refuse_keys(_VARIABLE.findall(text), what)
         if _HIDDEN.search(expanded := _VARIABLE.sub(lambda found: _find_value(found[1], environ, folder), text)):
-            raise ValueError(f"{what} has control characters")
+            raise ValueError(f"{what} contains control characters")
         return expanded
 
     command, url = _read_command(value, expand), value.get("url", value.get("serverUrl", ""))

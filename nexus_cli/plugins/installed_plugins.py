@@ -127,7 +127,7 @@ def find_plugin(name: str) -> InstalledPlugin:
 def _read_installed(name: str, known: Mapping[str, Any]) -> InstalledPlugin:
     root = plugins_root() / name
     folder, why = _read_copy(root, _stamp(root))
-    problem = f"{why} (nexus plugin update {name})" if why else ""
+    problem = f"{why}; run nexus plugin update {name}" if why else ""
     source = PluginSource(*(str(known.get(key, "")) for key in ("source", "commit", "inner")))
     items = known.get("items")
     return InstalledPlugin(name, source, items if isinstance(items, dict) else {}, folder, problem)

@@ -281,7 +281,7 @@ def _summary(total: Value) -> str:
         return f"{sent}; the provider reported no figures." if silent else f"{sent}."
     text = f"{share(total['hit'], 1)} of the prompt tokens of {sent} were read from the cache."
     if not total["misses"]:
-        return f"{text} Nothing was missed."
+        return f"{text} No misses."
     cost = f"cost {dollars(total['cost_usd'])} (" if total["cost_usd"] is not None else "(price unknown; "
     unknown = f", unknown: {total['unknown']}" if total["unknown"] else ""
     missed = plural(total["misses"], "miss", "misses")

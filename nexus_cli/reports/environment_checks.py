@@ -255,7 +255,7 @@ def _network(settings: Settings) -> Check:
     tried = _try_connection(url) if url else Check("network", "ok", "nothing to connect to")
     name, path = named_file()
     if tried.status == "ok" and name and not os.path.exists(path):
-        tried = replace(tried, status="note", hint=f"{name} names no file")
+        tried = replace(tried, status="note", hint=f"{name} does not refer to a file")
     return replace(tried, detail=f"{detail}; {tried.detail}")
 
 
@@ -344,7 +344,7 @@ def _sandbox_checks(found: Mapping[str, Any], setting: str) -> list[Check]:
         if profile["problem"]:
             checks.append(Check(f"profile {name}", "broken", f"{said}; it does not start: {profile['problem']}"))
             continue
-        cost = f"a start takes {profile['start_ms']:.1f} ms" + (f", {plain:.1f} without walls" if plain else "")
+        cost = f"a start takes {profile['start_ms']:.1f} ms" + (f", {plain:.1f} without the sandbox" if plain else "")
         notes = "; ".join(profile["notes"])
         checks.append(Check(f"profile {name}", "note" if notes else "ok", f"{said}; {cost}", notes))
     return checks

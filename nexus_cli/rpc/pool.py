@@ -190,7 +190,7 @@ class AgentPool:
                 f"agent {wanted}", "an agent with this id already exists", "Choose another id, or destroy that agent"
             )
         if len(self._agents) >= MOST_AGENTS:
-            raise NexusError("limit", "no further agent", f"the maximum is {MOST_AGENTS}", "Destroy an agent first")
+            raise NexusError("limit", "too many agents", f"the maximum is {MOST_AGENTS}", "Destroy an agent first")
         return wanted or f"agent-{secrets.token_hex(4)}"
 
     async def _make(self, name: str, config: AgentConfig, stays: ExitStack) -> Agent:

@@ -303,7 +303,7 @@ class _Reader:
         if owner is not None and extras:
             self.extras[owner.id] = extras
         elif extras:
-            self._mark_unclear("words behind a redirect")
+            self._mark_unclear("words after a redirect")
         # In `a <<END | b` the parser leaves `b` in the redirect.
         later = [one for child in children[1:] for part in child.children for one in (part, *part.children)]
         for one in [owner, *(one for one in later if one.type == "command")]:

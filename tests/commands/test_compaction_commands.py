@@ -136,7 +136,7 @@ def test_pin_alone_lists_the_newest_messages_with_their_numbers(context: FakeCon
 def test_what_is_pinned_or_taken_back_is_asked_for_by_what_there_is(context: FakeContext) -> None:
     assert "nexus pin add NUMBER" in find_form("pins")(context.run("pin").shown[-1][1], 80)
     context.turn("the only message")
-    assert "nexus pin add 1 your newest message" in find_form("pins")(context.run("pin").shown[-1][1], 120)
+    assert "nexus pin add 1` pins your newest message" in find_form("pins")(context.run("pin").shown[-1][1], 120)
     context.run("pin 1")
     with pytest.raises(NexusError, match="/pin remove: the argument is missing: ID"):
         context.run("pin remove")

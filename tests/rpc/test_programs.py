@@ -97,12 +97,12 @@ async def test_limits_bind_every_turn_of_an_agent_and_wrong_ones_are_named(tmp_p
             ({"max_steps": True}, "limits.max_steps must be a whole number"),
             ({"max_cost": -1}, "limits.max_cost must be above 0"),
             ({"timeout": "x"}, "limits.timeout must be a number"),
-            ({"tools": []}, "'tools' is none of limits"),
+            ({"tools": []}, "'tools' is not one of limits"),
             ([], "limits must be an object"),
         ]
         for limits, why in wrong:
             assert why in await refused(served.client.create_agent("w", limits=limits), -32602)
-        assert "effort is one of" in await refused(served.client.create_agent("w", effort="most"), -32602)
+        assert "effort must be one of" in await refused(served.client.create_agent("w", effort="most"), -32602)
 
 
 @pytest.mark.matrix
