@@ -84,7 +84,9 @@ def read_servers(
             if known != owner:
                 problems.append(f"{where} is skipped: you have a server with this name")
             elif twin not in (None, name):
-                problems.append(f"{where} is skipped: its tool names would equal those of {twin}; rename a server")
+                problems.append(
+                    f"{where} is skipped: its tool names would be the same as those of {twin}; rename one of them"
+                )
             if known != owner or twin is not None:
                 continue
             try:
