@@ -42,7 +42,7 @@ CALL_EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFai
 """The events of a call."""
 DISABLED = "disableAllHooks"
 """The key with which Claude's settings switch off the hooks of a project."""
-TRUST = "it has changed since you trusted it: nexus trust"
+TRUST = "it has changed since you trusted it; run nexus trust"
 MOST_REPEATS = 3
 """Most repetitions in a matcher: more could take for ever on a long name."""
 LONGEST = 60
@@ -145,13 +145,13 @@ class Hook:
         """Return the reason that it may not run any more: a file that its command names has changed; "" if none has."""
         if self.folder is None:
             return ""
-        how = "nexus plugin update" if self.is_plugin else "nexus trust"
+        how = "nexus plugin update NAME" if self.is_plugin else "nexus trust"
         now = self._read_files(self.folder)
         for path in sorted({*self.scripts, *now}):
             if (data := now.get(path)) is None:
-                return f"{path} is gone"
+                return f"{path} no longer exists"
             if data != self.scripts.get(path) or data.startswith(UNREAD):
-                return f"{path} has changed since you trusted it: {how}"
+                return f"{path} has changed since you trusted it; run {how}"
         return ""
 
     def _read_files(self, folder: Path) -> dict[str, bytes]:
@@ -209,7 +209,7 @@ def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
     for key, item in (hooks | removed).items():
         text, state, why = item.definition, ACTIVE, ""
         if key not in in_force:
-            state, why = (CHANGED, TRUST) if key in before else (UNTRUSTED, "nexus trust")
+            state, why = (CHANGED, TRUST) if key in before else (UNTRUSTED, "run nexus trust")
             if item.file in left_out and item.file not in readable:
                 why = f"{shown_path(item.file)} {left_out[item.file]}"
             text = (before.get(key) or {}).get(item.file) or text
@@ -258,7 +258,7 @@ def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, s
         if hook.rules and table.event not in CALL_EVENTS:
             raise ValueError(f"{table.event} is not a tool call event")
     except ValueError as error:
-        why = f"its `if` {cut_at_word(one_line(hook.condition), LONGEST)} is not supported: {error}"
+        why = f'its `if` "{cut_at_word(one_line(hook.condition), LONGEST)}" is not supported: {error}'
         return replace(hook, state=UNSUPPORTED, why=why)
     return _check_matcher(hook)
 
@@ -267,13 +267,13 @@ def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[Ho
     """Return a hook of Claude or codex, or None and why it is not supported."""
     kind, command, args = hook.get("type", "command"), hook.get("command"), hook.get("args", [])
     if event not in EVENTS:
-        return None, f"no event {one_line(event)} here"
+        return None, f"unknown event {one_line(event)}"
     if kind != "command" or not isinstance(command, str):
-        return None, f"its type is {one_line(str(kind))}, not command"
+        return None, f"its `type` is {one_line(str(kind))}; only command, with a `command` string, is supported"
     if unknown := sorted({*hook} - {*OBEYED, *IGNORED}):
         return None, f"`{one_line(unknown[0])}` is not supported"
     if hook.get("shell", "bash") != "bash":
-        return None, f"its shell is {one_line(str(hook['shell']))}, not bash"
+        return None, f"its `shell` is {one_line(str(hook['shell']))}; only bash is supported"
     if not isinstance(hook.get("if", ""), str):
         return None, "its `if` is not a string"
     if not isinstance(args, list) or not all(isinstance(word, str) for word in args):
@@ -281,7 +281,7 @@ def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[Ho
     value: dict[str, Any] = {key: hook[key] for key in ("timeout", "on_timeout") if key in hook}
     command = " ".join([command, *map(shlex.quote, args)])
     table = parse_hook({"event": event, "matcher": matcher, "command": command, **value})
-    return table, "" if table else "its command, `timeout` or `on_timeout` is invalid"
+    return table, "" if table else "its `command`, `timeout` or `on_timeout` is invalid"
 
 
 def _check_matcher(hook: Hook) -> Hook:
@@ -291,10 +291,10 @@ def _check_matcher(hook: Hook) -> Hook:
     if len(matcher) > LONGEST_MATCHER:
         why = f"its matcher has more than {LONGEST_MATCHER} characters"
     elif len(re.findall(r"[*+{]", matcher)) > MOST_REPEATS or re.search(r"\)[*+{]", matcher):
-        why = f"its matcher {one_line(matcher)} repeats a group, or has more than {MOST_REPEATS} repetitions"
+        why = f'its matcher "{one_line(matcher)}" repeats a group, or has more than {MOST_REPEATS} repetitions'
     else:
         try:
             re.compile(matcher)
         except (re.error, RecursionError, OverflowError):
-            why = f"its matcher {one_line(matcher)} is not a regular expression"
+            why = f'its matcher "{one_line(matcher)}" is not a regular expression'
     return replace(hook, state=UNSUPPORTED, why=why) if why else hook

@@ -167,7 +167,7 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
     if done.status in NO_PROGRAM:
         if missing := NOT_FOUND.search(stderr):
             why = f"{missing[1]}: command not found"
-            said = f"hooks of {hook.source} do not run: {why}. Install it, or see /hooks"
+            said = f"a hook of {hook.source} did not run: {why}. Install the program, or see /hooks"
             return HookRun(hook, HookAnswer(), NOT_RUN, why, seconds, said)
         return HookRun(hook, HookAnswer(), NOT_RUN, f"the hook cannot be started: {words}", seconds)
     answer = read_answer(hook.table.event, done.status, stdout, stderr)
@@ -175,8 +175,8 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
         why = f"exit {done.status}{': ' if words else ''}{words}"
         said = ""
         if not hook.is_personal and NO_NETWORK.search(stderr):
-            said = f"hooks of {hook.source} failed: hooks of a project have no network, those in your config.toml "
-            said += "do. /timeline shows the errors"
+            said = f"a hook of {hook.source} failed: hooks of a project have no network access; those in "
+            said += "your config.toml do. /timeline shows the error"
         return HookRun(hook, answer, FAILED, why, seconds, said)
     answer = answer if hook.is_personal else answer.tighten()
     return HookRun(hook, answer, BLOCKED if answer.decision == "deny" else OK, "", seconds, variables=variables)

@@ -46,7 +46,7 @@ def read_claude_session(path: Path) -> ForeignSession:
         if id(record) in chosen:
             talk.add(record)
         else:
-            session.left_out["messages of other branches (rewound)"] += 1
+            session.left_out["messages of other branches (after a rewind)"] += 1
     session.close_calls()
     return session
 
@@ -112,7 +112,7 @@ def _choose_branch(records: list[Record], session: ForeignSession) -> set[int]:
         elif is_root:
             break
         else:
-            session.left_out["links to a record that is missing"] += bool(parent)
+            session.left_out["links to missing records"] += bool(parent)
             at -= 1
     spoken = [record for record in way.values() if record["type"] in SPOKEN]
     messages = {read_name(record["message"], "id") for record in spoken if record["type"] == "assistant"} - {""}
@@ -169,7 +169,7 @@ class _Talk:
     def _add_user(self, record: Record) -> None:
         session, content = self.session, record["message"].get("content")
         if record.get("isCompactSummary") is True and session.entries:
-            session.left_out["summaries of compactions (the messages themselves are here)"] += 1
+            session.left_out["compaction summaries (the original messages are imported)"] += 1
             return
         texts = [content] if isinstance(content, str) else []
         images: list[Part] = []
@@ -187,7 +187,7 @@ class _Talk:
                     session.left_out[f"blocks of type {str(kind)[:40]}"] += 1
         text = _read_typed_command("\n\n".join(texts))
         if text.partition(" ")[0] in OWN_COMMANDS and not images:
-            session.left_out["commands of Claude Code itself"] += 1
+            session.left_out["built-in commands of Claude Code"] += 1
             return
         own = record.get("isMeta") is True or record.get("isCompactSummary") is True or text.startswith(OWN_TEXTS)
         session.add_text(text, images, typed=not own)
@@ -207,7 +207,7 @@ class _Talk:
                 images.append(image)
             else:
                 kind = one.get("type") if isinstance(one, dict) else type(one).__name__
-                self.session.left_out[f"{str(kind)[:40]} blocks in results of tools"] += 1
+                self.session.left_out[f"{str(kind)[:40]} blocks in tool results"] += 1
         self.session.add_result(call, "\n\n".join(texts), self._names, images)
 
     def _image(self, block: Record) -> Part | None:
@@ -218,7 +218,7 @@ class _Talk:
         session, message = self.session, record["message"]
         model = read_name(message, "model")
         if record.get("isApiErrorMessage") is True or model == "<synthetic>":
-            session.left_out["messages about errors of the service"] += 1
+            session.left_out["API error messages"] += 1
             return
         session.model = model or session.model
         content = message.get("content")
@@ -231,7 +231,7 @@ class _Talk:
                 case "tool_use":
                     calls.append(make_call(read_name(block, "id"), read_name(block, "name"), block.get("input")))
                 case "thinking" | "redacted_thinking":
-                    session.left_out["thinking, which only its own service can read"] += 1
+                    session.left_out["thinking (usable only by the original provider)"] += 1
                 case kind:
                     session.left_out[f"blocks of type {str(kind)[:40]}"] += 1
         self._names |= {call.id: call.name for call in calls}

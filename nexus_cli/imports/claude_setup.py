@@ -29,32 +29,32 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
     if isinstance(model, str) and model.startswith("claude-") and not is_key(model):
         setup.settings["model"] = f"anthropic/{model.removesuffix('[1m]')}"
     elif model:
-        setup.notes.append(f"model {str(model)[:60]} is known only to Claude Code: nexus config set model NAME")
+        setup.notes.append(f"model {str(model)[:60]} is known only to Claude Code; use `nexus config set model NAME`")
     if effort in EFFORTS:
         setup.settings["effort"] = str(effort)
     for name, value in as_table(settings.get("env")).items():
         if is_key(str(value), str(name)):
             setup.note_key(str(name), where)
         else:
-            setup.notes.append(f"env {str(name)[:80]} in {where}: nexus sets no variables; export it in your shell")
+            setup.notes.append(f"env {str(name)[:80]} in {where}: export the variable in your shell instead")
     if hooks := settings.get("hooks"):
         events = ", ".join(map(str, hooks)) if isinstance(hooks, dict) else "?"
-        setup.notes.append(f"hooks ({events[:120]}): they run commands; copy the ones you want, see nexus docs hooks")
+        setup.notes.append(f"hooks ({events[:120]}): they run commands; copy those you want (see `nexus docs hooks`)")
     if plugins := [one_line(str(name))[:60] for name, on in as_table(settings.get("enabledPlugins")).items() if on]:
-        setup.notes.append(f"plugins ({', '.join(plugins[:10])}): use nexus plugin add, see nexus docs plugins")
+        setup.notes.append(f"plugins ({', '.join(plugins[:10])}): use `nexus plugin add` (see `nexus docs plugins`)")
     if "statusLine" in settings:
-        setup.notes.append("statusLine: use nexus config set ui.status_command COMMAND, see nexus docs personal")
+        setup.notes.append("statusLine: use `nexus config set ui.status_command COMMAND` (see `nexus docs personal`)")
     used = ("permissions", "model", "effortLevel", "env", "hooks", "enabledPlugins", "statusLine", "$schema")
     setup.note_unused(settings, used, where)
     if text := setup.read(home / "CLAUDE.md"):
         setup.add_text("", text, home / "CLAUDE.md")
         if beside := [name for _, name in find_imports(text) if (home / name).is_file() and name[0] not in "/~"]:
             names = ", ".join(f"@{name}" for name in beside[:5])
-            setup.notes.append(f"CLAUDE.md imports {names}: in NEXUS.md write @{with_tilde(home)}/ before the name")
+            setup.notes.append(f"CLAUDE.md imports {names}: in NEXUS.md, write @{with_tilde(home)}/ before each name")
     for name in ("skills", "commands", "agents"):
         if (home / name).is_dir():
             if home == Path.home() / ".claude":
-                setup.in_place.append(f"{name} in {with_tilde(home / name)} are used in place: nexus skill list")
+                setup.in_place.append(f"{name} in {with_tilde(home / name)} are used in place")
             else:
                 setup.notes.append(f"{name} in {home / name}: copy or link them to ~/.claude/{name}")
     _read_servers(setup, servers)
@@ -73,7 +73,7 @@ def _read_permissions(setup: ForeignSetup, value: object, where: str) -> None:
     if mode == "acceptEdits":
         setup.settings["allow"] = EDIT
     elif mode not in (None, "default"):
-        setup.notes.append(f"defaultMode {str(mode)[:40]}: choose a level yourself, see nexus docs rules")
+        setup.notes.append(f"defaultMode {str(mode)[:40]}: choose a permission level yourself (see `nexus docs rules`)")
     setup.note_unused(table, ("allow", "ask", "deny", "defaultMode"), f"permissions in {where}")
 
 
@@ -89,6 +89,8 @@ def _read_servers(setup: ForeignSetup, path: Path) -> None:
     projects = as_table(settings.get("projects"))
     for folder, value in projects.items():
         for name in as_table(as_table(value).get("mcpServers")):
-            setup.notes.append(f"server {name} for {with_tilde(folder)} only: use nexus mcp add or {folder}/.mcp.json")
+            setup.notes.append(
+                f"server {name} for {with_tilde(folder)} only: add it to .mcp.json there, or use `nexus mcp add`"
+            )
         for rule in cast("list[Any]", as_table(value).get("allowedTools") or []):
-            setup.notes.append(f"allow {rule} in {with_tilde(folder)} only: run nexus rules add there")
+            setup.notes.append(f"allow {rule} in {with_tilde(folder)} only: run nexus rules add --here there")

@@ -79,7 +79,7 @@ class _Talk:
                 self._add_event(payload)
             case "compacted", dict():
                 self._take_summary(read_name(payload, "message"))
-                self.session.left_out["summaries of compactions (the messages themselves are here)"] += 1
+                self.session.left_out["compaction summaries (the original messages are imported)"] += 1
             case None, None if "id" in record and "instructions" in record:
                 self._add_head(record)
             case str(), None:
@@ -114,7 +114,7 @@ class _Talk:
             text = self._output(item.get("output"), images)
             self.session.add_result(read_name(item, "call_id"), text, self._names, images)
         elif kind == "reasoning":
-            self.session.left_out["thinking, which only its own service can read"] += 1
+            self.session.left_out["thinking (usable only by the original provider)"] += 1
         else:
             self.session.left_out[f"items of type {str(kind)[:40]}"] += 1
 
@@ -141,7 +141,7 @@ class _Talk:
             self._reply = -1
             self.session.add_text(text, images)
         else:
-            self.session.left_out["instructions and surroundings that codex sent along"] += 1
+            self.session.left_out["instructions and environment details added by codex"] += 1
 
     def _image(self, url: object) -> Part | None:
         found = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
@@ -200,6 +200,6 @@ class _Talk:
             texts = [str(one.get("text", "")) for one in blocks if "text" in one]
             images += [image for one in blocks if (image := self._image(one.get("image_url"))) is not None]
             if left := len(value) - len(texts) - len(images):
-                self.session.left_out["parts of results that are not text"] += left
+                self.session.left_out["parts of tool results that are not text"] += left
             return "\n\n".join(texts)
         return value if isinstance(value, str) else json.dumps(value)

@@ -65,7 +65,7 @@ class ForeignSession:
                     raise ValueError(at)
                 self._at = format_utc(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
             except (ValueError, OverflowError):
-                self.left_out["times that cannot be read"] += 1
+                self.left_out["invalid timestamps"] += 1
 
     def add(self, kind: Kind, message: Message, actor: str) -> int:
         """Append an entry at the time noted last, and return its place in `entries`."""
@@ -116,7 +116,7 @@ class ForeignSession:
                 if call.id not in answered:
                     result = Message(Role.TOOL, UNKNOWN_OUTCOME, tool_call_id=call.id)
                     closed.append(replace(entry, actor=f"tool:{call.name}", kind=Kind.TOOL, message=result))
-                    self.left_out["calls without a result, closed as unknown"] += 1
+                    self.left_out["tool calls without a result (recorded as unknown)"] += 1
         self.entries = [replace(entry, id=number) for number, entry in enumerate(closed, 1)]
 
     def open_calls(self) -> list[ToolCall]:
@@ -188,7 +188,7 @@ def read_records(path: Path, bad_lines: list[str]) -> Iterator[dict[str, Any]]:
             if len(line) > MOST_LINE and not line.endswith(b"\n"):
                 while (more := file.readline(MOST_LINE)) and not more.endswith(b"\n"):
                     pass
-                bad_lines.append(f"line {number} has over {MOST_LINE >> 20} MB")
+                bad_lines.append(f"line {number} is larger than {MOST_LINE >> 20} MB")
                 continue
             is_last = not line.endswith(b"\n")
             line = line.removeprefix(b"\xef\xbb\xbf").strip(b"\0 \t\r\n")
@@ -205,4 +205,4 @@ def read_records(path: Path, bad_lines: list[str]) -> Iterator[dict[str, Any]]:
             elif isinstance(value, dict):
                 yield value
             else:
-                bad_lines.append(f"line {number} is {'cut off' if is_last else 'no JSON object'}")
+                bad_lines.append(f"line {number} is {'cut off' if is_last else 'not a JSON object'}")

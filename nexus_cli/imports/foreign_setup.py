@@ -107,10 +107,10 @@ class ForeignSetup:
         try:
             value = parse(text)
         except (ValueError, RecursionError, yaml.YAMLError) as error:
-            self.skip_file(path, f"is not a valid {path.suffix} file ({error})", guards=guards)
+            self.skip_file(path, f"not a valid {path.suffix} file ({error})", guards=guards)
             return {}
         if not isinstance(value, dict):
-            self.skip_file(path, "has no object", guards=guards)
+            self.skip_file(path, "does not contain an object", guards=guards)
         return value if isinstance(value, dict) else {}
 
     def note(self, line: str) -> None:
@@ -157,7 +157,9 @@ class ForeignSetup:
             if limit:
                 for text in self._allowed.pop(written):
                     self.rules.pop(("allow", text), None)
-                self.lose("allow", f"{written}: would allow more here, without the rule {limit}")
+                self.lose(
+                    "allow", f"{written}: it would allow more in nexus, because the rule {limit} was not imported"
+                )
 
     def add_server(self, name: str, entry: dict[str, Any]) -> None:
         """Add a server without the keys in its entry: `command` (a list) or `url`, `env` and `headers` (objects)."""
@@ -172,7 +174,7 @@ class ForeignSetup:
             raise ValueError("env and headers must be objects")
         line = " ".join(map(str, [*entry.get("command", ()), entry.get("url", "")]))
         if is_key(line) or any(is_key(word) for word in line.replace("=", " ").split()):
-            raise ValueError("its command or address contains a key. Store it with nexus login, then use nexus mcp add")
+            raise ValueError("its command or address contains a key; use `nexus login` for it, then `nexus mcp add`")
         secret = [str(one) for one, value in env.items() if is_key(str(value), str(one))]
         unsent = [str(one) for one, value in headers.items() if is_secret_header(str(one), str(value))]
         for one in (*secret, *unsent):
@@ -189,15 +191,15 @@ class ForeignSetup:
         """Report a key in the environment or the headers of a server."""
         where, name = f"server {one_line(server)}", one_line(name)
         if re.fullmatch(r"[A-Za-z_]\w*", name) and name.upper() == name:
-            self.notes.append(f"{where}: the value of {name} is a key and is not copied: nexus login {name}")
+            self.notes.append(f"{where}: the value of {name} is a key and not copied; run nexus login {name}")
         else:
-            hint = f'"{name}: Bearer ${{NAME}}" in its headers, and nexus login NAME'
-            self.notes.append(f"{where}: {name} contains a key, which is not copied: write {hint}")
+            hint = f'"{name}: Bearer ${{NAME}}" in its headers, and run nexus login NAME'
+            self.notes.append(f"{where}: {name} contains a key, which is not copied; write {hint}")
 
     def note_key(self, name: str, where: str) -> None:
         """Report a key that is not copied, with the command that stores it."""
         provider = next((one for one, names in KEY_VARIABLES.items() if name.upper() in names), name)
-        self.notes.append(f"{one_line(name)} in {where} is a key and is not copied: nexus login {one_line(provider)}")
+        self.notes.append(f"{one_line(name)} in {where} is a key and not copied; run nexus login {one_line(provider)}")
 
     def add_text(self, name: str, text: str, path: Path) -> None:
         """Add a command (`name`.md) or, with "", the instructions of a file; without the secrets in the text."""

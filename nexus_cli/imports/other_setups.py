@@ -38,7 +38,7 @@ def _set_model(setup: ForeignSetup, model: object, provider: str) -> None:
     if ("/" in model or provider) and known in provider_prefixes():
         setup.settings["model"] = model if model.startswith(f"{known}/") else f"{known}/{model}"
     else:
-        setup.notes.append(f"model {model[:80]}: unknown provider; use nexus config set model PROVIDER/NAME")
+        setup.notes.append(f"model {model[:80]}: unknown provider; use `nexus config set model PROVIDER/NAME`")
 
 
 def _read_texts(setup: ForeignSetup, instructions: Path, *folders: Path) -> None:
@@ -63,7 +63,9 @@ def read_codex(home: Path) -> ForeignSetup:
     if sandbox == "workspace-write" and approval in ("on-request", "on-failure"):
         setup.settings["allow"] = AUTO
     elif sandbox or approval:
-        setup.notes.append(f"approval_policy {approval}, sandbox_mode {sandbox}: choose a level, see nexus docs rules")
+        setup.notes.append(
+            f"approval_policy {approval}, sandbox_mode {sandbox}: choose a level, see `nexus docs rules`"
+        )
     for name, value in as_table(settings.get("mcp_servers")).items():
         _add_codex_server(setup, name, as_table(value), where)
     used = ("model", "model_provider", "model_reasoning_effort", "approval_policy", "sandbox_mode", "mcp_servers")
@@ -98,7 +100,7 @@ def _add_server(
     for tool in as_texts(table.get("disabled_tools") or table.get("excludeTools")):
         setup.add_rules("deny", f"tool {tool} of server {name}", partial(list, [f"mcp__{name}__{tool}"]))
     if only := as_texts(table.get("enabled_tools") or table.get("includeTools")):
-        setup.lose("deny", f"server {name}: limited to {', '.join(only)} there; here it offers all its tools")
+        setup.lose("deny", f"server {name}: limited to {', '.join(only)}; in nexus, it offers all its tools")
     setup.note_unused(table, f"{used} enabled enabled_tools disabled_tools".split(), f"server {name} in {where}")
 
 
@@ -172,8 +174,8 @@ PLAIN: Mapping[str, PlainProgram] = {
         "",
         (".aider.conf.yml",),
         advice={
-            "lint-cmd": "write it as a [[check]], see nexus docs checks",
-            "test-cmd": "write it as a [[check]], or pass it to --until, see nexus docs checks",
+            "lint-cmd": "write it as a [[check]] (see `nexus docs checks`)",
+            "test-cmd": "write it as a [[check]], or pass it to --until (see `nexus docs checks`)",
         },
     ),
 }
@@ -193,13 +195,13 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
         _set_model(setup, as_table(model).get("name") or model, plain.provider)
         for key in plain.rules:
             if key in settings:
-                setup.lose_unknown(f"{key} in {where}: its rules are not converted; use nexus rules add")
+                setup.lose_unknown(f"{key} in {where}: its rules are not converted; use `nexus rules add`")
         for key in filter(settings.__contains__, plain.advice):
             setup.note(f"{key} {' '.join(as_texts(settings[key])) or settings[key]} in {where}: {plain.advice[key]}")
         for name, value in as_table(settings.pop(plain.providers, None)).items():
             address = as_table(as_table(value).get("options")).get("baseURL")
-            own = f" ({address}): set OPENAI_API_BASE to its address and the model to openai/NAME (nexus docs settings)"
-            setup.note(f"provider {name} in {where}{own if address else f': nexus login {name}'}")
+            own = f" ({address}): set OPENAI_API_BASE to it and the model to openai/NAME (see `nexus docs settings`)"
+            setup.note(f"provider {name} in {where}{own if address else f': run nexus login {name}'}")
         for name, value in as_table(settings.get(plain.servers)).items():
             table = as_table(value)
             if program == "gemini":

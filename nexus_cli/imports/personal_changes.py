@@ -168,5 +168,5 @@ def _plan_instructions(setup: ForeignSetup, places: Places, asked: _Asked) -> No
 
 def refuse_without_terminal() -> NexusError:
     """Return the error of an import that nobody can confirm."""
-    hint = "--yes makes the changes (your own values are kept), --dry-run shows them"
+    hint = "Use --yes to make the changes (your own values are kept), or --dry-run to show them"
     return NexusError("usage", "nothing was imported", "stdin is not a terminal", hint)

@@ -79,7 +79,7 @@ def import_sessions(ledger: Ledger, program: str, home: Path, model: str, *, dry
             done.problems.append(f"{path}: cannot be read ({error.strerror})")
             continue
         if stamp != _stamp(path):
-            done.problems.append(f"{path}: changed during the import; import again for new messages")
+            done.problems.append(f"{path}: changed during the import; import again to add its new messages")
         known = known or moved.get(foreign.id) or _Known("", {})
         _store(ledger, foreign, known, stamp, model, done, dry_run)
     return done

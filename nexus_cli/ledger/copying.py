@@ -75,7 +75,9 @@ def _refuse_wrong_target(db: Database) -> None:
         if table not in ("calibrations", "counts") and db.one(f"SELECT 1 FROM {table} LIMIT 1")
     ]
     if full:
-        raise NexusError("usage", what, f"the target is not empty: it contains {', '.join(full)}", "Use an empty one")
+        raise NexusError(
+            "usage", what, f"the target is not empty: it contains {', '.join(full)}", "Use an empty database"
+        )
 
 
 class _Copy:

@@ -86,7 +86,7 @@ class FileJournal(SessionJournal):
             raise problem from error
         self._copy_to_memory()
         what = "later work" if problem is not error else "the session"
-        self.warn(f"{problem.message}; {what} is kept in memory only and lost on exit")
+        self.warn(f"{problem.message}; {what} is kept in memory only and will be lost on exit")
 
     def _diagnose(self, error: NexusError) -> NexusError:
         """Return `error`, or a clearer one if the session was deleted, which shows in many ways."""
@@ -95,7 +95,7 @@ class FileJournal(SessionJournal):
         except NexusError as missing:
             if missing.kind == "usage":
                 return NexusError(
-                    "ledger", "the saved session is gone", "it was deleted by another process", "Start a new one"
+                    "ledger", "the saved session is gone", "it was deleted by another process", "Start a new session"
                 )
         return error
 

@@ -71,7 +71,7 @@ class PlanTable:
         named = self._select("name = ?", text) if key is None else []
         if key is not None or len(named) == 1:
             return self.get(key) if key is not None else named[0]
-        why = "several have this name" if named else "there is no such schedule"
+        why = "several schedules have this name" if named else "there is no such schedule"
         raise NexusError("usage", f"schedule {text[:80]!r}", why, "See nexus schedule list")
 
     def list_plans(self) -> list[Plan]:

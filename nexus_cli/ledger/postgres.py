@@ -212,7 +212,7 @@ class PostgresDatabase(Database):
                     self._server.close()
                 if is_unknown:
                     why = "the connection was lost during the commit, so the change may or may not be recorded"
-                    raise LedgerAwayError(what, why, "Check before you repeat it") from error
+                    raise LedgerAwayError(what, why, "Check whether it is recorded before you repeat it") from error
                 raise server_error(error, what, self._url) from error
             except BaseException:
                 self._rollback()

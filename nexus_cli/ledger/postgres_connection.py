@@ -69,21 +69,21 @@ _WHY = {
     "23505": ("another process continued the session", "Fork it with `nexus sessions fork`"),
     "25006": ("the server is read-only", "Use the primary server"),
     "40P01": ("another process was using the same rows", "Try again"),
-    "42501": ("this role lacks the permission", "Ask the server's administrator"),
-    "53100": ("the server's disk is full", "Free some space there"),
+    "42501": ("this database role lacks the permission", "Ask the server's administrator"),
+    "53100": ("the server's disk is full", "Free some space on the server"),
     "53300": ("the server has no free connections", "Try again, or raise its max_connections"),
     "55P03": ("another process held the lock", "Try again"),
     "57014": (f"the server took longer than {STATEMENT_SECONDS} s, or another process held the lock", "Try again"),
     "57P03": ("the server is starting or stopping", "Try again"),
-    "3D000": ("the server has no such database", "Create it: createdb NAME"),
+    "3D000": ("the server has no such database", "Create the database: createdb NAME"),
 }
 """SQLSTATE to the reason and a hint."""
 
 
 _HINTS = {
-    'database "': "Create it: createdb NAME",
-    "no password supplied": "Put it into ~/.pgpass",
-    "password authentication failed": "Correct it in ~/.pgpass or ledger.url",
+    'database "': "Create the database: createdb NAME",
+    "no password supplied": "Put the password into ~/.pgpass",
+    "password authentication failed": "Correct the password in ~/.pgpass or ledger.url",
 }
 """Part of a server's refusal to a hint."""
 _AWAY = ("08", "25006", "40", "53", "55", "57", "58")

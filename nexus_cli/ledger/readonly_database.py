@@ -19,7 +19,7 @@ from nexus_cli.ledger.open_database import check_version
 
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 """SQLite's codes for a place that is read-only or full."""
-_NOTHING_IN_IT = ("it is empty and cannot be initialized", "Free some space on its disk, and make its folder writable")
+_NOTHING_IN_IT = ("it is empty and cannot be initialized", "Free some space on its disk, or make its folder writable")
 _WRITABLE = "Make its folder writable, or copy the folder to a writable place and set NEXUS_HOME"
 
 
@@ -82,7 +82,7 @@ class ReadOnlyDatabase(Database):
 
     def _require_unchanged(self) -> None:
         if self._alone and _state(self._path) != self._state:
-            raise NexusError("ledger", self._what, "another program changed it meanwhile", "Try again")
+            raise NexusError("ledger", self._what, "another program changed it in the meantime", "Try again")
 
 
 def open_readonly(path: Path) -> ReadOnlyDatabase:

@@ -254,7 +254,7 @@ def read_inherited(db: Database, lane: int, which: str = "all") -> InheritedRequ
     return found
 
 
-def pick_request(requests: Sequence[T], step: int, named: str = "", hint: str = "Name one of them") -> T:
+def pick_request(requests: Sequence[T], step: int, named: str = "", hint: str = "Choose one of them") -> T:
     """Return request `step`, counted from 1.
 
     Raises `NexusError("usage", ...)` with the step (or `named`) and the number of requests if it does not exist.
@@ -262,5 +262,5 @@ def pick_request(requests: Sequence[T], step: int, named: str = "", hint: str = 
     if 1 <= step <= len(requests):
         return requests[step - 1]
     there = f"{len(requests)} {'request' if len(requests) == 1 else 'requests'}"
-    why = f"this session has sent {there}, numbered from 1" if requests else "this session has sent no request yet"
+    why = f"this session has sent {there}, numbered from 1" if requests else "this session has not sent a request yet"
     raise NexusError("usage", named or f"--step {step}", why, hint if requests else "Send a message first")

@@ -235,7 +235,7 @@ def find(db: Database, key: str) -> SessionInfo:
     """
     key = _one_line(key)
     if not key:
-        raise NexusError("usage", "no session is named", "the id is empty", "See `nexus sessions list`")
+        raise NexusError("usage", "no session was specified", "the id is empty", "See `nexus sessions list`")
     start = key.upper()
     rows = db.all(
         f"SELECT {_COLUMNS} FROM sessions WHERE (id >= ? AND id < ?) OR name = ? ORDER BY {LAST_USED}",
@@ -334,7 +334,9 @@ def check_name(db: Database, name: str, own: int = 0) -> str:
     )
     if other:
         why = (
-            f"session {other[0]} has it" if other[1] == title else f"the id of session {other[0]} begins with this name"
+            f"session {other[0]} has this name"
+            if other[1] == title
+            else f"the id of session {other[0]} begins with this name"
         )
         raise NexusError("usage", f'the name "{title}" is taken', why, "Choose another name")
     return title

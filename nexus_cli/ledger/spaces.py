@@ -196,7 +196,7 @@ class SpaceTable:
             keys = {*found.options.get(MUTED, ())}
             return sorted(keys | {space.key} if muted else keys - {space.key})
 
-        hint = f"nexus space leave {shlex.quote(space.name)} --as NAME"
+        hint = f"To leave the space: nexus space leave {shlex.quote(space.name)} --as NAME"
         self.change_option(agent, MUTED, change, f"mute {agent.name}", hint)
 
     def change_option(
@@ -509,12 +509,12 @@ def _find_called(
 def not_a_member(space: Space, who: Entity) -> NexusError:
     """Return the error for somebody who is not a member of a space."""
     why = f"{who.name} is not a member"
-    hint = f"nexus space join {shlex.quote(space.name)} --as {shlex.quote(who.name)}"
+    hint = f"To join: nexus space join {shlex.quote(space.name)} --as {shlex.quote(who.name)}"
     return NexusError("usage", f"the space {space.name}", why, hint)
 
 
 def _describe_spent(root: int, dollars: float) -> str:
-    return f"the runs of msg-{root} have cost ${dollars:.2f} (spaces.max_cost)"
+    return f"the runs of msg-{root} have cost ${dollars:.2f}; spaces.max_cost allows no more"
 
 
 def _entity(row: Sequence[Any]) -> Entity:

@@ -148,7 +148,7 @@ def _record_missing(db: Database, session: str, lines: Iterable[Mapping[str, Any
             lane, name = line["lane"], line["call"]
             values = [read_value(*pair) for pair in zip(_CALLS[name], line["values"], strict=True)]
             if lane not in lanes:
-                raise ValueError("it has a line that is not a record of the session")
+                raise ValueError("one of its lines is not a record of the session")
             log = TransactionLog(db, session, lane)
             if not was_recorded(log, name, values):
                 getattr(log, name)(*values)

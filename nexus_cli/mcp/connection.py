@@ -63,7 +63,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
         async for data in self._inner:
             self._left -= len(data)
             if self._left < 0:
-                raise ServerError("too_large", f"it sent a response larger than {self._most // 1_000_000} MB")
+                raise ServerError("too_large", f"the server sent a response larger than {self._most // 1_000_000} MB")
             yield data
 
     async def aclose(self) -> None:
@@ -332,7 +332,7 @@ class ServerConnection:
         if isinstance(one, ServerError):
             return one
         if isinstance(one, LoginNeeded) or (self._unauthorized and not self.show_url):
-            return self._error("login", f"requires a login: nexus mcp login {self.target.name}")
+            return self._error("login", f"requires a login; run nexus mcp login {self.target.name}")
         if isinstance(one, OAuthFlowError):
             return self._error("login", f"the login failed: {one}")
         if isinstance(one, MCPError):

@@ -242,7 +242,7 @@ class McpHost:
                     limit=_LINE,
                 )
             except OSError as error:
-                raise ServerError("start", f"the MCP host process: {error.strerror}") from error
+                raise ServerError("start", f"the MCP host process cannot be started: {error.strerror}") from error
             self._process = process
             self._errors.clear()
             self._tasks = [asyncio.create_task(self._read(process)), asyncio.create_task(self._keep_errors(process))]

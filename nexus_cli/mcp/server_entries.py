@@ -36,7 +36,7 @@ _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _ENV_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
 """Characters that no name of a tool may have."""
-UNCHECKED = "is skipped: a file named in its command is too large or unreadable, so changes to it go unnoticed"
+UNCHECKED = "is skipped: a file named in its command is too large or unreadable, so changes to it would go unnoticed"
 _HIDDEN = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -84,7 +84,9 @@ def read_servers(
             if known != owner:
                 problems.append(f"{where} is skipped: you have a server with this name")
             elif twin not in (None, name):
-                problems.append(f"{where} is skipped: its tool names would equal those of {twin}; rename a server")
+                problems.append(
+                    f"{where} is skipped: its tool names would be the same as those of {twin}; rename one of them"
+                )
             if known != owner or twin is not None:
                 continue
             try:
@@ -136,17 +138,19 @@ def parse_entry(
     if value.get("disabled") is True or value.get("enabled") is False:
         return None
     if not _NAME.fullmatch(name):
-        raise ValueError("a name can have at most 50 characters: letters, digits, `-`, `_` and `.`")
+        raise ValueError(
+            "a name can have at most 50 letters, digits, `-`, `_` and `.`, and must begin with a letter or digit"
+        )
     if "__" in fit_name(name) or name.endswith(("_", ".")):  # where a tool's name begins must be certain
         raise ValueError("a name must not end with `_` or `.`, or have two of them in a row")
 
     def expand(text: object, what: str) -> str:
         if not isinstance(text, str):
-            raise ValueError(f"{what} must be a text")
+            raise ValueError(f"{what} must be a string")
         if source != "personal":
             _refuse_keys(_VARIABLE.findall(text), what)
         if _HIDDEN.search(expanded := _VARIABLE.sub(lambda found: _find_value(found[1], environ, folder), text)):
-            raise ValueError(f"{what} has control characters")
+            raise ValueError(f"{what} contains control characters")
         return expanded
 
     command, url = _read_command(value, expand), value.get("url", value.get("serverUrl", ""))
@@ -237,7 +241,7 @@ def _read_environment(value: Any, expand: Callable[[object, str], str]) -> tuple
     elif value is None:
         pairs = []
     else:
-        raise ValueError("env must be a list of variable names")
+        raise ValueError("env must be a table, or a list of variable names")
     for name, text in pairs:
         if not _ENV_NAME.fullmatch(name):
             raise ValueError(f"env: {one_line(str(name))[:40]!r} is not a variable name")
@@ -267,7 +271,7 @@ def _read_headers(value: Any, environ: Mapping[str, str]) -> dict[str, str]:
 def _read_seconds(value: Mapping[str, Any], key: str, default: float) -> float:
     seconds = value.get(key, default)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= 86400:
-        raise ValueError(f"{key} must be a number of seconds above 0")
+        raise ValueError(f"{key} must be a number of seconds above 0 and at most 86400")
     return float(seconds)
 
 

@@ -60,7 +60,7 @@ class ServerProcess:
         """Return the last lines of stderr as an addition to an error, "" if there are none."""
         if self.errors:
             return f"; its last lines: {' | '.join(list(self.errors)[-3:])}"
-        return f"; it wrote a line that is not a message to stdout: {self.stray}" if self.stray else ""
+        return f"; it wrote a line to stdout that is not a message: {self.stray}" if self.stray else ""
 
 
 @contextlib.asynccontextmanager
@@ -110,7 +110,7 @@ async def _read_messages(process: asyncio.subprocess.Process, to_session: Any, s
                     continue
                 await to_session.send(SessionMessage(message))
     except ValueError:  # a longer line than the limit
-        server.fault = ("too_large", f"it sent a message larger than {MAX_MESSAGE // 1_000_000} MB")
+        server.fault = ("too_large", f"sent a message larger than {MAX_MESSAGE // 1_000_000} MB")
     except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
         pass
     finally:

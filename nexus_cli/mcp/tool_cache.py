@@ -88,7 +88,7 @@ def make_list(offer: ServerOffer) -> ToolList:
     named, left_out = dict[str, ServerTool](), list(offer.left_out)
     for tool in sorted(offer.tools, key=lambda tool: (tool.name, tool.description)):
         if (first := named.setdefault(fit_name(tool.name), tool)) is not tool:
-            left_out.append((tool.name, f"the tool {first.name} has its name here"))
+            left_out.append((tool.name, f"its name conflicts with that of the tool {first.name}"))
     kept = tuple(list(named.values())[:MOST_TOOLS])
     count = TiktokenCounter(ENCODING).count
     tokens = sum(count(canonical(_as_sent(tool)).decode()) for tool in kept)
@@ -103,7 +103,9 @@ def _describe_left_out(left_out: Sequence[tuple[str, str]], named: Collection[st
     if more := len(left_out) - len(lines):
         lines.append(f"{plural(more, 'more tool')} skipped for similar reasons")
     if len(named) > MOST_TOOLS:
-        lines.append(f"only the first {MOST_TOOLS:,} tools by name are offered; it lists {len(named):,} or more")
+        lines.append(
+            f"only the first {MOST_TOOLS:,} tools by name are offered; the server lists {len(named):,} or more"
+        )
     return tuple(lines)
 
 

@@ -35,7 +35,7 @@ EDITS_HERE = "edits in this project"
 EDITS = "edits"
 """First item of a scope, for every tool that edits."""
 _CALLS = {
-    "later": " that starts work for later",
+    "later": " call that starts work later",
     "send": "",
     "server": "",
     DEFINITION: ", even if its server changes its definition",
@@ -203,7 +203,7 @@ async def allow_from_now(
         if rules:
             await asyncio.to_thread(permission.store_rules, rules)
             undo = " \N{MIDDLE DOT} ".join(f"nexus rules remove {shlex.quote(rule)}" for rule in rules)
-            told = f"Allowed in this project from now on: {', '.join(rules)} \N{MIDDLE DOT} {undo}"
+            told = f"Allowed in this project from now on: {', '.join(rules)} \N{MIDDLE DOT} undo: {undo}"
             return Notice(told, warning=False)
     except (NexusError, OSError) as error:
         failed = f" only (the rule could not be stored: {error})"

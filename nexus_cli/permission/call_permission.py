@@ -422,7 +422,7 @@ class CallPermission:
             except NexusError as error:
                 if self._rules is None:
                     raise
-                told = f"{error}. The previous rules stay active"
+                told = f"{error}. The previous rules remain active"
                 self._rules = replace(self._rules, problems=(*self._rules.problems, told))
             self._is_outdated = False
         return self._rules

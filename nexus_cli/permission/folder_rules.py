@@ -106,7 +106,7 @@ def read_granted(written: str) -> tuple[list[str], list[str]]:
             parse_allowed(rules, GRANTED)
             granted += rules
         except ValueError as error:
-            problems.append(one_line(f"{part} permits nothing here: {error}"))
+            problems.append(one_line(f"{part} has no effect: {error}"))
     return granted, problems
 
 

@@ -61,9 +61,9 @@ def decide(
     """
     LEVELS.index(allow)
     if allow == ASK and tool.works_later(arguments):
-        return CallDecision("ask", "it starts work that costs money later", "later")
+        return CallDecision("ask", "it starts work that will cost money later", "later")
     if allow == ASK and tool.sends and not answers:
-        return CallDecision("ask", "other people receive this message", "send")
+        return CallDecision("ask", "other people will receive this message", "send")
     if allow == ALL:
         return CallDecision("allow")
     if tool.stands:

@@ -88,7 +88,7 @@ class InstalledPlugin:
         if not self.changed:
             return ""
         named = name_first(self.changed, 3)
-        return f"plugin {self.name} was changed after you accepted it; disabled: {named} (nexus plugin update)"
+        return f"plugin {self.name} was changed after you accepted it; disabled: {named}. Run nexus plugin update NAME"
 
 
 def plugins_root() -> Path:
@@ -129,7 +129,7 @@ def find_plugin(name: str) -> InstalledPlugin:
 def _read_installed(name: str, known: Mapping[str, Any]) -> InstalledPlugin:
     root = plugins_root() / name
     folder, why = _read_copy(root, _stamp(root))
-    problem = f"{why} (nexus plugin update {name})" if why else ""
+    problem = f"{why}; run nexus plugin update {name}" if why else ""
     source = PluginSource(*(str(known.get(key, "")) for key in ("source", "commit", "inner")))
     items = known.get("items")
     named = str(known.get("named", source.shown))

@@ -51,11 +51,15 @@ def find_market_plugin(folder: Path, name: str) -> MarketPlugin | None:
     found = {str(row["name"]): row for row in rows or () if isinstance(row, dict) and isinstance(row.get("name"), str)}
     chosen = found.get(name) or (next(iter(found.values())) if len(found) == 1 and not name else None)
     if chosen is None:
-        there = f"There are: {one_line(name_first(sorted(found), NAMED))}" if found else "It has none"
+        there = (
+            f"Choose one as SOURCE:PLUGIN: {one_line(name_first(sorted(found), NAMED))}"
+            if found
+            else "It has no plugins"
+        )
         near = nearest_name(name, found) if name else None
-        hint = f"{f'Did you mean {near}? ' if near else ''}{there}; specify one as SOURCE:PLUGIN"
-        what = f"no plugin {one_line(name)[:80]!r}" if name else "a marketplace"
-        raise NexusError("usage", what, "this is a marketplace of several plugins", hint)
+        hint = f"{f'Did you mean {near}? ' if near else ''}{there}"
+        what = f"no plugin {one_line(name)[:80]!r}" if name else "no plugin was named"
+        raise NexusError("usage", what, "the source is a marketplace", hint)
     return MarketPlugin(_read_place(str(chosen["name"]), chosen.get("source"), value), chosen)
 
 

@@ -28,7 +28,7 @@ NOT_READ = {
     "outputStyles": "output styles",
     "apps": "apps",
     "monitors": "monitors",
-    "bin": "programs of `bin` in the path of commands",
+    "bin": "programs in `bin`",
 }
 """Keys of a manifest, and folders, that nexus does not have."""
 OTHER_FILES = {".lsp.json": "language servers", ".app.json": "apps", "settings.json": "settings"}
@@ -67,7 +67,7 @@ def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED, listed: Mapping[s
     try:
         files, programs = _read_files(root, skipped)
     except UnfitError as unfit:
-        raise _refusal(root, one_line(str(unfit)), "Remove it, and try again") from None
+        raise _refusal(root, one_line(str(unfit)), "Remove the file or folder, and try again") from None
     except OSError as error:
         raise _refusal(root, f"it cannot be read ({error.strerror})", _HINT) from error
     if listed is not None and not any(name in files for name in MANIFESTS):
@@ -78,10 +78,14 @@ def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED, listed: Mapping[s
         raise _refusal(root, "it has no plugin.json", _HINT)
     manifest = read_json(files[path])
     if not isinstance(manifest, dict):
-        raise _refusal(root, f"{path} is not a JSON object", "Correct it")
+        raise _refusal(root, f"{path} is not a JSON object", "Correct the file")
     name = manifest.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise _refusal(root, f"`name` in {path} must be at most 64 letters, digits, `-` and `_`", "Correct it")
+        raise _refusal(
+            root,
+            f"`name` in {path} must be at most 64 letters, digits, `-` and `_`, the first a letter or digit",
+            "Correct the name",
+        )
     return _Reader(root, files, manifest).read(name, programs)
 
 
@@ -141,7 +145,7 @@ class _Reader:
         for named, path in self._list_named(key):
             if path is None:
                 self._left_out.append(
-                    f"`{key}` of the manifest: {one_line(str(named))[:80]} is not a path in the plugin"
+                    f"`{key}` in the manifest: {one_line(str(named))[:80]} is not a path in the plugin"
                 )
             elif path != key:
                 yield path

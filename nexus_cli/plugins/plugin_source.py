@@ -53,8 +53,8 @@ def parse_source(text: str, cwd: Path) -> PluginSource:
     if (named := _NAMED.fullmatch(text)) and not os.path.exists(cwd / named["plugin"]):
         market = find_market(named["market"], cwd)
         if market is None:
-            hint = f"Name its repository: nexus plugin add OWNER/REPO:{named['plugin']}"
-            raise NexusError("usage", one_line(text), "this marketplace is unknown here", hint)
+            hint = f"Specify its repository: nexus plugin add OWNER/REPO:{named['plugin']}"
+            raise NexusError("usage", one_line(text), "nexus does not know this marketplace", hint)
         return replace(market, inner=named["plugin"])
     found = _SOURCE.fullmatch(text)
     if found is None or found["place"].startswith("-"):
@@ -86,7 +86,7 @@ def open_source(source: PluginSource) -> Iterator[OpenedSource]:
         found = None if has_own else find_market_plugin(root, source.inner)
         if found is None:
             if not inner.is_dir():
-                why = f"there is no folder {one_line(source.inner)} in it"
+                why = f"it has no folder {one_line(source.inner)}"
                 raise NexusError("usage", one_line(pinned.shown), why, _HINT)
             yield OpenedSource(inner, pinned)
         else:
@@ -100,7 +100,7 @@ def _open_listed(found: MarketPlugin, root: Path, market: PluginSource, stack: E
         root, pinned = _open_root(found.source, stack)
     folder = root / found.source.inner
     if not folder.resolve().is_relative_to(root.resolve()) or not folder.is_dir():
-        why = f"the marketplace names a folder that does not exist: {one_line(found.source.inner)}"
+        why = f"the marketplace refers to a folder that does not exist: {one_line(found.source.inner)}"
         raise NexusError("config", one_line(market.shown), why, _HINT)
     return OpenedSource(folder, pinned, found.manifest)
 
@@ -142,7 +142,7 @@ def _fetch(source: PluginSource, folder: Path) -> PluginSource:
         commit = _find_commit(os.fsdecode(said), source.ref)
         if not (why or commit):
             missing = f"it has no branch or tag {one_line(source.ref)}"
-            raise NexusError("usage", one_line(source.place), missing, "Name a branch, a tag or a full commit hash")
+            raise NexusError("usage", one_line(source.place), missing, "Specify a branch, a tag or a full commit hash")
         source = replace(source, commit=commit, ref="")
     is_known = not why
     why = why or run("fetch", "-q", "--no-tags", "--depth=1", "--", source.place, source.commit)
@@ -151,13 +151,15 @@ def _fetch(source: PluginSource, folder: Path) -> PluginSource:
     why = why or run("-c", "core.autocrlf=false", "checkout", "-q", "--detach", source.commit)
     why = why or run("rev-parse", "--verify", "HEAD")
     if not why and os.fsdecode(said).strip() != source.commit:  # a tag or branch can have the name of a commit
-        why = "this is not the hash of a commit there"
+        why = "the repository has no commit with this hash"
     if is_named and not why:  # the history alone
         why = run("fetch", "-q", "--no-tags", "--filter=tree:0", "--", source.place, *_BRANCHES)
         why = why or run("for-each-ref", "--count=1", "--contains", source.commit, *_FETCHED)
         if not (why or said):
-            hint = "Name a commit of a branch, or clone the repository and add its folder"
-            raise NexusError("config", one_line(source.shown), "the commit is on no branch or tag there", hint)
+            hint = "Specify a commit of a branch, or clone the repository and add its folder"
+            raise NexusError(
+                "config", one_line(source.shown), "the commit is not on any branch or tag of the repository", hint
+            )
     if why:
         raise NexusError("network", one_line(source.shown), why, "Check the repository and the commit")
     return source

@@ -32,7 +32,7 @@ def store_plugin(
                 "usage",
                 f"plugin {plugin.name}",
                 "a plugin with this name is already installed",
-                "Try nexus plugin list",
+                "See nexus plugin list",
             )
         for left in plugins_root().glob(".*"):  # drafts of processes that were killed
             shutil.rmtree(left, ignore_errors=True)

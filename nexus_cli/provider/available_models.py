@@ -64,7 +64,7 @@ def resolve_for_worker(name: str, session_model: str, settings: Settings) -> str
     model = resolve_alias(name, settings)
     own, key = split_key_name(session_model)[0], split_key_name(model)[0]
     if key not in ("", own) and split_key_name(name.strip())[0]:
-        raise NexusError("usage", f"the model requested the key {key}", "only you can choose a key")
+        raise NexusError("usage", f"key {key}", "only the person can choose a key")
     same = not key and provider_of(model) == provider_of(session_model)
     return f"{own}:{model}" if own and same and split_model_name(model)[0] else model
 

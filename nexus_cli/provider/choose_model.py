@@ -53,7 +53,7 @@ def choose_model(
     else:
         why = "none is configured, no API key is set, and no local server was reached"
         hint = (
-            f"`nexus login PROVIDER` stores a key (or export {first[0]}=...); or name a model (--model NAME, "
+            f"`nexus login PROVIDER` stores a key (or export {first[0]}=...); or choose a model (--model NAME, "
             "NEXUS_MODEL), or start a local server such as Ollama; `nexus doctor` shows what is missing"
         )
     raise NexusError("config", "no model", why, hint)

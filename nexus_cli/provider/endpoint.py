@@ -55,9 +55,9 @@ def set_key_hint(provider: str, key_name: str = "") -> str:
     if provider in SUBSCRIPTIONS:
         return f"Sign in: {login_command(provider, key_name)}"
     if key_name:
-        return f"`nexus login {provider} --as {key_name}` stores one"
+        return f"`nexus login {provider} --as {key_name}` stores a key"
     login = f"`nexus login {provider}` stores a key; or set" if provider in KEY_VARIABLES else "Set"
-    return f"{login} {key_variable(provider)} to a valid one"
+    return f"{login} {key_variable(provider)} to a valid key"
 
 
 def base_variable(provider: str) -> str:
@@ -104,7 +104,7 @@ def read_key(provider: str, environ: Mapping[str, str], key_name: str = "") -> s
     if name in BEARERS and key != environ[name]:
         bad = bad or NOT_A_KEY
     if key_name:
-        why = f"the {provider} key named {key_name} {bad}" if key else f"no {provider} key named {key_name} is stored"
+        why = f"the {provider} key `{key_name}` {bad}" if key else f"no {provider} key `{key_name}` is stored"
     else:
         why = f"{name or f'the stored key of {key_variable(provider)}'} {bad}"
     if bad or (key_name and not key):
@@ -199,7 +199,7 @@ def resolve_endpoint(
     if provider in SUBSCRIPTIONS and not key:
         login = stored_name(provider, key_name)
         if login not in stored_names():
-            named = f" as {key_name}" if key_name else ""
+            named = f" named {key_name}" if key_name else ""
             why = f"there is no {SUBSCRIPTIONS[provider]} login{named}"
             raise ProviderError("auth", why, set_key_hint(provider, key_name))
         return Endpoint(provider, model, base, None, login)

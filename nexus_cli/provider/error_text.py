@@ -78,7 +78,7 @@ def _read_page(text: str) -> str:
         return text
     heading = HEADING.search(text[:SEARCHED])
     said = " ".join(TAG.sub(" ", heading[2]).split()) if heading else ""
-    return f"{said or 'no reason given'} (the answer was a web page)"
+    return f"{said or 'no reason given'} (the response was a web page)"
 
 
 def format_error_line(text: str) -> str:

@@ -70,8 +70,8 @@ def find_subscription(text: str) -> str:
 def check_key_name(name: str) -> None:
     """Raise `NexusError("usage", ...)` for a `name` that no key of several can have; "" is that of the usual key."""
     if name and (not KEY_NAME.fullmatch(name) or name in provider_prefixes()):
-        why = "it must contain only a-z, digits, - and _, begin with a letter, and not be a provider's name"
-        raise NexusError("usage", "invalid key name", why, "Such as: --as work")
+        why = "it must have at most 32 characters (a-z, digits, - and _), begin with a letter, and not name a provider"
+        raise NexusError("usage", "invalid key name", why, "Example: --as work")
 
 
 def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:

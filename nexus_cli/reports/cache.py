@@ -231,7 +231,7 @@ def cache_text(value: Value, width: int) -> str:
     """Return a row per request of the conversation, a line for those beside it, and the cost of the misses."""
     rows = value["requests"]
     if not rows:
-        return "\n".join(filled("This session has sent no request yet.", width))
+        return "\n".join(filled("This session has not sent a request yet.", width))
     lines = filled(_summary(value["total"]), width)
     lines += block("requests", _fit_table([row for row in rows if row["lane"] == "main"], width - 2), width)
     lines += _beside([row for row in rows if row["lane"] != "main"], width)
@@ -270,7 +270,7 @@ def miss_details_text(value: Value, width: int) -> str:
         told += f" ({found['source']})" if found.get("source") else ""
         lines += filled(f"{told}: {found['by']}." if found["by"] else f"{told}.", width)
     elif value["previous"]:
-        lines += filled(f"No difference from {before}: this one only adds to it.", width)
+        lines += filled(f"No difference from {before}; this request only adds to it.", width)
     return "\n".join([*lines, *rewrite_lines(value.get("rewrites", []), width)])
 
 
@@ -281,7 +281,7 @@ def _summary(total: Value) -> str:
         return f"{sent}; the provider reported no figures." if silent else f"{sent}."
     text = f"{share(total['hit'], 1)} of the prompt tokens of {sent} were read from the cache."
     if not total["misses"]:
-        return f"{text} Nothing was missed."
+        return f"{text} No misses."
     cost = f"cost {dollars(total['cost_usd'])} (" if total["cost_usd"] is not None else "(price unknown; "
     unknown = f", unknown: {total['unknown']}" if total["unknown"] else ""
     missed = plural(total["misses"], "miss", "misses")

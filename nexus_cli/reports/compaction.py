@@ -19,7 +19,7 @@ FATES = {"whole": "word for word", "part": "in part", "no": "summarized only"}
 NAMED, SHOWN = 3, 12
 """Most messages named as staying among the summarized ones, and most of the person's messages shown."""
 PLACES = {
-    "window": "stays where it is",
+    "window": "remains in place",
     "summary": "below the summary",
     "dropped": "does not fit; can be recalled",
 }
@@ -33,8 +33,8 @@ def compaction_text(value: Value, width: int) -> str:
         return "\n".join([*filled(text, width), *_pin_rows(value["pins"], width)])
     summary, goes = value["summary"], value["goes"]
     lines = filled(
-        f"{number(value['before'])} tokens would become at most {number(value['after'])} "
-        f"of a budget of {number(value['budget'])}. Nothing was sent or changed.",
+        f"{number(value['before'])} tokens would shrink to at most {number(value['after'])} "
+        f"(budget: {number(value['budget'])}). Nothing was sent or changed.",
         width,
     )
     rows: list[tuple[str, ...]] = [("part", "tokens", "messages", "turns", "includes")]
@@ -58,12 +58,12 @@ def _row(name: str, part: Value) -> tuple[str, ...]:
 def _goes(goes: Value) -> str:
     """List the messages to be summarized by number, the way to read them afterwards, and those among them that stay."""
     how = "recalled" if goes["recall"] else "read with /drops"
-    text = f"Messages {goes['first']} to {goes['last']} are replaced, and can be {how}"
+    text = f"Messages {goes['first']} to {goes['last']} will be replaced; they can then be {how}"
     inside = [str(entry) for entry in goes["without"]]
     if not inside:
         return f"{text}."
-    stays = "stays" if len(inside) == 1 else "stay"
-    return f"{text}; {name_first(inside, NAMED)} {stays}: your current request."
+    kept = "is" if len(inside) == 1 else "are"
+    return f"{text}. {name_first(inside, NAMED)} {kept} kept: your current request."
 
 
 def _words(rows: Sequence[Value], width: int) -> list[str]:

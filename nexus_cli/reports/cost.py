@@ -157,7 +157,7 @@ def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:
     """Show the usage of the session so far, with a plot of its requests."""
     total = value["total"]
     if not total["requests"]:
-        return "\n".join(filled("This session has sent no request yet.", width))
+        return "\n".join(filled("This session has not sent a request yet.", width))
     lines = usage_lines(total, count_requests(total), width)
     lines += _plot_requests(value.get("series", []), width, look)
     lines += block("by model", usage_rows("model", value["models"]), width)
@@ -167,7 +167,7 @@ def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:
     lines += block(f"the last {len(turns)} turns" if len(turns) > 1 else "the turn", usage_rows("turn", turns), width)
     lines += price_hint(value["models"], width)
     if total.get("estimated"):
-        note = f"{number(total['estimated'])} of the requests reported no usage; theirs is estimated."
+        note = f"{number(total['estimated'])} of the requests reported no usage; their usage is estimated."
         lines += ["", *filled(note, width)]
     return "\n".join(lines)
 

@@ -26,9 +26,9 @@ SAID = {"allow": "allowed", "ask": "asked", "deny": "refused", None: "not decide
 ANSWERS = {
     "yes": "you said yes",
     "session": "you allowed it for the session",
-    "always": "you allowed it always: a rule was added",
+    "always": "you allowed it permanently: a rule was added",
     "no": "you said no",
-    "none": "no answer came",
+    "none": "nobody answered",
 }
 NO_DECISIONS = "No decisions yet."
 

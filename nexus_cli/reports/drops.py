@@ -54,17 +54,17 @@ def drops_text(value: Value, width: int) -> str:
     lines += ["", *filled(f"{asked[0].upper()}{asked[1:]}. Tokens are estimated.", width)]
     beyond = sum(int(d.get("uncounted_bytes") or 0) for d in drops)
     if beyond:
-        lines += filled(f"{beyond:,} bytes beyond the hard limits were not kept.", width)
+        lines += filled(f"{beyond:,} bytes exceeded the hard limits and were not kept.", width)
     first = drops[0]["id"]
     named = f" --session {session[:SHORT_ID]}" if session else ""
-    foot = name_commands(f"`nexus drops show {first}{named}` prints one.")
+    foot = name_commands(f"`nexus drops show {first}{named}` prints the first.")
     return "\n".join([*lines, "", *filled(foot, width)])
 
 
 def asked_again(again: int, out: int, drops: int) -> str:
     """Count the drops still left out that were recalled, and those of all `drops` that are back."""
     if not out:
-        return f"nothing is left out now: {'it is' if drops == 1 else f'all {drops:,} are'} {BACK}"
+        return f"nothing is left out now: {'the drop is' if drops == 1 else f'all {drops:,} are'} {BACK}"
     return f"{again:,} of {out:,} recalled" + (f", {drops - out:,} {BACK}" if drops > out else "")
 
 
@@ -82,5 +82,5 @@ def drop_text(value: Value, width: int) -> str:
     lines = [*filled(head, width), *filled(f"characters {start:,} to {end:,} of {total:,}", width), ""]
     lines += folded(str(value["text"]).removesuffix("\n"), width)
     if end < total:
-        lines += ["", *filled(f"/drops {value['id']} {end}: shows the rest.", width)]
+        lines += ["", *filled(f"`/drops {value['id']} {end}:` shows the rest.", width)]
     return "\n".join(lines)

@@ -105,7 +105,7 @@ def _python(settings: Settings) -> Check:
     with suppress(ProgramRefused):
         if own_interpreter() == sys.executable:
             return Check("python", "ok", f"{version} at {sys.executable}")
-    hint = "Commands of a model can change nexus itself there: install it elsewhere, e.g. `uv tool install`"
+    hint = "The model's commands can change nexus there; install nexus elsewhere, e.g. with `uv tool install`"
     return Check("python", "note", f"{version} at {sys.executable}, in the project", hint)
 
 
@@ -122,13 +122,13 @@ def _path(settings: Settings) -> Check:
     ours = dict.fromkeys(entry for entry in entries if entry not in others)
     leads = [f"PATH has {', '.join(ours)}"] if ours else []
     if "VIRTUAL_ENV" in os.environ.keys() - left.keys():
-        leads.append("VIRTUAL_ENV names it")
+        leads.append("VIRTUAL_ENV is set")
     if not leads:
         return Check("path", "ok", "commands use your own programs")
     program = os.path.join(own_environment(), "bin", "nexus")
-    hint = "Remove it, and install with `uv tool install .` or `pipx install .`, or link only the program: "
-    hint += f"ln -s {program} ~/.local/bin/nexus"
-    return Check("path", "note", f"{'; '.join(leads)}: nexus's own Python, removed for commands", hint)
+    hint = "Deactivate this environment, and install with `uv tool install .` or `pipx install .`, or link only the "
+    hint += f"program: ln -s {program} ~/.local/bin/nexus"
+    return Check("path", "note", f"{'; '.join(leads)}: nexus's own Python environment, hidden from commands", hint)
 
 
 def _litellm(settings: Settings) -> Check:
@@ -164,7 +164,7 @@ def _ledger(settings: Settings) -> Check:
         return unwritable
     if notices:
         return Check("ledger", "note", notices)
-    return Check("ledger", "ok", f"{path}, writable" if there else f"{path}, created with the first session")
+    return Check("ledger", "ok", f"{path}, writable" if there else f"{path}, will be created with the first session")
 
 
 def _server(url: str) -> Check:
@@ -186,9 +186,9 @@ def _server(url: str) -> Check:
     sees = "everything (it is the administrator)" if everything else "its own and shared sessions"
     detail = f"{shown_place(url)}, PostgreSQL {str(version and version[0]).split()[0]}; this role sees {sees}; "
     detail += f"latency {latency:.1f} ms" + ("" if ledger.writes else "; read-only")
-    hints = [f"{row[0]} is off there: commits may be lost" for row in sure]
+    hints = [f"{row[0]} is off on the server: commits may be lost" for row in sure]
     if everything and shared and shared[0]:
-        hints.append("Projects are shared there: use a role of your own that does not see everything")
+        hints.append("Projects are shared on this server: use your own role, which does not see everything")
     if latency > SLOW_MS:
         hints.append("Each commit needs several round trips; a server nearby is faster")
     if not ledger.writes:
@@ -229,7 +229,7 @@ def _keys(settings: Settings) -> Check:
         rows = [name if os.environ.get(name, "").strip() else f"{name} (in {key_place(name)})" for name in present]
         return Check("keys", "ok", ", ".join(rows))
     names = ", ".join(settings.default_models)
-    hint = f"`nexus login PROVIDER` stores one ({', '.join(LOGIN_NAMES)}); or set one of these variables: {names}"
+    hint = f"`nexus login PROVIDER` stores a key ({', '.join(LOGIN_NAMES)}); or set one of these variables: {names}"
     return Check("keys", "note", "none", hint)
 
 
@@ -255,7 +255,7 @@ def _network(settings: Settings) -> Check:
     tried = _try_connection(url) if url else Check("network", "ok", "nothing to connect to")
     name, path = named_file()
     if tried.status == "ok" and name and not os.path.exists(path):
-        tried = replace(tried, status="note", hint=f"{name} names no file")
+        tried = replace(tried, status="note", hint=f"{name} does not refer to a file")
     return replace(tried, detail=f"{detail}; {tried.detail}")
 
 
@@ -293,7 +293,7 @@ def _rules(settings: Settings) -> Check:
         return Check("rules", "broken" if found.broken else "note", "; ".join(found.problems), hint)
     counts = {decision: sum(rule.decision == decision for rule in found.rules) for decision in DECISIONS}
     named = ", ".join(f"{count} {decision}" for decision, count in counts.items() if count)
-    return Check("rules", "ok", named or "none; `nexus rules add` adds one")
+    return Check("rules", "ok", named or "none; `nexus rules add` adds a rule")
 
 
 def _mcp(settings: Settings) -> Check:
@@ -306,7 +306,7 @@ def _mcp(settings: Settings) -> Check:
     unlisted = ", ".join(one.name for one in catalogue.unlisted)
     hint = f"`nexus mcp test {catalogue.unlisted[0].name}` lists its tools" if unlisted else ""
     detail = f"{names}; tools not listed yet: {unlisted}" if unlisted else names
-    return Check("mcp", "ok", detail or "no servers; `nexus mcp add` adds one", hint)
+    return Check("mcp", "ok", detail or "no servers; `nexus mcp add` adds a server", hint)
 
 
 WALLS = {
@@ -324,7 +324,9 @@ def _sandbox_checks(found: Mapping[str, Any], setting: str) -> list[Check]:
     """Return the checks of the sandbox: the backend with its restrictions, then each profile."""
     if found["backend"] == "none":
         status = "broken" if setting == "required" else "note"
-        what = "nexus does not run" if setting == "required" else "every command needs approval (except --allow all)"
+        what = (
+            "nexus does not run" if setting == "required" else "every command needs approval (except with --allow all)"
+        )
         return [Check("sandbox", status, f"none ({found['why']}); {what}", _sandbox_hint(setting))]
     plain = found["profiles"]["none"]["start_ms"]
     version = f" version {found['abi']}" if found["abi"] else ""
@@ -342,7 +344,7 @@ def _sandbox_checks(found: Mapping[str, Any], setting: str) -> list[Check]:
         if profile["problem"]:
             checks.append(Check(f"profile {name}", "broken", f"{said}; it does not start: {profile['problem']}"))
             continue
-        cost = f"a start takes {profile['start_ms']:.1f} ms" + (f", {plain:.1f} without walls" if plain else "")
+        cost = f"a start takes {profile['start_ms']:.1f} ms" + (f", {plain:.1f} without the sandbox" if plain else "")
         notes = "; ".join(profile["notes"])
         checks.append(Check(f"profile {name}", "note" if notes else "ok", f"{said}; {cost}", notes))
     return checks
@@ -350,11 +352,11 @@ def _sandbox_checks(found: Mapping[str, Any], setting: str) -> list[Check]:
 
 def _sandbox_hint(setting: str) -> str:
     if setting == "off":
-        return "nexus config set sandbox.backend auto enables it"
+        return "`nexus config set sandbox.backend auto` enables it"
     if not sys.platform.startswith("linux"):
         return ""
     install = "Install bubblewrap (apt install bubblewrap, dnf install bubblewrap, ...)"
-    return f"{install}, or boot a kernel with Landlock: 5.13 or newer, with landlock in its list of lsm="
+    return f"{install}, or boot a kernel with Landlock: 5.13 or newer, with landlock in its lsm= list"
 
 
 def _terminal(settings: Settings) -> Check:
@@ -434,7 +436,7 @@ def check_environment() -> DoctorReport:
     checks += [check(settings) for check in CHECKS if check is not left_out]
     for name, without in PROGRAMS.items():
         path = find_program(name)
-        checks.append(Check(name, "ok", path) if path else Check(name, "note", "is not on the PATH", without))
+        checks.append(Check(name, "ok", path) if path else Check(name, "note", "not found on the PATH", without))
     folder = working_folder()
     project = project_root(folder)
     checks += [Check("project", "note", line) for line in list_gaps(project)]

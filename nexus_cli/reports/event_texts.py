@@ -278,7 +278,7 @@ def describe_changed(outcome: Outcome, dot: str, counted: str, commands: int) ->
     facts = [counted or plural(len(outcome.changed), "file")]
     facts += [plural(commands, "command")] if commands else []
     facts += [dollars(outcome.usage.cost_usd)] if outcome.usage.cost_usd else []
-    return f" {dot} ".join([*facts, *(["/undo takes it back"] if counted and "/undo" not in counted else [])])
+    return f" {dot} ".join([*facts, *(["/undo to revert"] if counted and "/undo" not in counted else [])])
 
 
 def format_duration(seconds: float) -> str:

@@ -91,7 +91,7 @@ def _require_inside(folder: Path, target: Path) -> None:
             "usage",
             str(target),
             "the file is outside the session's folder, or hidden",
-            "Name a visible file in that folder",
+            "Choose a visible file in that folder",
         )
 
 
@@ -114,7 +114,7 @@ def save_export(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:
         return made
     except (OSError, ValueError) as error:
         why = (error.strerror or str(error)) if isinstance(error, OSError) else "not a valid file name"
-        raise NexusError("usage", f"{path} cannot be written", why.lower(), "Name another file") from error
+        raise NexusError("usage", f"{path} cannot be written", why.lower(), "Choose another file") from error
 
 
 def _new(path: Path, beside: bool) -> TextIO:

@@ -46,7 +46,7 @@ def goals_report(source: MemoSource, session: str) -> SessionGoals:
 def goals_text(value: Value, width: int) -> str:
     """List each goal and its steps, with a mark for done ones."""
     if not value["goals"]:
-        return "\n".join(filled("This session has no goal. /goal TEXT sets one.", width))
+        return "\n".join(filled("This session has no goal. /goal TEXT sets a goal.", width))
     lines = []
     for goal in value["goals"]:
         lines += _line(goal, "", width)

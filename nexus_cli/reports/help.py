@@ -8,9 +8,9 @@ from nexus_cli.text.cells import one_line
 WIDEST = 36
 """Most columns of the names; what explains a longer one stands below it."""
 KEYS = (
-    ("Enter", "sends or accepts a menu entry; in a turn: steers it"),
+    ("Enter", "sends, or accepts a menu entry; during a turn: sends after the current step"),
     ("Shift+Enter, \\ Enter", "inserts a new line (also Ctrl+J)"),
-    ("Alt+Enter", "inserts a new line; in a turn: sends at its end"),
+    ("Alt+Enter", "inserts a new line; during a turn: queues the message"),
     ("Esc", "interrupts; twice: goes back to an earlier message"),
     ("Up", "shows earlier messages; during a turn: queued messages"),
     ("Ctrl+C", "interrupts or clears the line; twice: exits"),
@@ -21,8 +21,8 @@ KEYS = (
     ("Ctrl+G", "edits the text in your editor"),
     ("Ctrl+V", "pastes an image"),
     ("Ctrl+B", "during a turn: moves the work to the background"),
-    ("Ctrl+T, Ctrl+O", "shows thinking; full last output, again: the transcript"),
-    ("!COMMAND", "runs a shell command, Tab completes it; !!COMMAND is not sent"),
+    ("Ctrl+T, Ctrl+O", "shows thinking / the full last output (again: the transcript)"),
+    ("!COMMAND", "runs a shell command (Tab completes); !!COMMAND is not sent to the model"),
     ("@FILE", "attaches a file or an image"),
 )
 
@@ -49,8 +49,8 @@ def help_text(value: Value, width: int) -> str:
         lines.append("")
         for group in value["more"]:
             lines += filled(" ".join(group["names"]), width, " " * 10, f"{group['name']}:".ljust(10))
-        more = "/help NAME explains a command, /help all explains all commands and the keys."
-        lines += ["", *filled(f"{more} ? on an empty line lists the keys, nexus docs WORDS searches the docs.", width)]
+        more = "/help NAME explains a command; /help all explains all commands and the keys."
+        lines += ["", *filled(f"{more} ? on an empty line lists the keys; nexus docs WORDS searches the docs.", width)]
     return "\n".join(lines)
 
 
@@ -78,5 +78,5 @@ def _one(command: Value, width: int) -> str:
         lines += _columns(f"  {name}", what, size, width)
     lines += [""] if options else []
     if command.get("idle"):
-        lines += filled("During a turn, it runs after the turn ends.", width)
+        lines += filled("During a turn, the command waits until the turn ends.", width)
     return "\n".join(lines).rstrip("\n")

@@ -24,7 +24,7 @@ def hooks_report(folder: Path, personal: Sequence[HookTable]) -> list[JsonOf[Hoo
 
 def hooks_text(value: Value, width: int) -> str:
     """Return a line for each hook, with its state below if it does not run."""
-    lines = [] if value["hooks"] else filled("No hooks (nexus docs hooks).", width)
+    lines = [] if value["hooks"] else filled("No hooks (see nexus docs hooks).", width)
     for one in value["hooks"]:
         matcher = f" {one['matcher']}" if one["matcher"] else ""
         late = ", on_timeout = deny" if one["on_timeout"] == "deny" else ""

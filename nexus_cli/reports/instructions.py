@@ -137,7 +137,7 @@ def instructions_report(
         cost = _read_cost(info, tokens)
         files.append({"path": name, "kind": kind, "paths": [*globs], "tokens": tokens, "cost_usd": cost})
         if tokens > LONG:
-            what = f"{tokens:,} tokens: move parts for certain files only to .claude/rules with `paths`"
+            what = f"{tokens:,} tokens: move the parts that concern only certain files to .claude/rules, with `paths`"
             findings.append({"kind": "long", "path": name, "line": 0, "text": what, "other": ""})
     lines = [line for name, text in texts.items() for line in _read_lines(name, text)]
     findings += [*_find_repeated(lines), *_find_opposed(lines), *_find_configured(lines, root)]
@@ -290,7 +290,7 @@ def check_written(
         problems.append(f"No successful run here: {named}")
     return (
         problems,
-        f"{path.name}: {tokens:,} of {most:,} tokens, sent with every request from the next session or /reload on",
+        f"{path.name}: {tokens:,} of {most:,} tokens, sent with every request after the next session start or /reload",
     )
 
 

@@ -27,6 +27,6 @@ class KeysReport(VersionedReport):
 def keys_text(value: Value, width: int) -> str:
     """List the keys with their places."""
     if not value["keys"]:
-        return "\n".join(filled(name_commands("No keys. nexus login PROVIDER stores one."), width))
+        return "\n".join(filled(name_commands("No keys. `nexus login PROVIDER` stores a key."), width))
     rows = [(one["name"], one["key_name"], one["place"]) for one in value["keys"]]
     return "\n".join(table([("key", "name", "place"), *rows], width))

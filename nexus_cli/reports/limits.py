@@ -48,7 +48,7 @@ def why_text(value: Value, width: int) -> str:
     if not signals["bind"]:
         return "\n".join(lines)
     failed = plural(signals["recent_errors"], "call")
-    state = f"Token pressure is {signals['token_pressure']}, {failed} in a row could not run"
-    state += f", the run is {signals['event_class']}" if signals["event_class"] else ""
+    state = f"Token pressure is {signals['token_pressure']}; {failed} in a row could not run"
+    state += f"; the event class is {signals['event_class']}" if signals["event_class"] else ""
     ends = f"The recipe {value['recipe']} tightens its limits accordingly."
     return "\n".join([*lines, "", *filled(f"{state}. {ends}", width)])

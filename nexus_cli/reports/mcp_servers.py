@@ -25,7 +25,7 @@ class ServerToolsReport(VersionedReport):
 
 LONGEST = 120
 """Most characters of a line about a tool."""
-NONE = "No MCP servers. Add one: nexus mcp add NAME COMMAND..., or nexus mcp add NAME URL"
+NONE = "No MCP servers. Add a server with `nexus mcp add NAME COMMAND...` or `nexus mcp add NAME URL`"
 
 
 def mcp_servers_text(value: Value, width: int) -> str:
@@ -36,7 +36,7 @@ def mcp_servers_text(value: Value, width: int) -> str:
     if not value["servers"]:
         notes.insert(0, NONE)
     if tokens := sum(one["tokens"] or 0 for one in value["servers"]):
-        how = "each tool is sent separately" if value["sent"] == "each" else "one tool, mcp, is sent instead"
+        how = "each tool is sent separately" if value["sent"] == "each" else "`use_tool` is sent instead"
         notes.append(f"Schemas of {tokens:,} tokens: {how}")
     lines = table(rows, width, right=(1, 2)) if value["servers"] else []
     return "\n".join([*lines, *(line for note in notes for line in filled(note, width))])

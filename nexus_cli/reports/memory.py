@@ -75,7 +75,7 @@ def search_facts(
 ) -> FactsReport:
     """Return the kept facts that fit `text`, the best first; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():
-        raise NexusError("usage", "nothing to search for", "the text is empty", "Enter a text to search for")
+        raise NexusError("usage", "nothing to search for", "the text is empty", "Enter text to search for")
     found = ledger.facts.search(text, project, slots, HITS + 1)
     return facts_report(ledger, found[:HITS], here, more=len(found) > HITS, project=project, text=text, whole=True)
 
@@ -193,7 +193,7 @@ def _whole(facts: list[Value], width: int) -> list[str]:
         lines += [*filled(head, width, "    ", ""), *filled(_statement(fact), width, "    ")]
         if worded:
             accept = name_commands(f"nexus memory accept {fact['id']}")
-            how = f"active in your own words; wording proposed by the model ({accept}): {fact['text']}"
+            how = f"active in your own words; wording proposed by the model (to accept: {accept}): {fact['text']}"
             lines += filled(how, width, "    ")
         if fact["state"] == "proposed" and fact.get("quote"):
             own = fact["actor"] == "agent"
@@ -213,7 +213,9 @@ def changed_facts_text(value: Value, width: int) -> str:
     """Format the report: the changed facts, then the model's comment."""
     lines = []
     for fact in value["remembered"]:
-        waits = f"proposed; nexus memory accept {fact['id']}" if fact["state"] == "proposed" else fact["state"]
+        waits = (
+            f"proposed; to accept: nexus memory accept {fact['id']}" if fact["state"] == "proposed" else fact["state"]
+        )
         waits += f"; then {', '.join(fact['replaces'])} will be forgotten" if fact["replaces"] else ""
         lines += filled(f"+ {fact['id']} {fact['text']} ({waits})", width, "      ", "")
     for fact in value["forgotten"]:

@@ -133,7 +133,7 @@ def models_text(value: Value, width: int) -> str:
     rows = [("", "model", "window", "$ in", "$ out", "cache", "because")]
     rows += [("*" if m["name"] == value.get("chosen") else "", *model_cells(m)) for m in models]
     incl = f" incl.: {COVERED}." if any(m.get("covered") for m in models) else ""
-    foot = f"$ per million tokens, - is unknown.{incl} * is the default."
+    foot = f"$ per million tokens; - means unknown.{incl} * is the default."
     return "\n".join([*table(rows, width, right=(2, 3, 4)), "", *filled(foot, width)])
 
 
@@ -168,5 +168,5 @@ def _window(model: Value) -> str:
 def _origin(model: Value) -> str:
     """Describe the origin of a window that is not in the table."""
     if model["window_told"]:
-        return f', as the provider reported; [models."{model["name"]}"] window in config.toml overrides it'
+        return f', reported by the provider; [models."{model["name"]}"] window in config.toml overrides it'
     return "" if model["known"] else ", assumed: the model is not in the table"

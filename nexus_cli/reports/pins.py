@@ -73,14 +73,14 @@ def _list_messages(conversation: Conversation) -> list[dict[str, Any]]:
 def pins_text(value: Value, width: int) -> str:
     """List the pins, then the person's newest messages, which can be pinned by number."""
     messages, pins = value.get("messages") or (), value["pins"]
-    newest = f"{messages[-1]['entry']} your newest message" if messages else "NUMBER a message"
-    text = name_commands(f"Nothing is pinned. nexus pin add TEXT pins a text, nexus pin add {newest}.")
+    newest = f"{messages[-1]['entry']}` pins your newest message" if messages else "NUMBER` pins a message"
+    text = name_commands(f"Nothing is pinned. `nexus pin add TEXT` pins a text; `nexus pin add {newest}.")
     if pins:
         text = f"{plural(len(pins), 'pin')}, {number(value['tokens'])} of {number(value['room'])} tokens."
     rows = [(str(one["id"]), describe_pin(one), number(one["tokens"]), str(one["text"])) for one in pins]
     lines = [*filled(text, width), *block("pinned", [("id", "what", "tokens", "text"), *rows], width)]
     said = [(str(one["entry"]), str(one["text"])) for one in messages]
-    title = name_commands("your newest messages (nexus pin add NUMBER)")
+    title = name_commands("your newest messages (to pin: nexus pin add NUMBER)")
     return "\n".join([*lines, *block(title, [("number", "text"), *said], width)])
 
 

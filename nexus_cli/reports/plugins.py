@@ -21,7 +21,7 @@ from nexus_cli.reports.trust import describe_granted, diff_parts, whole_line
 from nexus_cli.sections.skills import AGENT, COMMAND, SKILL, find_guides
 from nexus_cli.session.recipes import find_all_agents
 
-NONE = "No plugins. Add one in a shell: nexus plugin add PATH, or nexus plugin add OWNER/REPO[:PLUGIN]"
+NONE = "No plugins. In a shell, add a plugin with `nexus plugin add PATH` or `nexus plugin add OWNER/REPO[:PLUGIN]`"
 STATES: Mapping[str, str] = {
     "active": "",
     "off": "not accepted",

@@ -22,7 +22,7 @@ def replay_text(value: Value, width: int = ONE_LINE) -> str:
     if not value["ok"]:
         text = f"Session {session} differs from what was sent: {value['first_difference']}"
     elif not count:
-        text = f"Session {session} has sent no request: there is nothing to compare."
+        text = f"Session {session} has not sent a request; there is nothing to compare."
     else:
         text = f"{plural(count, 'request')} of session {session} rebuilt: identical to what was sent."
     return "\n".join(filled(text, width))

@@ -101,7 +101,7 @@ def request_difference(ledger: Ledger, session: str, settings: Settings, step: i
     found = ledger.find_session(session)
     rows = ledger.log(found.id).requests()
     if step is None and not rows:
-        raise NexusError("usage", "--diff", f"session {found.id} has sent no request yet", "Send a message first")
+        raise NexusError("usage", "--diff", f"session {found.id} has not sent a request yet", "Send a message first")
     number = len(rows) if step is None else step
     pick_request(rows, number)
     before = sent_view(ledger, found, settings, number - 1) if number > 1 else None

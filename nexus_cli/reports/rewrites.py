@@ -98,8 +98,8 @@ def rewrite_lines(rows: Sequence[Value], width: int) -> list[str]:
     if len(rows) > LISTED:
         costs = [cost for one in rows for cost in (one["cost"], one["summary_usd"])]
         paid = "" if None in costs else f" cost {dollars(sum(costs))}"
-        hidden = plural(len(rows) - LISTED, "earlier one")
-        lines += filled(f"{hidden} not listed; all {len(rows)}{paid}: --json lists them", width, "  ")
+        hidden = plural(len(rows) - LISTED, "earlier rewrite")
+        lines += filled(f"{hidden} not listed (all {len(rows)}{paid}); --json lists them", width, "  ")
     return lines
 
 

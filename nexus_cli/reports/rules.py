@@ -42,7 +42,7 @@ def rules_text(value: Value, width: int) -> str:
     rows += [(rule["decision"], rule["rule"], _describe_extent(rule), rule["from"]) for rule in value["rules"]]
     if len(rows) > 1 or value["problems"]:
         return "\n".join(table(rows, width)[int(aligns(rows, width)) :])
-    return "\n".join(filled(name_commands("No rules. nexus rules add allow 'bash(npm test *)' adds one."), width))
+    return "\n".join(filled(name_commands("No rules. Example: nexus rules add allow 'bash(npm test *)'"), width))
 
 
 def _describe_extent(rule: Value) -> str:

@@ -121,7 +121,7 @@ def running_text(value: Value, width: int) -> str:
         rows.append((one["state"], str(one["short"]), _where(one), when(one["updated"]), what))
     if len(rows) == 1:
         return "\n".join(filled(NONE, width))
-    ways = name_commands("nexus sessions show ID shows one; nexus sessions stop ID stops one.")
+    ways = name_commands("Details: nexus sessions show ID. To stop: nexus sessions stop ID")
     return "\n".join([*table(rows, width), "", *filled(ways, width)])
 
 
@@ -136,13 +136,13 @@ def stop_running(ledger: Ledger, session: str) -> LockOwner:
     owner = ledger.find_owners().get(info.id)
     if owner is None:
         raise NexusError(
-            "usage", f"session {info.id}", "it is not open in any process", "nexus sessions list --running"
+            "usage", f"session {info.id}", "it is not open in any process", "See nexus sessions list --running"
         )
     if info.spawner:
-        hint = f"/agents stop in session {info.spawner}, or nexus sessions stop {info.spawner}"
+        hint = f"Use /agents stop in session {info.spawner}, or stop that session: nexus sessions stop {info.spawner}"
         raise NexusError("usage", f"session {info.id}", "it is a worker of another session", hint)
     if owner.command in SERVERS:
-        why = f"it is a session of nexus {owner.command} (process {owner.pid})"
+        why = f"it belongs to `nexus {owner.command}` (process {owner.pid})"
         raise NexusError("usage", f"session {info.id}", why, "Cancel its turn there")
     if not owner.is_here:
         raise NexusError("usage", f"session {info.id}", "its process is on another machine or unknown", "Stop it there")

@@ -219,7 +219,7 @@ def name_signal(kind: str, value: Mapping[str, Any]) -> str:
         answers = (value.get("answers") or {"": value}).values()
         return "; ".join(dict.fromkeys(_describe_answer(one) for one in answers))
     if kind == MISSED:
-        return one_line(f"an event it is not waiting for: {value['why']}")
+        return one_line(f"an event that the run is not waiting for: {value['why']}")
     if kind not in ("service", JOINED):
         return {PROVIDER: "time to retry the provider", PERSON: "resumed by a person"}.get(kind, kind)
     line = value["line"] if kind == JOINED else name_event(str(value.get("event") or ""), value.get("payload"))
@@ -308,7 +308,7 @@ def runs_text(value: Value, width: int) -> str:
     for _, rows in groupby(found, _fold_key):
         one, *earlier = rows
         since = format_local_minute(str(one["updated"]))
-        like = f"and {len(earlier)} like it since {earlier[-1]['id']}" if earlier else ""
+        like = f"and {len(earlier)} similar since {earlier[-1]['id']}" if earlier else ""
         row = filter(None, (one["id"], name_state(one), since, like, name_origin(one)))
         lines.append(cut_line(" · ".join(row), width))
         more = (" · ".join(filter(None, _facts(one))), _outcome(one), _last_error(one))
@@ -343,7 +343,9 @@ def _record_lines(value: Value) -> Iterator[str]:
     """Say what the record has of a run that ended."""
     name = value["worktree"]
     if name and (value["steps"] is None or value["commits"] or value["uncommitted"]):
-        yield name_commands(f"worktree {name}: nexus worktree diff {name}, nexus worktree apply {name}")
+        yield name_commands(
+            f"changes in worktree {name}: nexus worktree diff {name}; to apply them: nexus worktree apply {name}"
+        )
     if value["steps"] is None:
         return
     tokens = value["usage"]["input"] + value["usage"]["output"]
@@ -351,7 +353,7 @@ def _record_lines(value: Value) -> Iterator[str]:
     yield " · ".join(figures)
     if until := value["until"]:
         status = "has no exit status" if until["status"] is None else f"exits {until['status']}"
-        status += ", but a command in its pipe fails" if until["status"] == 0 and not until["passed"] else ""
+        status += ", but a command in its pipeline fails" if until["status"] == 0 and not until["passed"] else ""
         after = f"{status} after {plural(until['rounds'], 'round')}" if until["rounds"] else "has not run"
         yield f"until: {one_line(until['command'])} {after}"
         yield from (f"| {line}" for line in until["left"])
@@ -375,11 +377,11 @@ def _record_lines(value: Value) -> Iterator[str]:
 def _outcome(one: Value) -> str:
     """Say on one line how a run goes on that broke off, what it waits for, why it failed, or its last words."""
     if one["broken_off"]:
-        return name_commands(f"nexus runs resume {one['id']}")
+        return name_commands(f"to resume: nexus runs resume {one['id']}")
     if one["waits_for"]:
-        return f"{one['came']}; continues with nexus serve" if one["came"] else f"waits for {_name_wait(one)}"
+        return f"{one['came']}; continues when nexus serve runs" if one["came"] else f"waits for {_name_wait(one)}"
     said = next((line for line in str(one["last_words"]).splitlines() if line.strip()), "")
-    resume = name_commands(f"nexus runs resume {one['id']}") if one["state"] == FAILED else ""
+    resume = name_commands(f"to resume: nexus runs resume {one['id']}") if one["state"] == FAILED else ""
     return " · ".join(filter(None, [resume, one["error"] or "", *name_facts(one), said]))
 
 
@@ -389,7 +391,7 @@ def _name_wait(one: Value) -> str:
     if one["waits_for"] != PROVIDER:
         return f"{one['waits_for']}, until {until}" if until else str(one["waits_for"])
     is_due = str(one["wake_at"]) <= utc_now()
-    again = f"nexus serve retries (due {until})" if is_due else f"next retry {until}"
+    again = f"nexus serve will retry (due {until})" if is_due else f"next retry {until}"
     return f"the provider since {format_local_minute(one['waits_since'])}, {again}"
 
 

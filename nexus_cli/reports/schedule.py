@@ -16,7 +16,7 @@ def plans_text(value: Value, width: int) -> str:
     if not found:
         return "\n".join(
             filled(
-                name_commands("Nothing is scheduled: `nexus schedule add PROMPT` with --at, --in or --cron adds work."),
+                name_commands("Nothing is scheduled. Use `nexus schedule add PROMPT` with --at, --in or --cron."),
                 width,
             )
         )
@@ -43,7 +43,7 @@ def plan_text(value: Value, width: int) -> str:
     if done == "removed":
         return "\n".join(filled(f"{one['id']} was removed; its runs are kept.", width))
     if done == "queued":
-        who = "nexus serve runs it, or nexus serve --once"
+        who = "`nexus serve` or `nexus serve --once` starts the run"
         return "\n".join(filled(f"{one['id']} is due now: {value['run']} is queued. {who}.", width))
     when = f"{_when(one)}, next {_next(one)}" if one["cron"] else _next(one)
     if done == "paused":
@@ -54,16 +54,21 @@ def plan_text(value: Value, width: int) -> str:
     if value["done"] == "added":
         if one["ask"]:
             level = one["level"]
-            waits = f"It waits for your approval of calls that its level ({level}) does not cover: nexus runs list."
+            waits = (
+                f"It waits for your approval of calls that its level ({level}) does not cover (see nexus runs list)."
+            )
             lines += filled(name_commands(waits), width)
         if one["until"]:
             lines += filled(f"A run is done once `{one['until']}` exits 0.", width)
         if one["worktree"]:
-            lines += filled(name_commands("Each run works in its own worktree, listed by nexus runs show."), width)
+            lines += filled(name_commands("Each run works in its own worktree; `nexus runs show ID` names it."), width)
         lines += filled(value["offer"], width) if value["offer"] else []
         if one["rules"]:
             lines += filled(f"It may also run, even outside the sandbox: {', '.join(one['rules'])}", width)
-        lines += filled("nexus serve runs it, or nexus serve --once from cron or a systemd timer.", width)
+        lines += filled(
+            "It starts when due if `nexus serve` runs, or with `nexus serve --once` from cron or a systemd timer.",
+            width,
+        )
     return "\n".join(lines)
 
 

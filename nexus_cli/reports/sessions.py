@@ -131,7 +131,7 @@ def show_session(ledger: Ledger, session: str) -> SessionReport:
 def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> SearchReport:
     """Return the newest entries that contain `text`; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():
-        raise NexusError("usage", "nothing to search for", "the text is empty", "Enter a text to search for")
+        raise NexusError("usage", "nothing to search for", "the text is empty", "Enter text to search for")
     return SearchReport(version=1, text=text, folder=folder, **to_json_value(ledger.search(text, folder, limit)))
 
 
@@ -204,7 +204,7 @@ def describe_more_sessions(value: Value) -> str:
     """Return the number of older sessions that a list leaves out, with the command that lists them; "" for none."""
     total = int(value.get("total", 0))
     more = total - len(value.get("sessions", []))
-    return f"{more:,} older not shown: `nexus sessions list --limit {total}`." if more > 0 else ""
+    return f"{more:,} older sessions not shown: `nexus sessions list --limit {total}`." if more > 0 else ""
 
 
 def title_of(text: object) -> str:
@@ -224,8 +224,8 @@ def search_text(value: Value, width: int) -> str:
             name = f" {hit['name']}" if hit.get("name") else ""
             head = f"{hit['session']} [{hit['entry']}] {when(hit['at'])} {hit['actor']}{name}"
             lines += [*filled(head, width, "    ", ""), *filled(str(hit["snippet"]), width, "    "), ""]
-        more = ", the newest; --limit shows more" if value.get("more") else ""
+        more = " (the newest); --limit shows more" if value.get("more") else ""
         lines += filled(f"{plural(len(hits), 'match', 'matches')}{more}.", width)
     if value.get("damaged"):
-        lines += filled(f"{plural(int(value['damaged']), 'damaged text')} could not be read.", width)
+        lines += filled(f"{plural(int(value['damaged']), 'damaged record')} could not be read.", width)
     return "\n".join(lines)

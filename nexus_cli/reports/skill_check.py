@@ -31,10 +31,10 @@ UNUSED: Mapping[str, str] = {
     "context": "is not applied: the guide is read in the session itself",
     "agent": "is not applied: the guide is read in the session itself",
     "hooks": "of a skill do not run",
-    "paths": "is not applied: the description decides",
+    "paths": "is not applied: the description decides when the skill is used",
     "shell": "is not applied: commands run in bash",
     "mode": "is not applied",
-    "permissionmode": "is not applied: a worker has its session's level, or the one in the call",
+    "permissionmode": "is not applied: a worker has its session's level, or the level in the call",
     "background": "is not applied: the call decides whether the session waits",
     "mcpservers": "is not applied: a worker has its session's servers",
     "memory": "is not applied: a worker has its session's memory",
@@ -107,7 +107,7 @@ def _check_fields(fields: Mapping[str, str], path: Path) -> Iterator[tuple[str, 
         if key in UNUSED:
             yield key, f"{one_line(key)} {UNUSED[key]}"
         elif is_agent and key == "allowed-tools":
-            yield key, f"{key} is not applied to an agent: `tools` names its tools"
+            yield key, f"{key} is not applied to an agent: `tools` lists its tools"
         elif key not in USED | USED_FLAGS or (is_agent and key in AGENT_UNUSED):
             yield key, f"{one_line(key)} is unknown and ignored"
         elif key == "allowed-tools":

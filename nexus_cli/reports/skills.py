@@ -119,7 +119,7 @@ def skills_text(value: Value, width: int) -> str:
 
 def describe_untrusted(number: int, noun: str) -> str:
     """Return the line about guides of a project that are not in effect."""
-    return f"This project has {plural(number, noun)} not in effect: `nexus trust` lists what would be."
+    return f"This project has {plural(number, noun)} not in effect (see `nexus trust`)."
 
 
 def _name_call(one: Value) -> str:

@@ -77,7 +77,7 @@ def find_reader(space: Space, named: str) -> Entity | None:
     if found is None:
         members = ", ".join(one.name for one in space.members) or "nobody"
         raise NexusError(
-            "usage", f"--as {named[:80]}", f"the members of {space.name} are {members}", "Name one of them"
+            "usage", f"--as {named[:80]}", f"the members of {space.name} are {members}", "Choose one of them"
         )
     return found
 

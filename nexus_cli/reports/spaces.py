@@ -11,7 +11,7 @@ from nexus_cli.reports.text.lines import Value, cut_line, filled, plural, table,
 from nexus_cli.text.cells import cells, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 
-NONE = "No spaces. nexus space create NAME creates one."
+NONE = "No spaces. `nexus space create NAME` creates a space."
 SILENT = "No messages yet."
 NEW = "new"
 """Text of the line between read and new messages."""
@@ -61,7 +61,7 @@ def agent_goals_text(value: Value, width: int) -> str:
     if len(rows) == 1:
         name = value["agent"]["name"]
         how = name_commands(f"nexus space goal {shlex.quote(name)} add TEXT")
-        return "\n".join(filled(f"{name} has no goals: {how}", width))
+        return "\n".join(filled(f"{name} has no goals. To add a goal: {how}", width))
     return "\n".join(table(rows, width, right=(1,)))
 
 

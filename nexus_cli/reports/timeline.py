@@ -109,7 +109,7 @@ def timeline_text(value: Value, width: int) -> str:
     lines += ["", *filled(_totals(value["totals"]), width)]
     if drop := next((row["drop"] for row in rows if row["kind"] == "drop"), ""):
         named = f" --session {value['session'][:SHORT_ID]}"
-        lines += filled(f"`nexus drops show {drop}{named}` prints a drop; in a session /drops show {drop}.", width)
+        lines += filled(f"`nexus drops show {drop}{named}` prints a drop; in a session, use /drops show {drop}.", width)
     return "\n".join(lines)
 
 

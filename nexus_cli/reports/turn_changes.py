@@ -78,7 +78,7 @@ def count_newest_turn(session: Session) -> str:
         return ""
     if count is None:
         return ""
-    return f"{count.text}: /undo {turn} takes it back" if count.was_killed else count.text
+    return f"{count.text}: /undo {turn} to revert" if count.was_killed else count.text
 
 
 def _count(turn: TurnChanges, reader: ContentReader, end: float) -> TurnCount:

@@ -66,7 +66,7 @@ def undo_text(value: Value, width: int) -> str:
         command = what.removesuffix(f": {KILLED_SINCE}")
         text = f"{value['action'].capitalize()} does not cover {what}"
         if command != what:
-            text = f"nexus was killed during {command}. Every change since then counts as this turn's, also yours."
+            text = f"nexus was killed during {command}. All later changes count as this turn's, including yours."
         lines += filled(_plain(text), width)
     return "\n".join(lines)
 
@@ -97,7 +97,7 @@ def _name_references(rows: Sequence[Value]) -> dict[str, Value]:
 def _headline(value: Value, counts: str) -> str:
     verb, turn, newest = value["action"], value["turn"], value.get("newest_turn")
     if not counts and value["unfollowed"]:
-        return f"Nothing to {verb} among the files covered."
+        return f"Nothing to {verb} in the covered files."
     if not counts:
         return f"Nothing to {verb}." if turn is None else f"Nothing to {verb} in turn {turn}."
     if turn is None:

@@ -39,7 +39,7 @@ def worktrees_text(value: Value, width: int) -> str:
     """List the worktrees of a project or of all."""
     found = value["worktrees"]
     if not found:
-        return "\n".join(filled("No worktrees here: nexus -w NAME creates one.", width))
+        return "\n".join(filled("No worktrees here. `nexus -w NAME` creates a worktree.", width))
     is_all = value["project"] is None
     rows = [("name", "state", "changes", "made", *(["project"] if is_all else []), "folder")]
     now = local_now()
@@ -56,7 +56,7 @@ def _changes(one: Value) -> str:
     parts = [f"{plural(one['files'], 'file')} +{one['added']} -{one['removed']}"] if one["files"] else []
     parts += [plural(one["commits"], "commit")] if one["commits"] else []
     parts += [f"also {', '.join(one['kept'][:3])}"] if one["kept"] else []
-    parts += [f"not part of it: {', '.join(one['carried'][:3])}"] if one["carried"] and parts else []
+    parts += [f"not included: {', '.join(one['carried'][:3])}"] if one["carried"] and parts else []
     return ", ".join(parts) or "-"
 
 

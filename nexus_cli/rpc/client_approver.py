@@ -100,7 +100,7 @@ class ClientApprover:
     def answer(self, key: str, answer: str, words: str = "") -> None:
         """Answer a waiting question, else raise `RpcError`. A refusal without words stops the turn, as a person's."""
         if words and answer != "no":
-            raise RpcError(INVALID_PARAMS, "words are only allowed with the answer no")
+            raise RpcError(INVALID_PARAMS, 'words are only allowed with the answer "no"')
         if key not in self._waiting or self._waiting[key].done():
             raise RpcError(REFUSED, f"no question {key[:80]} is waiting for an answer")
         refusal = Deny(words, by="client", stops=not words)

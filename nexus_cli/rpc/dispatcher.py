@@ -77,7 +77,7 @@ MOST_TURNS = 100
 MOST_OFFSET = 2**53 - 1
 STOP_SECONDS = 5.0
 """Seconds that a turn may take to stop."""
-TAKEN_BACK = "the message was removed by unqueue"
+TAKEN_BACK = "the message was removed by `unqueue`"
 STOPPING = "the server is stopping"
 ENDED = "this agent has ended"
 
@@ -249,7 +249,7 @@ class AgentDispatcher:
             if await wait_until_over(self.session) and not self._ending:
                 self._begin(resume_run(self.session, self._run_resumed))
         except NexusError as error:
-            self.publish(Notice(f"{error.message}; nexus runs list shows the run"))
+            self.publish(Notice(f"{error.message}; `nexus runs list` shows the run"))
 
     async def _run_resumed(self, run: Run, trigger: Trigger) -> Outcome:
         return (await self._run_turn(trigger, None, 0))[0]
@@ -290,7 +290,7 @@ class AgentDispatcher:
         if not content.strip():
             raise RpcError(INVALID_PARAMS, "content has no text")
         if not self._works:
-            raise RpcError(REFUSED, "no turn is running: use send")
+            raise RpcError(REFUSED, "no turn is running: use `send`")
         self.session.steer(content, source="client")
         return {"ok": True}
 

@@ -87,7 +87,7 @@ def parse_calls(body: bytes) -> tuple[list[RpcCall], bool]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _parse_call(value: Any) -> RpcCall:

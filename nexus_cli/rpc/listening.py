@@ -44,7 +44,7 @@ def bind_file(path: Path) -> socket.socket:
     """Return a listening socket at `path` with mode 0600; replace a socket that no process listens to any more."""
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise NexusError(
-            "usage", f"socket path too long (at most {LONGEST_PATH} bytes)", str(path), "Choose a shorter one"
+            "usage", f"socket path too long (at most {LONGEST_PATH} bytes)", str(path), "Choose a shorter path"
         )
     file = places().data / "serve" / "lock"
     with named_write_errors(file):

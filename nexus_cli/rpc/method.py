@@ -156,9 +156,9 @@ def _problem(name: str, schema: Schema, value: Any) -> str:
         problems = (
             _problem(f"{name}.{key}", parts[key], one)
             if key in parts
-            else f"{key[:80]!r} is none of {name}: {', '.join(parts)}"
+            else f"{key[:80]!r} is not one of {name}: {', '.join(parts)}"
             for key, one in value.items()
         )
         return next(filter(None, problems), "")
     names = schema.get("enum")
-    return f"{name} is one of {', '.join(names)}" if names and value not in names else ""
+    return f"{name} must be one of {', '.join(names)}" if names and value not in names else ""

@@ -190,7 +190,7 @@ class AgentPool:
                 f"agent {wanted}", "an agent with this id already exists", "Choose another id, or destroy that agent"
             )
         if len(self._agents) >= MOST_AGENTS:
-            raise NexusError("limit", "no further agent", f"the maximum is {MOST_AGENTS}", "Destroy an agent first")
+            raise NexusError("limit", "too many agents", f"the maximum is {MOST_AGENTS}", "Destroy an agent first")
         return wanted or f"agent-{secrets.token_hex(4)}"
 
     async def _make(self, name: str, config: AgentConfig, stays: ExitStack) -> Agent:
@@ -271,7 +271,7 @@ class AgentPool:
         highest = self._highest_level(settings)
         if not Limits(allow=level) <= highest:
             why = f"this server allows at most {highest.allow or ASK}"
-            raise NexusError("denied", f"level {level}", why, f"nexus serve --allow {level}")
+            raise NexusError("denied", f"level {level}", why, f"To allow it: nexus serve --allow {level}")
 
     def _highest_level(self, settings: Settings) -> Limits:
         """Return the level that no agent passes: the pool's, else that of the settings and a trusted project."""
@@ -285,7 +285,7 @@ class AgentPool:
         name = next((agent.agent_id for agent in self.list() if agent.session.id == found.id), "")
         if name or ledger.is_locked(found.id):
             why = f"agent {name} is using it" if name else "a worker is using it"
-            raise InUseError(f"session {found.id} is open elsewhere", why, "Use or destroy that agent, or retry later")
+            raise InUseError(f"session {found.id} is open elsewhere", why, "Use or destroy its agent, or retry later")
         return found
 
     def _folder_of(self, resumed: SessionInfo | None) -> Path:

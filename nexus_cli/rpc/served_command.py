@@ -90,7 +90,7 @@ class ServedContext:
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         if not self.can_choose:
-            raise refuse_elsewhere("choosing from a list", "Name an item after the command")
+            raise refuse_elsewhere("choosing from a list", "Specify an item after the command")
         self.choice_id, self._choice = secrets.token_hex(4), asyncio.get_running_loop().create_future()
         self._call("choose", id=self.choice_id, title=title, choices=to_json_value(choices))
         self.paused.set()
@@ -156,5 +156,7 @@ def find_served(name: str, rest: str, context: ServedContext) -> Command:
         raise refuse_elsewhere(what)
     most = context.session.state.options.most_allow if context.session.state.options else None
     if authority is Authority.KEEPS and not Limits(allow=EDIT) <= Limits(allow=most):
-        raise NexusError("denied", what, f"this server allows at most {most}", f"nexus serve --allow {EDIT}")
+        raise NexusError(
+            "denied", what, f"this server allows at most {most}", f"To allow it: nexus serve --allow {EDIT}"
+        )
     return command

@@ -27,7 +27,9 @@ def refuse_bad_pattern(decision: str, pattern: str) -> None:
             return
     except ValueError:
         pass
-    raise ValueError("expected SCHEME://HOST[:PORT][/PATH] (`*` is any text); only http and https have a default port")
+    raise ValueError(
+        "expected SCHEME://HOST[:PORT][/PATH] (`*` matches any text); only http and https have a default port"
+    )
 
 
 def address_matches(decision: str, pattern: str, address: str) -> bool:

@@ -82,7 +82,7 @@ _NAMES = {
     "extglob_pattern": "a pattern",
     "special_variable_name": VARIABLE,
     ">|": "a redirect that overwrites",
-    "ERROR": "a part that does not parse",
+    "ERROR": "a part that cannot be parsed",
 }
 _PIECES = frozenset(
     {
@@ -160,7 +160,7 @@ def read_command_line(text: str) -> CommandLine:
             lambda start, point: source[start : start + _PIECE], progress_callback=lambda *_: thread_time() > end
         )
     except ValueError:  # it takes too long: some nonsense takes quadratic time
-        return CommandLine(doubts={"a part that does not parse": None}, is_unclear=True)
+        return CommandLine(doubts={"a part that cannot be parsed": None}, is_unclear=True)
     reader = _Reader(source)
     reader.read(tree.root_node)
     if len(text) > LONGEST:
@@ -183,7 +183,7 @@ class _Reader:
 
     def read(self, root: Node) -> None:
         if root.has_error:
-            self._mark_unclear("a part that does not parse")
+            self._mark_unclear("a part that cannot be parsed")
         stack: list[tuple[Node, bool, int, bool, bool]] = [(root, True, -1, False, False)]
         for _ in range(MOST_NODES):
             if not stack:
@@ -303,7 +303,7 @@ class _Reader:
         if owner is not None and extras:
             self.extras[owner.id] = extras
         elif extras:
-            self._mark_unclear("words behind a redirect")
+            self._mark_unclear("words after a redirect")
         # In `a <<END | b` the parser leaves `b` in the redirect.
         later = [one for child in children[1:] for part in child.children for one in (part, *part.children)]
         for one in [owner, *(one for one in later if one.type == "command")]:

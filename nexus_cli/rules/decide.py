@@ -174,7 +174,7 @@ def _find_reason(command: SimpleCommand, line: CommandLine, search: _Search, fol
     strict = () if reason else (*search.strict, *search.reads)
     passed = next((one for one in strict if reaches_unnamed(command, one.effect)), None)
     if passed is not None:
-        reason = f"it may match {passed.decision} {passed.text}: its arguments are not known before it runs"
+        reason = f"it may match {passed.decision} {passed.text}: its arguments are not known before the command runs"
     return reason
 
 
@@ -217,7 +217,7 @@ def _judge(command: SimpleCommand, reason: str, profile: Profile, search: _Searc
     narrow = next((rule for rule in search.rules.of("allow") if rule.match(command.words) == "yes"), None)
     if reason and narrow is not None and not command.assignments:
         reason = f"allow {narrow.text} covers only read-only use, and {reason}"
-    why = reason or f"{shorten(shown[0])} runs without a question only in a line that cannot write"
+    why = reason or f"{shorten(shown[0])} needs approval unless the whole command line is read-only"
     return CommandPart(shown, "ask", None, f"level {level}", why)
 
 
@@ -382,7 +382,9 @@ class _Search:
                 asked = self._doubt(rule, f"it may match {rule.decision} {rule.text} ({rule.origin})")
             if asked is None and any(rule.match(words) != "no" for words in found.passed):
                 program = shorten(program_name(command.words[0]))
-                asked = self._doubt(rule, f"{program} may run a command of {rule.decision} {rule.text} ({rule.origin})")
+                asked = self._doubt(
+                    rule, f"{program} may run a command that matches {rule.decision} {rule.text} ({rule.origin})"
+                )
         if asked is None and found.is_hidden:
             why = f"it runs code from outside the line, which {self.strict[0].decision} {self.strict[0].text} may match"
             shown = self.find_shown(self.line) if self.level == ALL else [self._doubt(self.strict[0], why)]

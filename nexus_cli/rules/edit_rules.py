@@ -23,7 +23,7 @@ def add_rule(typed: str, tools: Mapping[str, Tool], folder: str = "") -> bool:
     """
     decision, text = _split_decision(typed)
     if decision is None:
-        hint = "For instance: nexus rules add allow 'bash(npm test *)'"
+        hint = "Example: nexus rules add allow 'bash(npm test *)'"
         raise NexusError("usage", typed, "a rule begins with allow, ask or deny", hint)
     try:
         parse_rule(decision, text, tools)

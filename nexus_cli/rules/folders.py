@@ -97,7 +97,7 @@ def check_path(word: Word, folders: Folders) -> None:
         return
     if word.has_tilde:
         if text != "~" and not text.startswith("~/"):
-            raise NotReadOnly(f"the value of {shorten(text)} is not known before it runs")
+            raise NotReadOnly(f"the value of {shorten(text)} is not known before the command runs")
         text = os.path.expanduser(text)
     for folder in (folders.assumed, *folders.others):
         path = os.path.join(folder, text)

@@ -111,7 +111,7 @@ def _check(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) ->
     if not HARMLESS_VARIABLES.issuperset(command.assignments):
         raise NotReadOnly("it sets a variable")
     if not words[0].is_known:
-        raise NotReadOnly(f"the value of {shorten(words[0].text)} is not known before it runs")
+        raise NotReadOnly(f"the value of {shorten(words[0].text)} is not known before the command runs")
     name = system_name(words[0])
     if name == "cd":
         if words is not command.words:
@@ -178,7 +178,7 @@ def _check_subcommand(words: tuple[Word, ...], name: str, folders: Folders) -> N
     if verb not in SUBCOMMANDS_THAT_READ[name]:
         unknown = next((word.text for word in words[1 : place + 1] if not word.is_known), "")
         if unknown:
-            raise NotReadOnly(f"the value of {shorten(unknown)} is not known before it runs")
+            raise NotReadOnly(f"the value of {shorten(unknown)} is not known before the command runs")
         what = f"{name} {shorten(verb)}".rstrip()
         raise NotReadOnly(f"{what} {NOT_KNOWN}")
     if name != "git":
@@ -275,7 +275,7 @@ def _check_computed(word: Word, is_shown: bool, command: SimpleCommand, folders:
     """Raise `NotReadOnly` for a word that bash computes, unless its pieces are variables of the line, or output."""
     if not word.pieces:
         if "{}" not in word.text and word.text != "$@":
-            raise NotReadOnly(f"the value of {shorten(word.text)} is not known before it runs")
+            raise NotReadOnly(f"the value of {shorten(word.text)} is not known before the command runs")
         if word.text.startswith(("/", "~")) or ".." in word.text.split("/"):
             raise NotReadOnly(f"{shorten(word.text)} may be outside the project")
         return
@@ -294,7 +294,7 @@ def _check_variable(name: str, is_first: bool, is_shown: bool, command: SimpleCo
     if not bound and name in _SHOWN and is_shown:
         return
     if not any(one.start <= command.place < one.end for one in bound):
-        raise NotReadOnly(f"the value of ${name[:40]} is not known before it runs")
+        raise NotReadOnly(f"the value of ${name[:40]} is not known before the command runs")
     folders.forms += sum(len(one.words) for one in bound)
     if folders.forms > MOST_VALUES:
         raise NotReadOnly("its variables have too many possible values to check")

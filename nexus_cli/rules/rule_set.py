@@ -284,10 +284,12 @@ def parse_rule(
             raise ValueError(f"{_quote(text)}: a tool of an MCP server takes no pattern")
         if len(name) > LONGEST_SERVER_TOOL:
             most = f"more than {LONGEST_SERVER_TOOL} characters, the maximum for an MCP tool"
-            raise ValueError(f"{_quote(text)} has {most}: name the whole server, or the name that the model uses")
+            raise ValueError(
+                f"{_quote(text)} has {most}: use the name of the whole server, or the name that the model uses"
+            )
         return PermissionRule(decision, text.strip(), name, file=file, line=line)
     if tool is None:
-        raise ValueError(f"{_quote(text)} names no tool. {suggest_name(name, tools, '', 0.4)}".rstrip(". "))
+        raise ValueError(f"{_quote(text)} does not name a tool. {suggest_name(name, tools, '', 0.4)}".rstrip(". "))
     rule = PermissionRule(
         decision,
         text.strip(),

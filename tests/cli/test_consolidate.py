@@ -60,7 +60,7 @@ def test_two_facts_become_one_that_waits(nexus: Run, facts: None, server: Script
     assert [fact["text"] for fact in value["remembered"]] == [MERGED["text"]]
     text = changed_facts_text(value, 80)
     assert text.startswith("2 facts reviewed.") and text.endswith("Two facts became one.")
-    told = "+ m3 Run pytest -q. (proposed; nexus memory accept m3; then m1, m2 will be forgotten)"
+    told = "+ m3 Run pytest -q. (proposed; to accept: nexus memory accept m3; then m1, m2 will be forgotten)"
     assert told in " ".join(text.split())
     listed = json.loads(nexus("memory", "list", "--json").stdout)["facts"]
     assert [(fact["id"], fact["state"]) for fact in listed] == [("m3", "proposed"), ("m2", "kept"), ("m1", "kept")]

@@ -210,7 +210,9 @@ def test_a_ledger_on_a_server_is_looked_at(nexus: Run, postgres: Server) -> None
     nexus("config", "set", "ledger.url", url.replace("nexus@", "nexus:s3cr3t@"))
     done = nexus("doctor", "--json")
     ledger = checks(done)["ledger"]
-    assert ledger["status"] == "note" and "fsync is off there" in ledger["hint"], "the tests' server waits for no disk"
+    assert ledger["status"] == "note" and "fsync is off on the server" in ledger["hint"], (
+        "the tests' server waits for no disk"
+    )
     assert "sees everything" in ledger["detail"] and "latency" in ledger["detail"]
     postgres.sql(sharing("/p", "nobody", "ana"), database=url.split("/")[3].split("?")[0])
     assert "role of your own" in checks(nexus("doctor", "--json"))["ledger"]["hint"]

@@ -115,7 +115,7 @@ def test_sessions_are_listed_shown_forked_renamed_and_deleted(nexus: Run, sessio
     assert len(fork) == 26 and fork != session
     for arguments in (["rename", session, "copy"], ["fork", session, "--name", "copy"]):
         done = nexus("sessions", *arguments)
-        told = f'nexus: the name "copy" is taken: session {fork} has it. Choose another name.\n'
+        told = f'nexus: the name "copy" is taken: session {fork} has this name. Choose another name.\n'
         assert (done.returncode, done.stdout, done.stderr.decode()) == (2, b"", told)
     assert nexus("sessions", "rename", "copy", "other").returncode == 0
     assert nexus("sessions", "delete", "other").returncode == 0
@@ -153,7 +153,7 @@ def no_room() -> None:
 def test_reports_need_no_room_on_the_disk_and_what_writes_says_that_there_is_none(nexus: Run, session: str) -> None:
     told = {
         ("drops", "show", "d1"): ORIGINAL,
-        ("replay",): "has sent no request",
+        ("replay",): "has not sent a request",
         ("sessions", "list"): "please",
         ("memory", "list"): "Nothing is remembered",
     }

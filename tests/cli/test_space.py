@@ -32,7 +32,7 @@ def read(space: Run, name: str, *more: str) -> dict[str, Any]:
 
 
 def test_a_space_is_created_listed_and_read(space: Run) -> None:
-    assert b"No spaces. nexus space create NAME" in space("list").stdout and not places().ledger.exists()
+    assert b"No spaces. `nexus space create NAME`" in space("list").stdout and not places().ledger.exists()
     assert space("create", "Project Alpha", "--member", "Sarah", "--agent", "Ana").stdout == b"space-1\n"
     done = space("post", "project alpha", "@Ana", "look at", "it")
     assert done.stdout == b"msg-1\n" and b"Ana was triggered: run-1" in done.stderr

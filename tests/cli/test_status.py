@@ -237,7 +237,7 @@ def test_a_skill_that_cannot_be_read_is_listed_with_the_reason_and_using_it_is_e
 def test_a_projects_skills_are_told_before_they_count(nexus: Any, tmp_path: Path) -> None:
     skill(tmp_path / ".nexus", "build", "Build.")
     assert b"none; 1 more in this project after `nexus trust`" in b" ".join(nexus("status").stdout.split())
-    assert b"1 guide not in effect: `nexus trust` lists" in b" ".join(nexus("skill", "list").stdout.split())
+    assert b"1 guide not in effect (see `nexus trust`)" in b" ".join(nexus("skill", "list").stdout.split())
     assert b"available after `nexus trust`" in nexus("skill", "use", "build").stderr
     trust(tmp_path)
     assert nexus("skill", "use", "build").stdout == b"Build.\n"

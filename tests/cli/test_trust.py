@@ -114,7 +114,7 @@ def test_what_is_different_since_the_last_time_is_shown_item_by_item(nexus: Run,
         assert line in text, text
     assert f"New since it was trusted: hook {hook}(*git)" in words
     assert f"Removed since it was trusted: hook {hook}(git*)" in words and words.count("if Bash(git*)") == 1, text
-    assert "its `if` Bash(*git) is not supported: `bash(*git)` has `*git` in it: `*` can only end a pattern" in words
+    assert 'its `if` "Bash(*git)" is not supported: `bash(*git)` has `*git` in it: `*` can only end a pattern' in words
     assert "\x1b" not in text and "echo careful" not in text, "the script has not changed"
     again = json.loads(nexus("trust", "--json").stdout)["items"]
     assert {one["state"] for one in again} == {"trusted"} and not any(one["diff"] for one in again)

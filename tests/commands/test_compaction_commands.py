@@ -126,7 +126,7 @@ def test_pin_alone_lists_the_newest_messages_with_their_numbers(context: FakeCon
     assert [one["text"] for one in value["messages"]] == [f"message {n} of several lines" for n in range(2, 12)]
     entry = value["messages"][-1]["entry"]
     text = find_form("pins")(value, 80)
-    assert "your newest messages (nexus pin add NUMBER):" in text and text.splitlines()[-1].split()[0] == str(entry)
+    assert "newest messages (to pin: nexus pin add NUMBER):" in text and text.splitlines()[-1].split()[0] == str(entry)
     complete = find("pin", context.commands).complete
     assert complete is not None and complete(context)[0] == str(entry)
     context.run(f"pin {entry}")
@@ -136,7 +136,7 @@ def test_pin_alone_lists_the_newest_messages_with_their_numbers(context: FakeCon
 def test_what_is_pinned_or_taken_back_is_asked_for_by_what_there_is(context: FakeContext) -> None:
     assert "nexus pin add NUMBER" in find_form("pins")(context.run("pin").shown[-1][1], 80)
     context.turn("the only message")
-    assert "nexus pin add 1 your newest message" in find_form("pins")(context.run("pin").shown[-1][1], 120)
+    assert "nexus pin add 1` pins your newest message" in find_form("pins")(context.run("pin").shown[-1][1], 120)
     context.run("pin 1")
     with pytest.raises(NexusError, match="/pin remove: the argument is missing: ID"):
         context.run("pin remove")

@@ -116,7 +116,7 @@ def test_help_lists_every_command_and_tells_all_of_each(context: FakeContext) ->
 
 def test_help_says_what_becomes_of_a_command_during_a_turn(context: FakeContext) -> None:
     told = {name: find_form("help")(context.run(f"help {name}").shown[-1][1], 80) for name in ("compact", "cost")}
-    assert told["compact"].endswith("During a turn, it runs after the turn ends.")
+    assert told["compact"].endswith("During a turn, the command waits until the turn ends.")
     assert "During a turn" not in told["cost"]
 
 

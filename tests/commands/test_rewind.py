@@ -180,12 +180,12 @@ def test_a_turn_in_which_nexus_was_killed_is_listed_and_not_passed_over(context:
     context.run("rewind 5")
     assert [one.key for one in context.offered] == ["both", "conversation", "files"]
     assert context.offered[0].detail == "1 file (+1 -0), nexus was killed" and context.session.id == before
-    assert count_newest_turn(context.session) == "1 file (+1 -0), nexus was killed: /undo 5 takes it back"
+    assert count_newest_turn(context.session) == "1 file (+1 -0), nexus was killed: /undo 5 to revert"
     with pytest.raises(NexusError, match="nexus was killed in it"):
         context.run("rewind 5 both")
     context.run("undo 5")
     assert not work.path("c").exists()
-    why = "nexus was killed during bash. Every change since then counts as this turn's, also yours."
+    why = "nexus was killed during bash. All later changes count as this turn's, including yours."
     assert shown(context).splitlines()[-1] == why
     context.run("rewind 5 both")
     assert context.session.id != before and context.filled == "ruin c" and work.path("b").exists()

@@ -110,7 +110,7 @@ def test_the_shell_of_a_hook_is_bash(project: Path) -> None:
         {"type": "command", "command": "b", "shell": "powershell"},
     )
     found = list_hooks(project, ())
-    assert [hook.state for hook in found] == [UNTRUSTED, UNSUPPORTED] and "not bash" in found[1].why
+    assert [hook.state for hook in found] == [UNTRUSTED, UNSUPPORTED] and "only bash is supported" in found[1].why
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_condition_that_cannot_hold_here_is_named(project: Path, event: str, c
 def test_a_hook_of_another_type_is_named(project: Path, kind: str) -> None:
     write_claude(project, {"type": kind, "prompt": "Is it fine? $ARGUMENTS"})
     (hook,) = list_hooks(project, ())
-    assert hook.state == UNSUPPORTED and f"its type is {kind}" in hook.why
+    assert hook.state == UNSUPPORTED and f"its `type` is {kind}" in hook.why
 
 
 @pytest.mark.parametrize("keys", [{"async": True}, {"on_timeout": "deny"}])

@@ -90,7 +90,7 @@ def test_an_allow_rule_goes_with_the_rule_that_limited_it(order: int) -> None:
     for decision, written in rules[::order]:
         setup.add_rules(decision, written, lambda: map_claude_rule(decision, written))  # noqa: B023
     assert set(setup.rules) == {("allow", "bash(npm test *)"), ("allow", "read_file(~/docs/**)")}
-    assert any("Bash(git push:*)" in line and "without the rule" in line for line in setup.notes)
+    assert any("Bash(git push:*)" in line and "because the rule" in line for line in setup.notes)
 
 
 def test_a_rule_with_a_key_in_it_is_left_out_and_the_key_is_not_shown() -> None:

@@ -98,7 +98,7 @@ def test_a_rewound_branch_is_left_out_and_counted(tmp_path: Path) -> None:
     talk.records[4]["parentUuid"] = "s-1"
     found = read_claude_session(talk.write(tmp_path))
     assert texts(found.entries) == ["One", "1", "Right", "yes"]
-    assert found.left_out == {"messages of other branches (rewound)": 2}
+    assert found.left_out == {"messages of other branches (after a rewind)": 2}
 
 
 def test_what_has_no_counterpart_is_counted_by_its_kind(tmp_path: Path) -> None:
@@ -137,12 +137,12 @@ def test_what_has_no_counterpart_is_counted_by_its_kind(tmp_path: Path) -> None:
     assert [(one.kind, one.actor) for one in found.entries if one.actor == "nexus"] == [(Kind.STEER, "nexus")] * 2
     assert found.entries[4].message.parts == (Part("image/png", base64.b64decode(PNG)),)
     assert +found.left_out == {
-        "messages about errors of the service": 1,
+        "API error messages": 1,
         "records of subagents": 1,
-        "thinking, which only its own service can read": 1,
+        "thinking (usable only by the original provider)": 1,
         "blocks of type z": 1,
         "compaction boundaries": 1,
-        "summaries of compactions (the messages themselves are here)": 1,
+        "compaction summaries (the original messages are imported)": 1,
         "images without data": 1,
         "records of type summary": 1,
         "records of type file-history-snapshot": 1,
@@ -185,12 +185,12 @@ def test_broken_lines_are_named_and_the_rest_is_there(tmp_path: Path, monkeypatc
     found = read_claude_session(path)
     assert texts(found.entries) == ["Hi\ufffdthere", "\ufffd", "B", "C"]
     assert found.bad_lines == [
-        "line 5 is no JSON object",
-        "line 7 has over 0 MB",
-        "line 9 is no JSON object",
+        "line 5 is not a JSON object",
+        "line 7 is larger than 0 MB",
+        "line 9 is not a JSON object",
         "line 10 is cut off",
     ]
-    assert found.left_out["links to a record that is missing"] == 2
+    assert found.left_out["links to missing records"] == 2
 
 
 NAMES = st.sampled_from(
@@ -296,7 +296,7 @@ def test_codex_of_today_and_of_the_first_versions(tmp_path: Path) -> None:
     )
     assert [call.id for call in found.open_calls()] == ["call_3"]
     assert found.usage == {"gpt-5-codex": Usage(900, 60, 700, 0, 20, None)}
-    assert found.left_out["thinking, which only its own service can read"] == 1
+    assert found.left_out["thinking (usable only by the original provider)"] == 1
 
     old = [
         {"id": "old", "timestamp": "2025-05-01T00:00:00Z", "instructions": None, "git": {}},
@@ -328,7 +328,7 @@ def test_the_summary_of_a_compaction_of_codex_is_no_answer_and_a_tag_of_an_image
         *("<image> is a tag", "what is this?", "A dot.", "and now?", "SUMMARY", "go on", "All is said.")
     ]
     assert len(found.entries[1].message.parts) == 1
-    assert found.left_out["summaries of compactions (the messages themselves are here)"] == 2
+    assert found.left_out["compaction summaries (the original messages are imported)"] == 2
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_the_summary_of_a_compaction_of_codex_is_no_answer_and_a_tag_of_an_image
 )
 def test_a_command_that_claude_code_carries_out_itself_gives_no_title(tmp_path: Path, typed: str) -> None:
     found = read_claude_session(Session("s", "/srv/a").user(typed).user("Fix it").reply("Done.").write(tmp_path))
-    assert texts(found.entries) == ["Fix it", "Done."] and found.left_out["commands of Claude Code itself"] == 1
+    assert texts(found.entries) == ["Fix it", "Done."] and found.left_out["built-in commands of Claude Code"] == 1
 
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=20)

@@ -186,7 +186,7 @@ def test_a_server_at_a_lower_level_and_a_terminal_that_returns(tmp_path: Path) -
             again.asked_about("edit_file")
             again.send("A" + ENTER)
             again.wait_for("It is done.")
-            again.wait_for("/undo takes it back")
+            again.wait_for("/undo to revert")
             again.idle()
             assert "(trunk)" in status_of(again)[2]
             again.send("/undo" + ENTER)

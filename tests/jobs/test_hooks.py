@@ -355,8 +355,8 @@ SPOIL = "echo 'import os; os.system(\"touch ran-forged\")' > .claude/hooks/guard
                 f"cp -p .claude/hooks/guard.py old && {SPOIL} && touch -r old .claude/hooks/guard.py",
                 "guard.py has changed",
             ),
-            ("rm .claude/hooks/guard.py && mkfifo .claude/hooks/guard.py", "guard.py is gone"),
-            ("rm .claude/hooks/guard.py && mkdir .claude/hooks/guard.py", "guard.py is gone"),
+            ("rm .claude/hooks/guard.py && mkfifo .claude/hooks/guard.py", "guard.py no longer exists"),
+            ("rm .claude/hooks/guard.py && mkdir .claude/hooks/guard.py", "guard.py no longer exists"),
             ("rm .claude/hooks/guard.py && ln -s /bin/true .claude/hooks/guard.py", "guard.py has changed"),
             ("truncate -s 900G .claude/hooks/guard.py", "guard.py has changed"),
             ("sed -i s/guard.py/other.py/ .claude/settings.json && touch .claude/hooks/other.py", "it has changed"),
@@ -406,7 +406,7 @@ def test_a_hook_that_was_removed_is_named_until_that_is_trusted(place: Stage) ->
     assert [one["state"] for one in listed] == ["changed"] * 3
     (place.folder / ".claude" / "settings.json").unlink()
     done = place.ask("--allow", "edit", "add x")
-    assert sum("it has changed since you trusted it: nexus trust" in line for line in done.told) == 3, done.told
+    assert sum("it has changed since you trusted it; run nexus trust" in line for line in done.told) == 3, done.told
     assert place.run("trust", stdin=b"y\n").status == 0
     assert place.run("status", "--json").result["hooks"] == []
     assert not any("hook" in line for line in place.ask("--allow", "edit", "add x").told)
@@ -588,7 +588,9 @@ def test_of_hooks_with_a_condition_each_runs_for_its_calls_alone(place: Stage) -
     steps = bash("true && touch one"), bash("true"), write("src/a", "x\n"), write("b", "x\n")
     trusted(place, {"hooks": {"PreToolUse": groups}}, *steps)
     done = place.ask("--allow", "run", "touch")
-    assert done.status == 0 and sum("its `if` Bash(unclosed is not supported" in line for line in done.told) == 1, done
+    assert done.status == 0 and sum('its `if` "Bash(unclosed" is not supported' in line for line in done.told) == 1, (
+        done
+    )
     runs = log.read_text().split()
     assert sorted(runs) == sorted(["touch", "glued", "src", *["once"] * 4]), "the same command in two places runs once"
     assert not (place.folder / "no").exists(), "names of tools have their case"

@@ -95,7 +95,7 @@ def listed(place: Stage) -> dict[str, list[str]]:
 def test_plugins_of_a_repository_are_added_by_name_and_change_by_an_update_alone(place: Stage, tools: Path) -> None:
     address = f"file://{tools}"
     several = add(place, address)
-    assert several.status == 2 and "several plugins" in several.told[-1] and "art, build, docs" in several.told[-1]
+    assert several.status == 2 and "is a marketplace" in several.told[-1] and "art, build, docs" in several.told[-1]
     for name in ("docs", "build", "own"):
         assert add(place, f"{address}:{name}").status == 0
     assert listed(place) == {"build": ["agent builder"], "docs": ["skill pdf", "skill xls"], "own": ["command go"]}
@@ -200,7 +200,7 @@ def test_what_a_marketplace_says_wrongly_ends_in_one_line(place: Stage, tools: P
     for name in ("own", "link", "loose"):
         done = add(place, f"file://{tools}:{name}")
         assert done.status in (1, 2) and len(done.told) == 1, done
-    assert "the commit is on no branch or tag there" in done.told[0], "git gives it all the same"
+    assert "the commit is not on any branch or tag of the repository" in done.told[0], "git gives it all the same"
     (tools / ".claude-plugin/marketplace.json").write_text("[" * 100_000)
     assert add(place, str(tools)).status == 2
     assert listed(place) == {}

@@ -245,7 +245,7 @@ def test_skills_are_listed_and_checked_line_by_line(place: Stage) -> None:
     command.write_text(REVIEW.replace("Bash(git diff:*)", "Bash(git diff:*), NotebookEdit"))
     checked = place.run("skill", "check")
     assert checked.status == 0, checked
-    said = "inspect.md:4: allowed-tools: NotebookEdit permits nothing here: nexus has no such tool"
+    said = "inspect.md:4: allowed-tools: NotebookEdit has no effect: nexus has no such tool"
     assert said in checked.text and "git diff" not in checked.text and "inspect.md:5" not in checked.text
     assert place.run("trust").status == 0
     listed = place.run("skill", "list").text

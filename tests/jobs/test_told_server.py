@@ -118,7 +118,7 @@ def test_tools_beyond_the_limit_are_told(tmp_path: Path) -> None:
         server.say(tools=[{"name": f"t{number:04}", "inputSchema": TEXT} for number in range(1200)])
         for words in (("mcp", "test", "rug"), ("mcp", "list")):
             said = " ".join(place.run(*words).text.split())
-            assert "only the first 1,000 tools by name are offered; it lists 1,200 or more" in said
+            assert "only the first 1,000 tools by name are offered; the server lists 1,200 or more" in said
         server.say(tools=[{"name": f"t{number:04}", "inputSchema": TEXT} for number in range(1300)])
         asked = place.ask("--allow", "all", 'do: mcp__rug__t0001 {}; use_tool {"name": "t0002"}')
         assert sum("only the first 1,000" in line for line in asked.told) == 1, asked.told

@@ -248,7 +248,7 @@ def test_deletion_takes_the_text_out_of_the_files(ledger: Ledger, path: Path, ma
     assert not list((path.parent / "locks").glob(f"{gone.id}*"))
     with pytest.raises(NexusError, match="no session has this id"):
         ledger.session(gone.id)
-    with pytest.raises(NexusError, match="deleted meanwhile"):
+    with pytest.raises(NexusError, match="deleted in the meantime"):
         log.append(make.user(200))
 
 

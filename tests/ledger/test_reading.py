@@ -193,7 +193,7 @@ def test_what_is_written_meanwhile_is_never_half_read(path: Path, make: SimpleNa
     writer.log(session).append(make.user(2))
     assert database.one("SELECT count(*) FROM entries") == (1,), "it stands in the log alone"
     writer.close()
-    with pytest.raises(NexusError, match="another program changed it meanwhile"):
+    with pytest.raises(NexusError, match="another program changed it in the meantime"):
         database.all("SELECT count(*) FROM entries")
     database.close()
 

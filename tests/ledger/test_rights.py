@@ -160,7 +160,7 @@ def test_an_agent_is_started_only_by_a_message_where_its_owner_let_it_in(room: R
         {"run_trigger": json.dumps({**run.trigger, "message": "other words"})},
     ):
         room.refuse(room.insert_run(**{**row, "run_trigger": trigger, **changed}))
-    with pytest.raises(NexusError, match="this role lacks the permission"):
+    with pytest.raises(NexusError, match="this database role lacks the permission"):
         room.ben.runs.queue("plan", "t", {}, {}, AT, entity=room.bot)
 
 
@@ -170,7 +170,7 @@ def test_an_agent_is_started_by_nobody_with_whom_its_owner_shares_no_longer(room
     room.ana.spaces.join(theirs, room.ana.spaces.get_entity(room.bot))
     room.sql("DELETE FROM project_members WHERE 'ana' IN (owner, role)", role="ana")
     room.sql(f"INSERT INTO project_members (project, role, owner) VALUES ('{PROJECT}', 'ana', 'ben')")
-    with pytest.raises(NexusError, match="this role lacks the permission"):
+    with pytest.raises(NexusError, match="this database role lacks the permission"):
         room.ben.spaces.post(theirs, ben, "@Bot go", AT)
 
 
@@ -301,7 +301,7 @@ def test_an_older_ledger_is_upgraded_by_its_administrator_and_proves_only_what_i
         )
     with pytest.raises(NexusError) as refused:
         Ledger.open(hers)
-    assert "nexus command run by its administrator upgrades it" in refused.value.hint
+    assert "administrator to run any nexus command, which upgrades" in refused.value.hint
     Ledger.open(url).close()
     with closing(Ledger.open(hers)) as ledger:
         assert [run.principal for run in ledger.runs.list_runs()] == ["", "ana"] and ledger.runs.answers(1) == []

@@ -126,7 +126,7 @@ def test_a_name_that_finds_another_session_is_refused(ledger: Ledger, make: Simp
     one, two = (make.new(ledger, at=f"20{year}-01-01T00:00:00.000Z") for year in (26, 30))
     ledger.rename_session(one.id, "parser fix")
     taken = {
-        " parser\tfix ": f"session {one.id} has it",
+        " parser\tfix ": f"session {one.id} has this name",
         one.id[:6].lower(): f"the id of session {one.id} begins with this name",
     }
     for name, why in taken.items():

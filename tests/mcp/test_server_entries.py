@@ -51,7 +51,7 @@ def test_personal_servers_come_from_both_files_and_broken_ones_are_one_line_each
     named = "\n".join(found.problems)
     assert len(found.problems) == 7 and named.count("\n") == 6
     for words in (
-        "mcp.json) is skipped: its tool names would equal those of of.f; rename a server",
+        "mcp.json) is skipped: its tool names would be the same as those of of.f; rename one of them",
         "needs either `command` or `url`",
         "transport sse",
         "is not a table",

@@ -143,7 +143,7 @@ def test_names_fit_every_provider_and_never_a_tool_of_ours() -> None:
     assert [tool.name for tool in made.tools()] == ["mcp__db__bash"]
     twins = make_list(ServerOffer((ServerTool("x_y", "", {}), ServerTool("x.y", "", {}))))
     assert [tool.name for tool in twins.tools] == ["x.y"]
-    assert twins.left_out == ("tool x_y is skipped: the tool x.y has its name here",)
+    assert twins.left_out == ("tool x_y is skipped: its name conflicts with that of the tool x.y",)
 
 
 def test_resources_are_read_by_a_tool_that_no_tool_of_the_server_can_pose_as() -> None:

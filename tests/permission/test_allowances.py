@@ -305,8 +305,8 @@ def test_what_a_guide_permits_is_what_claude_would_permit_and_no_more() -> None:
     )
     assert granted == ["bash(git add *)", "bash(git status)", "read_file", "write_file", "mcp__notes__add"]
     assert problems == [
-        "Odd permits nothing here: nexus has no such tool",
-        "WebFetch(x) permits nothing here: nexus does not support this pattern",
+        "Odd has no effect: nexus has no such tool",
+        "WebFetch(x) has no effect: nexus does not support this pattern",
     ]
 
 

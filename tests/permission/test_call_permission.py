@@ -630,7 +630,7 @@ def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: 
                 lines.append(" ".join(notices(events)))
             await session.aclose()
             assert (
-                "previous rules stay active" in lines[2]
+                "previous rules remain active" in lines[2]
                 and "config.toml" in lines[2]
                 and not lines[0] + lines[1] + lines[3]
             )

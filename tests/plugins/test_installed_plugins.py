@@ -145,7 +145,7 @@ def test_a_repository_is_named_with_a_commit_a_branch_or_a_plugin(tmp_path: Path
     for wrong in (f"{text}@{commit}:../x", f"{text}@-x", f"{text}:/etc"):
         with pytest.raises(NexusError, match="not a folder in a repository"):
             parse_source(wrong, tmp_path)
-    with pytest.raises(NexusError, match="this marketplace is unknown here"):
+    with pytest.raises(NexusError, match="nexus does not know this marketplace"):
         parse_source("x@market", tmp_path)
 
 

@@ -125,7 +125,7 @@ def test_bad_parts_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
     }
     plugin = read_plugin(write_files(tmp_path, files))
     assert list(plugin.items) == ["command fine"]
-    assert plugin.left_out[-1] == "programs of `bin` in the path of commands: not supported"
+    assert plugin.left_out[-1] == "programs in `bin`: not supported"
     assert len(plugin.left_out) == 9 and all("\n" not in line for line in plugin.left_out), plugin.left_out
 
 

@@ -138,7 +138,7 @@ def test_scheduled_work_whose_command_never_passes_has_failed_with_its_last_line
 def test_a_command_to_work_for_whose_pipe_fails_is_not_said_to_exit_with_0_alone(place: Stage) -> None:
     value = night(place, *["All is done."] * 9, until="false | cat")
     assert (value["state"], value["until"]["status"]) == ("failed", 0)
-    assert "exits 0, but a command in its pipe fails after" in place.run("runs", "show", "run-1").text
+    assert "exits 0, but a command in its pipeline fails after" in place.run("runs", "show", "run-1").text
 
 
 def test_a_command_to_work_for_needs_a_level_that_runs_it(place: Stage) -> None:
@@ -258,10 +258,10 @@ def test_equal_rows_of_the_list_are_one_and_a_missed_event_is_named(place: Stage
     assert place.run("schedule", "run", "night").status == 0
     rows = [line for line in place.run("runs", env={"COLUMNS": "200"}).text.splitlines() if line.startswith("run-")]
     assert [row.split(" · ")[0] for row in rows] == ["run-4", "run-3"], rows
-    assert "and 2 like it since run-1" in rows[1] and "like it" not in rows[0]
+    assert "and 2 similar since run-1" in rows[1] and "similar" not in rows[0]
     assert len(place.run("runs", "list", "--json").result["runs"]) == 4
     with closing(Ledger.open(place.ledger)) as ledger:
         value = {"wait": 0, "delivery": "d1", "why": "check_run.conclusion is success"}
         ledger.runs.record_missed(ledger.runs.get(4), value, "2026-02-18T15:06:55.000Z")
     shown = place.run("runs", "show", "run-4", env={"COLUMNS": "200"}).text
-    assert "an event it is not waiting for: check_run.conclusion is success" in shown, shown
+    assert "an event that the run is not waiting for: check_run.conclusion is success" in shown, shown

@@ -179,7 +179,7 @@ def test_a_mistyped_deny_rule_is_told_and_refuses_level_all(tmp_path: Path) -> N
             "config.toml line" in line and "Did you mean bash" in line for line in guarded.told
         )
         assert unguarded.status == 2 and unguarded.result["error"]["kind"] == "config"
-        assert "names no tool" in unguarded.result["error"]["message"] and not (place.folder / "made").exists()
+        assert "does not name a tool" in unguarded.result["error"]["message"] and not (place.folder / "made").exists()
 
 
 @pytest.mark.matrix

@@ -79,7 +79,7 @@ def test_one_request_is_explained_with_what_differed_and_what_changed_it(missed:
     assert expired["age_seconds"] == pytest.approx(3 * 3600, abs=60) and expired["cache"]["minimum"] == 1024
     assert "): the cache had expired: unused for 3 h" in " ".join(miss_text(expired, 100).split())
     assert "Not caused by nexus." in miss_details_text(expired, 200)
-    assert "Request 5: no miss, " in miss_text(hit, 100) and "this one only adds to it" in miss_details_text(hit, 200)
+    assert "Request 5: no miss, " in miss_text(hit, 100) and "request only adds to it" in miss_details_text(hit, 200)
     assert "first request, nothing to compare" in miss_text(first, 200)
 
 
@@ -113,10 +113,10 @@ def test_of_many_rewrites_the_newest_are_listed_and_all_summed_up() -> None:
     lines = rewrite_lines(rows, 80)
     assert len(lines) == 14 and lines[-7].split()[-2:] == ["47", "+$0.2500"], "two lines for each in 80 columns"
     assert lines[-6:-1] == ["  pruned: it was due"] * 5
-    assert lines[-1].strip() == "43 earlier ones not listed; all 48 cost $3.80: --json lists them"
+    assert lines[-1].strip() == "43 earlier rewrites not listed (all 48 cost $3.80); --json lists them"
     assert "listed" not in "".join(rewrite_lines(rows[:5], 80))
     unknown = rewrite_lines([{**rows[0], "summary_usd": None}, *rows], 80)
-    assert unknown[-1].strip() == "44 earlier ones not listed; all 49: --json lists them", "a summary has no price"
+    assert unknown[-1].strip() == "44 earlier rewrites not listed (all 49); --json lists them", "a summary has no price"
     assert lines[-1].replace(" cost $3.80", "") in rewrite_lines([*rows[:47], {**rows[47], "cost": None}], 80)
 
 
@@ -221,7 +221,7 @@ def test_a_session_that_sent_nothing_says_so(tmp_path: Path) -> None:
         miss_report(session.ledger, session.id, SETTINGS)
     value = cache_report(session.ledger, session.id, SETTINGS)
     assert value["requests"] == [] and value["total"]["hit"] is None and value["total"]["cost_usd"] == 0
-    assert "no request yet" in cache_text(value, 80)
+    assert "not sent a request yet" in cache_text(value, 80)
     asyncio.run(session.aclose())
 
 

@@ -377,7 +377,7 @@ async def test_a_choice_from_a_list_has_to_be_named(tmp_path: Path, monkeypatch:
         assert error == {
             "kind": "usage",
             "message": "choosing from a list: not available over --connect or in an editor",
-            "hint": "Name an item after the command",
+            "hint": "Specify an item after the command",
         }
         assert (await run(served, "effort low"))["error"] is None
 

@@ -97,12 +97,12 @@ async def test_limits_bind_every_turn_of_an_agent_and_wrong_ones_are_named(tmp_p
             ({"max_steps": True}, "limits.max_steps must be a whole number"),
             ({"max_cost": -1}, "limits.max_cost must be above 0"),
             ({"timeout": "x"}, "limits.timeout must be a number"),
-            ({"tools": []}, "'tools' is none of limits"),
+            ({"tools": []}, "'tools' is not one of limits"),
             ([], "limits must be an object"),
         ]
         for limits, why in wrong:
             assert why in await refused(served.client.create_agent("w", limits=limits), -32602)
-        assert "effort is one of" in await refused(served.client.create_agent("w", effort="most"), -32602)
+        assert "effort must be one of" in await refused(served.client.create_agent("w", effort="most"), -32602)
 
 
 @pytest.mark.matrix
@@ -145,7 +145,7 @@ async def test_what_waits_can_be_taken_back(tmp_path: Path) -> None:
         later = [asyncio.create_task(served.client.send("a", words)) for words in ("two", "three", "two")]
         await until(lambda: len(served.pool.list()[0].dispatcher._queued) == 3)
         assert await served.client.unqueue("a", "two") == {"texts": ["two"]}
-        assert "removed by unqueue" in await refused(later[2], -32003)
+        assert "removed by `unqueue`" in await refused(later[2], -32003)
         assert await served.client.unqueue("a", "nothing") == {"texts": []}
         assert await served.client.unqueue("a") == {"texts": ["steer", "two", "three"]}
         for turn in later[:2]:
@@ -167,7 +167,7 @@ async def test_what_was_taken_back_is_never_sent_and_the_rest_is(tmp_path: Path,
             await asyncio.sleep(0)
         back = (await dispatcher.unqueue())["texts"]
         if back:
-            with pytest.raises(RpcError, match="removed by unqueue"):
+            with pytest.raises(RpcError, match="removed by `unqueue`"):
                 await sent
         else:
             assert (await sent)["text"] == "echo delete"
@@ -259,7 +259,7 @@ async def test_a_server_that_forbids_edits_applies_and_removes_no_worktree(tmp_p
         for call in (served.client.worktree_apply("one"), served.client.worktree_remove("one", force=True)):
             with pytest.raises(CallError, match="level edit: this server allows at most ask") as failed:
                 await call
-            assert failed.value.code == -32003 and failed.value.data["hint"] == "nexus serve --allow edit"
+            assert failed.value.code == -32003 and failed.value.data["hint"] == "To allow it: nexus serve --allow edit"
         assert "+one\n" in (await served.client.worktree_diff("one"))["diff"]
     assert (project / "old.txt").read_text() == before and record.folder.is_dir()
 

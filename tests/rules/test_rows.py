@@ -86,7 +86,7 @@ def test_the_reason_names_the_program_the_rule_and_what_to_do(tmp_path: Path) ->
     why = decide("fakeroot git -C sub push", tmp_path, "all").why
     assert "fakeroot may run" in why and "deny bash(git push *)" in why and "write the command directly" in why
     asked = decide("ls; fakeroot rm x", tmp_path, "auto")
-    assert asked.why == "fakeroot may run a command of deny bash(rm *) (this session)"
+    assert asked.why == "fakeroot may run a command that matches deny bash(rm *) (this session)"
     assert [part.decision for part in asked.parts] == ["allow", "ask"]
 
 

@@ -47,7 +47,7 @@ def read(text: str, project: Path) -> RuleSet:
         ("read_flie(x)", "Did you mean read_file?"),
         ("bash(a; b)", "single command"),
         ("bash(`a`)", "single command"),
-        ("nothing_like_it", "names no tool"),
+        ("nothing_like_it", "does not name a tool"),
         ("mcp__db__" + "x" * 60, "the name that the model uses"),
     ],
 )

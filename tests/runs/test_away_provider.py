@@ -93,7 +93,7 @@ def test_an_attempt_that_no_process_made_is_not_announced_for_a_time_that_has_pa
     run = queue("look", folder)
     with closing(Ledger.open(places().ledger)) as ledger:
         ledger.runs.wait(run, Wait(PROVIDER, PROVIDER, {"since": 1.0, "tries": 1, "error": "busy"}, 61.0), run.created)
-    assert "nexus serve retries (due 1970-01-01" in list_text()
+    assert "nexus serve will retry (due 1970-01-01" in list_text()
 
 
 def test_the_pause_grows_to_an_hour_and_the_provider_may_ask_for_more(

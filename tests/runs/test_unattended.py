@@ -406,4 +406,6 @@ def test_a_run_that_the_rest_of_a_message_is_too_small_for_says_so_in_the_space(
     (run,) = run_due(Played(well), settings=replace(SETTINGS, spaces=SpaceSettings(max_cost=0.3)))
     assert run.state == "failed" and "limit max_cost reached" in run.error
     (told,) = [one.notice for one in ledger.spaces.read(space) if one.notice]
-    assert told.startswith("no more agents were started: the runs of msg-1 have cost $0.30 (spaces.max_cost)")
+    assert told.startswith(
+        "no more agents were started: the runs of msg-1 have cost $0.30; spaces.max_cost allows no more"
+    )

@@ -188,7 +188,7 @@ def up_to_the_edit(repl: Repl) -> None:
 
 
 SCENES = (
-    ("clean up the build files", "/undo takes it back", 2.2),
+    ("clean up the build files", "/undo to revert", 2.2),
     ("/undo", "src/idea.py", 2.6),
     ("!!ls -A . src", "[exit status", 2.2),
 )

@@ -87,7 +87,7 @@ def test_an_agent_begins_with_the_skills_that_it_names(tmp_path: Path) -> None:
     assert role.split() == "Role. Ship at noon. [there is no skill gone here]".split()
     assert not check_guides(path)
     (line,) = check_guides(put("two", "description: Two.\nallowed-tools: Read"))
-    assert line.endswith(":3: allowed-tools is not applied to an agent: `tools` names its tools"), line
+    assert line.endswith(":3: allowed-tools is not applied to an agent: `tools` lists its tools"), line
 
 
 def test_an_agent_begins_with_the_skill_of_the_person_where_a_project_has_one_of_its_name(tmp_path: Path) -> None:

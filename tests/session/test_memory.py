@@ -195,7 +195,7 @@ def test_a_quote_proves_only_itself_until_the_person_has_read_the_wording(tmp_pa
     assert "without asking" not in json.dumps(told.seen) + json.dumps(found.seen[1][:-2]) + shown[0]
     with the_ledger() as ledger:
         value = reports.list_facts(ledger, str(tmp_path))
-        assert "wording proposed by the model (nexus memory accept m1): Deploy] without" in memory_text(value, 400)
+        assert "proposed by the model (to accept: nexus memory accept m1): Deploy] without" in memory_text(value, 400)
         ledger.delete_session(value["facts"][0]["session"])
         (fact,) = ledger.facts.list_facts()
         assert not fact.quote and not fact.statement and fact.waits

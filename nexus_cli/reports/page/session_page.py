@@ -210,7 +210,7 @@ def _left_out(drops: Sequence[Drop], markup: Markup, session: str) -> str:
     )
     more = f"<li>{len(drops) - NAMED:,} earlier ones</li>" if len(drops) > NAMED else ""
     command = f"nexus drops show {drops[-1].id} --session {session}"
-    return f"<h4>Left out</h4><ul>{rows}{more}</ul><p>To read one: <code>{command}</code></p>"
+    return f"<h4>Left out</h4><ul>{rows}{more}</ul><p>To read a drop: <code>{command}</code></p>"
 
 
 def _bounded(blocks: Sequence[Block], room: int, session: str) -> Iterator[str]:

@@ -82,7 +82,7 @@ def name_cause(cause: Any) -> str:
 BASES = {
     "reported": "reported by the provider",
     "estimate": "estimated",
-    "reported+estimate": "reported by the provider, the newest estimated",
+    "reported+estimate": "reported by the provider, the newest messages estimated",
 }
 """Bases of a token count."""
 

@@ -163,7 +163,7 @@ def test_a_window_that_a_refusal_named_is_that_of_the_place_it_came_from(
     assert f"{MODEL} at 127.0.0.1:8000" in told and "secret" not in told
     there = models.show_model(MODEL, wide, os.environ)
     assert (there["window"], there["window_told"]) == (8_192, True)
-    assert "as the provider reported" in model_text(there, 120) and "8,192?" not in model_text(there, 120)
+    assert "reported by the provider" in model_text(there, 120) and "8,192?" not in model_text(there, 120)
     assert models.show_model(MODEL, Settings(models={MODEL: {"window": 50_000}}), os.environ)["window"] == 50_000
     for elsewhere in ("http://127.0.0.1:8001/v1", ""):
         monkeypatch.setenv("OPENAI_API_BASE", elsewhere)

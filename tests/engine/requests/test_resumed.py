@@ -183,7 +183,7 @@ def test_a_fork_that_has_sent_nothing_has_nothing_to_compare_and_says_so(tmp_pat
     turn(source, FIRST)
     fork = forked(source.id, format_utc(provider.clock()))
     with the_ledger() as ledger:
-        with pytest.raises(NexusError, match=f"--diff: session {fork} has sent no request yet") as refused:
+        with pytest.raises(NexusError, match=f"--diff: session {fork} has not sent a request yet") as refused:
             request_difference(ledger, fork, SETTINGS)
         assert "--step" not in str(refused.value)
         value = cache_report(ledger, fork, SETTINGS)

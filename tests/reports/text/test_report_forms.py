@@ -158,10 +158,10 @@ def test_drops_and_replay_say_what_to_do() -> None:
     drop = {"id": "d3", "what": "x", "tokens": 5, "cause": "output_cap", "recalls": 2, "uncounted_bytes": 9}
     text = drops_text({"drops": [drop], "shell": ""}, 80)
     assert "`nexus drops show d3` prints" in text and "2 x" in text and "9 bytes" in text
-    assert draw_in_theme("drops", {"drops": [drop]}, 80, Theme()).endswith("\n`/drops show d3` prints one.")
+    assert draw_in_theme("drops", {"drops": [drop]}, 80, Theme()).endswith("\n`/drops show d3` prints the first.")
     assert find_form("drops")({"drops": []}, 80) == "Nothing was left out."
     good = {"ok": True, "session": "01", "first_difference": None}
-    assert replay_text({**good, "requests": 0}).startswith("Session 01 has sent no request: there is nothing")
+    assert replay_text({**good, "requests": 0}).startswith("Session 01 has not sent a request; there is nothing")
     one = replay_text({**good, "requests": 1})
     assert one == "1 request of session 01 rebuilt: identical to what was sent."
     assert replay_text({**good, "requests": 3}).startswith("3 requests of session 01 rebuilt")
@@ -999,5 +999,7 @@ def test_sessions_are_listed_with_local_times_and_short_ids_where_a_person_reads
     time.tzset()
     assert "01M7W0  2026-01-02 08:34     12  ask: login page\n" in shown and "UTC" not in shown
     assert "2 runs of `nexus ask` hidden" in shown and "--all" in shown
-    assert "12 older not shown: `nexus sessions list --limit 13`" in find_form("sessions")({**value, "total": 13}, 80)
+    assert "12 older sessions not shown: `nexus sessions list --limit 13`" in find_form("sessions")(
+        value | {"total": 13}, 80
+    )
     assert piped.splitlines()[1].split()[0] == one["id"] and len(piped.splitlines()) == 2, "for scripts"

@@ -636,14 +636,14 @@ def test_what_happens_to_the_context_is_a_line_or_nothing(event: e.Event, line: 
     ("counted", "commands", "cost", "line"),
     [
         ("", 0, None, "· 2 files"),
-        ("3 files (+41 -7)", 0, None, "· 3 files (+41 -7) · /undo takes it back"),
+        ("3 files (+41 -7)", 0, None, "· 3 files (+41 -7) · /undo to revert"),
         (
-            "1 file, nexus was killed: /undo 4 takes it back",
+            "1 file, nexus was killed: /undo 4 to revert",
             0,
             None,
-            "· 1 file, nexus was killed: /undo 4 takes it back",
+            "· 1 file, nexus was killed: /undo 4 to revert",
         ),
-        ("3 files (+41 -7)", 2, 0.0412, "· 3 files (+41 -7) · 2 commands · $0.0412 · /undo takes it back"),
+        ("3 files (+41 -7)", 2, 0.0412, "· 3 files (+41 -7) · 2 commands · $0.0412 · /undo to revert"),
         ("", 1, 0.0412, "· 2 files · 1 command · $0.0412"),
     ],
 )

@@ -25,7 +25,7 @@ SAME = (
     "Use nexus usage in a shell",
     "Run `nexus login github-copilot` in another terminal; this session then uses it",
     "Sign in: nexus login github-copilot",
-    "`nexus login openai --as work` stores one",
+    "`nexus login openai --as work` stores a key",
     "cannot read ~/src/nexus runs list.txt",
     "cd tests && nexus status | nexus status",
     "Allowed for this session: bash(nexus status *)",

@@ -367,7 +367,7 @@ def test_a_message_is_gone_back_to_with_its_files_and_the_session_of_before_is_r
     async def scene(repl: Repl, view: Kept) -> None:
         say(repl, "make it")
         await idle(repl)
-        assert (tmp_path / "new.txt").exists() and "1 file (+1 -0)" in view.text and "/undo takes it back" in view.text
+        assert (tmp_path / "new.txt").exists() and "1 file (+1 -0)" in view.text and "/undo to revert" in view.text
         before = repl.backend.status.session
         view.answers = ["1", "1"]
         say(repl, "/rewind")
