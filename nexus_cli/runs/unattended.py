@@ -31,7 +31,7 @@ NEEDS = "needs"
 """Option of a run whose first request would have cost more than was left of its day: dollars to wait for."""
 COLLEAGUE = "colleague"
 """Value of the option `by` of a claimed run whose options another person may have written."""
-KEPT = "the rest of today's dollars is reserved for active runs"
+KEPT = "the rest of today's budget is reserved for active runs"
 """Reason to hold back a run that may start when another one has ended."""
 
 
