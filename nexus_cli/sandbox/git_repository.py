@@ -56,7 +56,7 @@ read-only commands, or are for the network, which such a command has not."""
 def check_repository(project: str) -> None:
     """Raise `NotPlain` unless the repository at the real path `project` is plain, `OSError` if it cannot be read."""
     if any(test(os.path.join(project, "HEAD")) for test in (os.path.islink, os.path.isfile)):
-        raise NotPlain(f"{os.path.basename(project)} may be a repository without .git")
+        raise NotPlain(f"{os.path.basename(project)} may be a bare repository")
     git = common = os.path.join(project, ".git")
     if os.path.islink(git):
         raise NotPlain(".git is a link")
