@@ -180,7 +180,7 @@ class _Expansion:
         granted, problems = read_granted(written)
         self._state.dispatcher.granted += tuple(granted)
         if granted:
-            self._tell_once(one_line(f"{self._guide.name} allows for its turn: {', '.join(granted)}"))
+            self._tell_once(one_line(f"{self._guide.name} allows for this turn: {', '.join(granted)}"))
         for problem in problems:
             self._tell_once(f"allowed-tools of {self._guide.name}: {problem}")
 
