@@ -161,7 +161,7 @@ def test_later_work_is_not_merged_into_a_conflict_that_is_not_resolved(project: 
     text = (project / "app.py").read_text()
     edit(2, "theirs, later")(record.folder)
     (conflict,) = apply_worktree(record).conflicts
-    assert conflict.why.startswith("resolve the conflict markers in it first") and not conflict.is_marked
+    assert conflict.why.startswith("resolve the conflict markers in the file first") and not conflict.is_marked
     assert (project / "app.py").read_text() == text
     (project / "app.py").write_text("".join(text.partition("<<<<<<< yours\n")[::2]).replace("mine\n=======\n", ""))
     (project / "app.py").write_text((project / "app.py").read_text().replace(">>>>>>> worktree fix\n", ""))
@@ -577,7 +577,7 @@ def test_a_worktree_whose_changes_the_project_took_back_is_not_removed(project: 
     git(project, "checkout", "-q", "app.py")
     with pytest.raises(UnappliedError, match=r"no longer has its changes \(app\.py\)") as caught:
         remove_applied(record)
-    assert f"nexus worktree apply {record.name} applies its changes" in caught.value.hint
+    assert f"To apply its changes: nexus worktree apply {record.name}." in caught.value.hint
     apply_worktree(record)
     remove_applied(record)
     assert not record.folder.exists()

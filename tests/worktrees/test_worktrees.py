@@ -114,7 +114,7 @@ def test_nothing_that_the_repository_names_is_run(project: Path, tmp_path: Path)
     assert b"+changed again" in diff_worktree(record)
     with pytest.raises(NexusError) as kept:
         remove_worktree(record)
-    assert "applies its changes" in kept.value.hint
+    assert "To apply its changes:" in kept.value.hint
     remove_worktree(record, force=True)
     assert not (tmp_path / "sprung").exists()
 
@@ -130,7 +130,7 @@ def test_a_worktree_that_is_applied_is_not_said_to_have_changes_to_bring_over(pr
     with pytest.raises(NexusError) as kept:
         remove_worktree(applied)
     assert kept.value.why == "it has content that is not in the diff (the reference refs/heads/other)"
-    assert kept.value.hint == f"nexus worktree remove {record.name} --force deletes it"
+    assert kept.value.hint == f"To delete it: nexus worktree remove {record.name} --force"
 
 
 def test_an_empty_worktree_goes_with_the_last_one_who_works_in_it(project: Path) -> None:
