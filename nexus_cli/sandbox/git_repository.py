@@ -68,7 +68,7 @@ def check_repository(project: str) -> None:
     head = _read_line(os.path.join(git, "HEAD"))
     is_head = head.removeprefix("ref:").lstrip().startswith("refs/") if head.startswith("ref:") else _is_hash(head)
     if not is_head or not all(os.path.isdir(os.path.join(common, name)) for name in ("objects", "refs")):
-        raise NotPlain(".git is not a repository: git may find another one")
+        raise NotPlain(".git is not a repository; git may use another one")
     _check_git_folder(git, common, project, 0)
 
 

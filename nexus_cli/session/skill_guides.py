@@ -162,7 +162,7 @@ class _Expansion:
             elif ran < MOST_RUN:
                 ran += 1
                 if self.is_unsure(part):
-                    pieces.append(f"[not run: {one_line(part)}: leave arguments outside of quotes]")
+                    pieces.append(f"[not run: {one_line(part)}: do not put arguments inside quotes]")
                 else:
                     pieces.append(await self._run(Effect.RUN, {"command": self._fill(part, quote=True)}))
             else:

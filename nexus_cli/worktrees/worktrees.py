@@ -390,11 +390,11 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
     if state.is_empty(record):
         return ""
     if not state.is_applied(record):
-        return f"it has changes that are not applied ({state.describe()})"
+        return f"it has unapplied changes ({state.describe()})"
     if held := [one for one in state.kept if one not in state.built]:
         return f"it has content that is not in the diff ({', '.join(held[:3])})"
     if state.unreachable or (not state.counts.files and state.has_moved):
-        return f"its branch {record.branch} has commits that are not in its files"
+        return f"its branch {record.branch} has commits that its files do not include"
     return ""
 
 

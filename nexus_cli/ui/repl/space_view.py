@@ -189,7 +189,7 @@ class SpaceChat(ReplController):
             self._on_agent(name, rest)
         elif name == "approve":
             if not self._approvals.ask_again():
-                self.show_note("no unanswered approval questions to ask again")
+                self.show_note("no approvals are waiting for an answer")
             self._changed.set()
         else:
             way = "/help lists the commands; with a leading space it is posted as text"
