@@ -189,7 +189,7 @@ class SpaceChat(ReplController):
             self._on_agent(name, rest)
         elif name == "approve":
             if not self._approvals.ask_again():
-                self.show_note("no approvals are waiting for an answer")
+                self.show_note("no approval question was left unanswered")
             self._changed.set()
         else:
             way = "/help lists the commands; with a leading space it is posted as text"
