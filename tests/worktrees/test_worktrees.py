@@ -381,7 +381,7 @@ def test_build_output_holds_no_worktree_whose_changes_were_applied(project: Path
     (record.folder / "app.py").write_text("print('new')\n")
     (record.folder / "dist").mkdir()
     (record.folder / "dist/app.js").write_text("built")
-    with pytest.raises(NexusError, match="not applied"):
+    with pytest.raises(NexusError, match="it has unapplied changes"):
         remove_worktree(record)
     apply_worktree(record)
     record = read_record(record.folder) or record
