@@ -66,7 +66,7 @@ def check_tool(tool: Tool) -> None:
     properties = [schema.get("properties", {}) for schema in _schemas(dict(tool.parameters))]
     known = {name for one in properties for name, inner in one.items() if inner.get("sent", True)}
     quoted = [part for i, part in enumerate(tool.description.split("`")) if i % 2 and part.isidentifier()]
-    assert set(quoted) <= known, f"the description names arguments that there are not: {set(quoted) - known}"
+    assert set(quoted) <= known, f"the description names unknown arguments: {set(quoted) - known}"
     arguments = tool.parameters.get("required", tool.parameters["properties"])
     is_named = tool.subject in arguments or {tool.lists, tool.asks} & {*arguments}
     assert is_named or not (tool.subject or arguments), "the subject is a required argument"
@@ -84,10 +84,10 @@ def _check_schema(tool: Tool) -> None:
     for schema in _schemas(json.loads(json.dumps(tool.parameters))):
         assert set(schema) <= KEYWORDS, f"unknown keywords: {set(schema) - KEYWORDS}"
         unsent = {name for name, one in schema.get("properties", {}).items() if not one.get("sent", True)}
-        assert not unsent & set(schema.get("required", ())), "the model must know what it has to name"
+        assert not unsent & set(schema.get("required", ())), "a required argument must be sent to the model"
         assert set(schema.get("required", ())) <= set(schema.get("properties", {}))
         if schema["type"] == "object":
-            assert schema["additionalProperties"] is False, "a misspelt argument would be passed over in silence"
+            assert schema["additionalProperties"] is False, "a misspelt argument would be ignored silently"
 
 
 def _schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
@@ -97,7 +97,7 @@ def _schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
 
 def check_command(command: Command) -> None:
     """Raise `AssertionError` if a slash command does not explain itself."""
-    assert inspect.iscoroutinefunction(command.run), "it is a coroutine function"
+    assert inspect.iscoroutinefunction(command.run), "a slash command is a coroutine function"
     summary = command.summary
     assert summary.endswith(".") and 10 < len(summary) <= 50, "its docstring begins with a line of 11 to 50 characters"
     assert command.help.startswith(summary)
@@ -140,8 +140,8 @@ def contract_checks(target: str) -> Iterator[tuple[str, Callable[[], None]]]:
 def _check_one(
     one: object, expected: type, name: str, taken: Mapping[str, object], check: Callable[[Any], None]
 ) -> None:
-    assert isinstance(one, expected), f"{one!r} is no {expected.__name__}"
-    assert name not in taken, f"{name} is the name of one of nexus"
+    assert isinstance(one, expected), f"{one!r} is not a {expected.__name__}"
+    assert name not in taken, f"{name} is a name that nexus uses"
     check(one)
 
 

@@ -130,7 +130,11 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
     """Store a plan; raise `NexusError("usage", ...)` if it is invalid."""
     prompt = new.prompt.strip()
     if not prompt or len(prompt) > LONGEST_PROMPT:
-        why = f"it has {len(prompt):,} characters (maximum {LONGEST_PROMPT:,})" if prompt else "the prompt is missing"
+        why = (
+            f"the prompt has {len(prompt):,} characters (maximum {LONGEST_PROMPT:,})"
+            if prompt
+            else "the prompt is missing"
+        )
         raise NexusError("usage", "the schedule", why, "Describe the task")
     if new.missed not in MISSED:
         raise NexusError("usage", f"--missed {new.missed[:40]!r}", "must be once or skip")
@@ -168,7 +172,7 @@ def check_level(level: str, settings: RunSettings) -> str:
     level = require_level(level, "--allow")
     if LEVELS.index(level) > LEVELS.index(settings.allow):
         why = f"your settings limit unattended runs to level {settings.allow}"
-        raise NexusError("usage", f"--allow {level}", why, f"nexus config set runs.allow {level}")
+        raise NexusError("usage", f"--allow {level}", why, f"To allow it: nexus config set runs.allow {level}")
     return level
 
 
@@ -192,7 +196,10 @@ def fire_now(ledger: Ledger, plan: Plan) -> int:
     if waits := ledger.runs.list_runs([WAITING], 1, plan=plan.key):
         run = waits[0].id
         raise NexusError(
-            "usage", plan.id, f"{run} is still waiting", f"nexus runs resume {run}, or nexus runs cancel {run}"
+            "usage",
+            plan.id,
+            f"{run} is still waiting",
+            f"To resume it: nexus runs resume {run}. To cancel it: nexus runs cancel {run}",
         )
     at = utc_now()
     facts = instruction_facts(plan, ledger.runs.now())
@@ -386,7 +393,7 @@ class PlanService(Plans):
         day = f"${settings.max_cost_day:g} per day for all plans"
         rows = [
             f"when: {often} at {first}",
-            f"level: {new.options['allow']}, unattended (`nexus serve`)",
+            f"level: {new.options['allow']}, run unattended by `nexus serve`",
             f"cost: at most ${cost:g} per run, {day}, model {new.options['model']}",
             *([f"limits: {', '.join(f'{name} {value}' for name, value in limits.items())}"] if limits else []),
         ]

@@ -56,7 +56,7 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
     given = [name for name, value in (("--at", at), ("--in", within), ("--cron", cron)) if value.strip()]
     if len(given) != 1:
         why = f"{' and '.join(given)} are different times" if given else "it has no time"
-        raise NexusError("usage", "the plan", why, "Use exactly one of --at TIME, --in DURATION and --cron EXPR")
+        raise NexusError("usage", "the plan", why, "Use exactly one of --at TIME, --in DURATION or --cron EXPR")
     if zone:
         find_zone(zone)  # checked even if a duration does not need it
     if within:

@@ -303,5 +303,5 @@ def _choose_model(name: str, settings: Settings) -> str:
     made = resolve_alias(name, settings) if name else unnamed_model(os.environ, settings)
     if not made:
         why = "neither the run nor the settings specify one"
-        raise NexusError("config", "no model", why, "nexus config set model NAME")
+        raise NexusError("config", "no model", why, "Run nexus config set model NAME")
     return made

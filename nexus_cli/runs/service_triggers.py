@@ -131,7 +131,7 @@ def _read_secret(values: Mapping[str, Any]) -> str:
             "config", "sender and token_header", "a sender already defines its headers", "Omit one of them"
         )
     if name and not (secret := read_secret(name)):
-        raise NexusError("config", name, f"it is neither set nor stored (nexus login {name})")
+        raise NexusError("config", name, f"it is neither set nor stored (to store it: nexus login {name})")
     return secret if name else ""
 
 

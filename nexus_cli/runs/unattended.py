@@ -31,7 +31,7 @@ NEEDS = "needs"
 """Option of a run whose first request would have cost more than was left of its day: dollars to wait for."""
 COLLEAGUE = "colleague"
 """Value of the option `by` of a claimed run whose options another person may have written."""
-KEPT = "the rest of today's dollars is reserved for active runs"
+KEPT = "the rest of today's budget is reserved for active runs"
 """Reason to hold back a run that may start when another one has ended."""
 
 
@@ -50,7 +50,7 @@ class UnattendedRules:
             own = self._cap(run.options)
             least = max(min(own, cap * LEAST_SHARE), min(own, cap, float(run.options.get(NEEDS) or 0.0)))
             if unspent < least:
-                spent = f"{max(0.0, cap - unspent):.4g} of today's {cap:g} USD for {whose} are spent"
+                spent = f"{max(0.0, cap - unspent):.4g} of today's {cap:g} USD for {whose} have been spent"
                 return f"{spent}; too little is left for {run.id}: queued runs continue tomorrow"
             if unspent - kept < least:
                 return KEPT
@@ -108,7 +108,7 @@ def trust_options(ledger: Ledger, run: Run) -> Mapping[str, Any]:
     """
     if run.type not in (*UNATTENDED, *PLAIN):
         why = f"unknown run type {run.type[:40]!r}"
-        raise NexusError("usage", f"{run.id} is refused", why, "Upgrade nexus, or ask who queued it")
+        raise NexusError("usage", f"{run.id} is refused", why, "Upgrade nexus, or ask whoever queued it")
     if not ledger.db.is_shared:
         return run.options
     if run.principal and run.type != "space_message":
@@ -117,7 +117,7 @@ def trust_options(ledger: Ledger, run: Run) -> Mapping[str, Any]:
     if project and not _is_of_project(ledger, run.options, project):
         folder = run.options.get("folder") or Path.home()
         why = f"its folder {str(folder)[:200]} is not part of the shared project {project}"
-        raise NexusError("usage", f"{run.id} is refused", why, "Ask who queued it")
+        raise NexusError("usage", f"{run.id} is refused", why, "Ask whoever queued it")
     return run.options if run.principal and is_own else {**run.options, "rules": (), "counted": {}, "by": COLLEAGUE}
 
 

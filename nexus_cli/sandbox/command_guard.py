@@ -111,7 +111,7 @@ class CommandGuard:
                 "change files that other tools load"
             )
         if links := [path.removeprefix(f"{project}/") for path in self.snapshot.links_out()]:
-            lines.append(f"links out of the project, to unprotected files: {', '.join(links[:3])}")
+            lines.append(f"links to unprotected files outside the project: {', '.join(links[:3])}")
         new = [line for line in lines if (project, line) not in _told_of]
         _told_of.update((project, line) for line in new)
         return new
@@ -141,7 +141,7 @@ def _writes(folder: Path) -> Iterator[None]:
     except OSError as error:
         otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of that folder"
         why = f"nexus cannot write {folder}: {error.strerror or error}. {write_failure_hint(error, otherwise)}"
-        raise UncheckedError(f"{why}: until then commands that may write are not started") from error
+        raise UncheckedError(f"{why}; until then, commands that may write cannot start") from error
 
 
 def _look(
@@ -150,7 +150,7 @@ def _look(
     try:
         return take_snapshot(profile, known, running)
     except OSError as error:
-        raise UncheckedError(f"protected places of {profile.project} cannot be read: {error.strerror}") from error
+        raise UncheckedError(f"the protected files of {profile.project} cannot be read: {error.strerror}") from error
 
 
 def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[ProtectedSnapshot], list[str]]:
@@ -173,7 +173,7 @@ def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[Protec
         _keep_left(kept, found)
         path.unlink()
         if found:
-            told.append(f"undid protected changes of an interrupted command (copies: {kept})")
+            told.append(f"undid changes to protected files by an interrupted command (copies: {kept})")
             told += _lines(found, snapshot.project)
     return running, told
 
@@ -223,6 +223,6 @@ def _lines(told: Iterable[RestoredPath], project: str) -> list[str]:
 def _describe_failure(project: str, error: Exception) -> str:
     why = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
     return (
-        f"NOT CHECKED: changes by the last command to hooks, instructions and similar files in {project} could not be "
-        f"compared ({why}). No command starts there until they are; do not run git there"
+        f"NOT CHECKED: nexus could not check whether the last command changed hooks, instructions or similar files in "
+        f"{project} ({why}). No command starts there until this check succeeds; do not run git there"
     )

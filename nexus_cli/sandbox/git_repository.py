@@ -56,7 +56,7 @@ read-only commands, or are for the network, which such a command has not."""
 def check_repository(project: str) -> None:
     """Raise `NotPlain` unless the repository at the real path `project` is plain, `OSError` if it cannot be read."""
     if any(test(os.path.join(project, "HEAD")) for test in (os.path.islink, os.path.isfile)):
-        raise NotPlain(f"{os.path.basename(project)} may be a repository without .git")
+        raise NotPlain(f"{os.path.basename(project)} may be a bare repository")
     git = common = os.path.join(project, ".git")
     if os.path.islink(git):
         raise NotPlain(".git is a link")
@@ -68,7 +68,7 @@ def check_repository(project: str) -> None:
     head = _read_line(os.path.join(git, "HEAD"))
     is_head = head.removeprefix("ref:").lstrip().startswith("refs/") if head.startswith("ref:") else _is_hash(head)
     if not is_head or not all(os.path.isdir(os.path.join(common, name)) for name in ("objects", "refs")):
-        raise NotPlain(".git is not a repository: git may find another one")
+        raise NotPlain(".git is not a repository; git may use another one")
     _check_git_folder(git, common, project, 0)
 
 

@@ -52,10 +52,10 @@ _PASSED = (
 _REASONS = (
     (b"No space left on device", "no space left on the device"),
     (b"Disk quota exceeded", "the disk quota is exceeded"),
-    (b"dubious ownership", "it belongs to another user: see safe.directory in `git help config`"),
-    (b"Ignoring path", "git does not accept a name such as .Git: rename or delete it"),
+    (b"dubious ownership", "the repository belongs to another user; see safe.directory in `git help config`"),
+    (b"Ignoring path", "git rejects names such as .Git; rename or delete that path"),
     (b"could not open directory", "a folder cannot be listed"),
-    (b"ut of memory", "it exceeds its memory limit"),
+    (b"ut of memory", "git exceeded its memory limit"),
     (b"not a git repository", "not a git repository"),
     (b"ermission denied", "a file of the repository cannot be read, or is a link out of the project"),
 )

@@ -115,16 +115,18 @@ def _candidates(project: Path | None, abi: int) -> list[BackendProbe]:
 def _why_none(setting: str) -> str:
     if sys.platform == "darwin":
         return (
-            f"{SANDBOX_EXEC} is missing" if setting in ("auto", "required", "seatbelt") else "macOS has seatbelt alone"
+            f"{SANDBOX_EXEC} is missing"
+            if setting in ("auto", "required", "seatbelt")
+            else "only seatbelt runs on macOS"
         )
     if not sys.platform.startswith("linux"):
-        return f"there is none for {sys.platform}"
+        return f"no sandbox is supported on {sys.platform}"
     if not can_filter():
         return f"the network cannot be blocked on {platform.machine()}"
     what = {
-        "bwrap": "no bwrap is on the PATH that only root or you can replace",
+        "bwrap": "found no bwrap on the PATH that only you or root can replace",
         "landlock": "the kernel has no Landlock",
-        "seatbelt": "only macOS has seatbelt",
+        "seatbelt": "only macOS supports seatbelt",
     }
     return what.get(setting, "the kernel has no Landlock, and there is no bwrap")
 

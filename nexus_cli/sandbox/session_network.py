@@ -180,4 +180,4 @@ def make_network(backend: Backend, project: Path) -> tuple[SessionNetwork | None
             raise OSError(f"not with {backend}")
         return SessionNetwork(project), ""
     except OSError as error:
-        return None, f"commands share no network here ({error}): they cannot reach each other's servers"
+        return None, f"commands do not share a network here ({error}): they cannot reach each other's servers"

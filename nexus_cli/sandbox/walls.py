@@ -226,7 +226,7 @@ def _open_real(path: str) -> Iterator[int]:
     handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if os.path.realpath(f"/proc/self/fd/{handle}") != path:
-            raise SandboxError("a link is among the names that the program uses")
+            raise SandboxError("a path that the program uses contains a symbolic link")
         yield handle
     finally:
         os.close(handle)

@@ -140,7 +140,7 @@ def _read_rule(path: Path, folder: Path, gate: UnaskedFiles) -> PathRule:
     if len(paths) > 1 and paths.startswith("[") and "]" not in paths:
         paths, problem = "", "has an unclosed list in `paths`"
     globs = list(_expand(paths))
-    notice = found.notice or (f"{shown} {problem}: it always counts" if problem else "")
+    notice = found.notice or (f"{shown} {problem}; the rule always applies" if problem else "")
     text = replace_surrogates(trim_text(front.text))
     return PathRule(path, folder, tuple(globs[:MOST]), text, notice, found.beyond)
 

@@ -161,7 +161,7 @@ def _size(value: Value, most: int) -> int:
             waiting += one
         elif not (one is None or isinstance(one, int) or (isinstance(one, float) and math.isfinite(one))):
             what = f"the number {one}" if isinstance(one, float) else type(one).__name__
-            raise ValueError(f"it read data that is not plain: {what}")
+            raise ValueError(f"it returned unsupported data: {what}")
     return total
 
 
@@ -170,7 +170,7 @@ def _render(contributor: Contributor, value: Value, view: View, recipe: Recipe) 
     found_nothing = not value and isinstance(value, list | dict)
     sections = () if found_nothing else tuple(contributor.render(value, view))
     if sum(len(form) for section in sections for form in section.forms) > 2 * contributor.most:
-        raise ValueError(f"it wrote more than {contributor.most:,} characters")
+        raise ValueError(f"it returned sections with more than {contributor.most:,} characters")
     if any(section.layer is not contributor.layer for section in sections):
         raise ValueError(f"it returned a section for a layer other than {contributor.layer}")
     return _overridden(contributor, sections, recipe)

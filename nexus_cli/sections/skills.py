@@ -199,7 +199,7 @@ def explain_uncallable(cwd: Path, kinds: Sequence[str] = (SKILL, COMMAND)) -> di
             for name, item in listed
             if item.key not in active
         )
-        found |= {one.name: f"{one.path} is not trusted: nexus trust" for one in waiting}
+        found |= {one.name: f"{one.path} is not trusted; run nexus trust" for one in waiting}
     for one in (one for kind in kinds for one in find_guides(cwd, kind)[0] if not one.is_callable):
         if not one.shadowed:
             found[one.name] = f"{one.path} {one.problem or 'is only for the model (user-invocable)'}"

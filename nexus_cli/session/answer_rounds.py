@@ -47,7 +47,7 @@ class AnswerRounds(Continuation):
         context, engine = self._state.engine.context, self._state.engine
         tokens = context.count(self._schema.text)
         if tokens * MOST_SHARE > context.budget.available:
-            why = f"its {tokens:,} tokens are more than a quarter of the window"
+            why = f"its {tokens:,} tokens are more than a quarter of the context budget"
             raise NexusError("usage", "--schema", why, "Use a smaller schema, or a model with a larger window")
         engine.response_format = self._provider_format()
         if engine.response_format or not (trigger.text or trigger.parts):

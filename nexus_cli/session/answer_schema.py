@@ -110,7 +110,7 @@ class AnswerSchema:
             return Attempt(answer, None, (cut_at_word(one_line(str(error)), LONGEST),), math.inf)
         found = call_in_fork(lambda: self._find_problems(data), SECONDS) if self._has_patterns else None
         if self._has_patterns and found is None:
-            found = ([f"its patterns were not applied within {SECONDS:g} s; shorter texts may fit"], 1)
+            found = ([f"the schema's patterns were not applied within {SECONDS:g} s; shorter strings may help"], 1)
         problems, count = found or self._find_problems(data)
         return Attempt(json_text(data, escaped=False), data, tuple(problems), count)
 

@@ -58,6 +58,8 @@ async def _describe_compaction(state: SessionState, tokens: int) -> str:
     cost = value["cost"]
     now, then = cost["now"]["cold"], cost["next"][0]["with"]["warm"]  # the summary reads the same cold window
     if now is None or then is None:
-        return f"/compact first makes later ones smaller (to see its cost: {price_command(value['summary']['model'])})"
+        return (
+            f"/compact first makes later requests smaller (to see its cost: {price_command(value['summary']['model'])})"
+        )
     later = f"then {dollars(then)} for a request of {value['after']:,} tokens"
     return f"/compact first: {dollars(now)} for the summary, {later}"

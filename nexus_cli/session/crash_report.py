@@ -21,9 +21,9 @@ def report_bug(bug: BaseException) -> NexusError:
     """
     if isinstance(bug, OSError) and bug.errno in (errno.EMFILE, errno.ENFILE):
         why = "this process or this machine has reached its limit"
-        return NexusError("internal", "too many open files", why, "Raise it, for example with ulimit -n 256")
+        return NexusError("internal", "too many open files", why, "Raise the limit, for example with ulimit -n 4096")
     if isinstance(bug, RuntimeError) and "can't start new thread" in str(bug):
-        why = "this user or this machine has reached its limit of processes"
+        why = "this user or this machine has reached its process limit"
         return NexusError("internal", "no thread can be started", why, "`ulimit -u` shows it; close other programs")
     frames = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(bug.__traceback__)]
     try:

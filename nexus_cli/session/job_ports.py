@@ -220,7 +220,7 @@ class JobPorts:
             call = ToolCall(f"{job}-{port.listener.port}", "forward", {"job": job, "port": port.listener.port})
             what = f"forward port {port.listener.port} of {job} to 127.0.0.1 for your browser"
             answer = await state.dispatcher.ask_aside(
-                Question(call, what, "a page of the job gets an address on this machine", "", "every port", "network"),
+                Question(call, what, "pages of the job become reachable on this machine", "", "every port", "network"),
                 state.engine.control,
             )
             if not isinstance(answer, Allow):
@@ -242,7 +242,7 @@ class JobPorts:
             port.server.close()
             return
         port.url = f"http://127.0.0.1:{door.getsockname()[1]}"
-        line = f"{job} {port.url} until {job} ends (/jobs stop {job})"
+        line = f"{job} is open at {port.url} until {job} ends (to stop it: /jobs stop {job})"
         self._state().engine.control.emit_aside(Notice(line, warning=False))
 
     async def _serve(

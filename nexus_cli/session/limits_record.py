@@ -72,7 +72,7 @@ def describe_former_level(state: SessionState) -> str:
     before = next((read_value("allow", one["value"]) for one in noted if one["name"] == "allow"), level)
     if before == level or state.options is None or state.options.allow is not None:
         return ""
-    return f"This session's level was {before}; it continues at {level}. /permissions {before} changes that."
+    return f"This session's level was {before}; it continues at {level}. /permissions {before} restores it."
 
 
 def describe_ended_answers(state: SessionState) -> str:

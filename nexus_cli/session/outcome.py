@@ -25,14 +25,17 @@ _LEFT_OUT = {"tools": "excludes {tool}", "categories": "excludes every tool of t
 _STEPS = "allows tool calls in only {steps} of a turn"
 _LAYERS = {
     "recipe": ("the recipe {recipe}", "choose another with --recipe NAME"),
-    "settings": ("the limits.{limit} in your settings", "change it with nexus config edit"),
-    "project": ("the limits.{limit} in this project's .nexus/config.toml", "change it there, or nexus trust --revoke"),
+    "settings": ("your setting limits.{limit}", "change it with nexus config edit"),
+    "project": (
+        "the setting limits.{limit} in this project's .nexus/config.toml",
+        "change it there, or nexus trust --revoke",
+    ),
     COMMAND_LINE: ("--no-tools", "omit it"),
 }
 """Name of a layer, and how the person changes it."""
 _PLAIN = {
     SAID_NO: "you said no",
-    SIGNALS: "the state of the run forbade it; ask again",
+    SIGNALS: "a limit set during the turn refused the call; ask again",
     "confirm": "this run asks before each change, which requires a terminal",
 }
 

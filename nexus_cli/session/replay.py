@@ -54,7 +54,7 @@ def _check_unsent(logs: list[LaneLog]) -> str:
             if drop.entries is None:
                 logs[0].original(drop.id)
     except NexusError as error:
-        return f"outside of every request: {error}"
+        return f"outside any request: {error}"
     return ""
 
 

@@ -75,7 +75,7 @@ class _Inputs:
     async def add_resource(self, server: str, uri: str) -> None:
         if server not in self.catalogue.entries:
             near = nearest_name(server, self.catalogue.entries)
-            self.tell(f"no MCP server {server}: sent as text{f'. Did you mean {near}?' if near else ''}")
+            self.tell(f"no MCP server {server}; sent as text{f'. Did you mean {near}?' if near else ''}")
             return
         listed = self.catalogue.lists.get(server)
         if not listed or uri not in dict(listed.resources):
@@ -92,7 +92,7 @@ class _Inputs:
         prompts = self.catalogue.prompts()
         if name not in prompts:
             near = nearest_name(name, prompts)
-            self.tell(f"no MCP server has a prompt {name}: sent as text{f'. Did you mean /{near}?' if near else ''}")
+            self.tell(f"no MCP server has a prompt {name}; sent as text{f'. Did you mean /{near}?' if near else ''}")
             return
         server, prompt = prompts[name]
         given = read_arguments(prompt, arguments)

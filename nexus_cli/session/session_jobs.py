@@ -459,7 +459,7 @@ class SessionJobs(Jobs):
         for one, value in _newest_records(conversation).items():
             if value["state"] in (RUNNING, CLOSED) and not value.get("told"):
                 conversation.memo(JOB, {**value, "told": True})
-                line = f"job {one} ({self._earlier[one]['name']}) {self._earlier[one]['how']}, and does not run now"
+                line = f"job {one} ({self._earlier[one]['name']}) {self._earlier[one]['how']} and is no longer running"
                 self._engine.tell_model(line)
                 if value["state"] == RUNNING:  # nexus was killed, and could not say so
                     self._engine.control.emit_aside(Notice(line, warning=False))

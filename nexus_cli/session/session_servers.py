@@ -299,7 +299,7 @@ class SessionServers(ServerTools):
             if name in self._catalogue.lists and (is_new or not self._is_told(name, sent)):
                 self._announce(name)
                 count = len(self._names(name))
-                self._tell(f"MCP server {name}: {count} tool{'s' * (count != 1)}, in requests after a compaction")
+                self._tell(f"MCP server {name}: {count} tool{'s' * (count != 1)}, sent after the next compaction")
         for name in (before or {}).keys() - (self._known or {}).keys():
             self._announce(name)
 

@@ -22,6 +22,6 @@ def settle_projects(projects: Iterable[Path]) -> list[str]:
             except OSError as error:
                 why = error.strerror or str(error)
                 raise NexusError(
-                    "internal", "the project was not checked", why, f"Records are in {own.data}"
+                    "internal", "an interrupted command could not be checked", why, f"Its records are in {own.data}"
                 ) from error
     return told

@@ -162,7 +162,7 @@ class _Expansion:
             elif ran < MOST_RUN:
                 ran += 1
                 if self.is_unsure(part):
-                    pieces.append(f"[not run: {one_line(part)}: leave arguments outside of quotes]")
+                    pieces.append(f"[not run: {one_line(part)}: do not put arguments inside quotes]")
                 else:
                     pieces.append(await self._run(Effect.RUN, {"command": self._fill(part, quote=True)}))
             else:
@@ -180,7 +180,7 @@ class _Expansion:
         granted, problems = read_granted(written)
         self._state.dispatcher.granted += tuple(granted)
         if granted:
-            self._tell_once(one_line(f"{self._guide.name} allows for its turn: {', '.join(granted)}"))
+            self._tell_once(one_line(f"{self._guide.name} allows for this turn: {', '.join(granted)}"))
         for problem in problems:
             self._tell_once(f"allowed-tools of {self._guide.name}: {problem}")
 

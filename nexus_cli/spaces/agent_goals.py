@@ -51,7 +51,9 @@ def add_goal(
             return goals
         if len(is_open) >= MOST_GOALS:
             why = f"{agent.name} has {plural(len(is_open), 'open goal')}"
-            raise NexusError("usage", "no more goals", why, f"nexus space goal {shlex.quote(agent.name)} done ID")
+            raise NexusError(
+                "usage", "no more goals", why, f"To close one: nexus space goal {shlex.quote(agent.name)} done ID"
+            )
         number = max((int(one["id"][1:]) for one in goals), default=0) + 1
         return [*goals, make_goal(number, text, priority, long_term=long_term, by=by, at=utc_now())]
 
@@ -65,7 +67,7 @@ def finish_goals(ledger: Ledger, agent: Entity, ids: Collection[str]) -> Entity:
         goals, at = found.goals, utc_now()
         is_open = {one["id"] for one in goals if one["done"] is None}
         if unknown := sorted({*ids} - is_open):
-            hint = f"nexus space goal {shlex.quote(agent.name)} list"
+            hint = f"nexus space goal {shlex.quote(agent.name)} list shows the goals"
             raise NexusError("usage", f"goal {unknown[0][:40]!r}", "there is no such open goal", hint)
         goals = [{**one, "done": at} if one["id"] in ids else one for one in goals]
         done = sorted((one for one in goals if one["done"]), key=lambda one: int(one["id"][1:]))

@@ -21,7 +21,7 @@ DEFAULTS: Mapping[str, Any] = {"allow": ASK, "recipe": "tick_event"}
 """Default options of an agent's runs."""
 _SECONDS = 5.0
 """Time limit for asking git for the user's name."""
-_HINT = "nexus config set spaces.name NAME"
+_HINT = "Run nexus config set spaces.name NAME"
 
 
 def own_name(ledger: Ledger, settings: Settings) -> str:
@@ -61,7 +61,7 @@ def own_entity(ledger: Ledger, settings: Settings) -> Entity:
     name = own_name(ledger, settings)
     found = ledger.spaces.find_entity(name)
     if fold_name(name) in (AGENT_NAME, fold_name(SELF)) or (found and found.kind == AGENT):
-        raise NexusError("config", f"your name in spaces, {name}", "an agent has this name", _HINT)
+        raise NexusError("config", f"your name in spaces, {name}", "the name is reserved or belongs to an agent", _HINT)
     return found or ledger.spaces.entity(name, HUMAN)
 
 
@@ -93,7 +93,7 @@ def find_agent(ledger: Ledger, settings: Settings, name: str, folder: Path) -> E
     """Return the agent `name`, created if only the settings have it; raise `NexusError("usage", ...)` if it does not
     exist, or is somebody else's."""
     if not is_agent_name(ledger, settings, name):
-        hint = f"nexus space create SPACE --agent {name[:LONGEST_NAME]}"
+        hint = f"To create it: nexus space create SPACE --agent {name[:LONGEST_NAME]}"
         raise NexusError("usage", f"agent {name[:LONGEST_NAME]!r}", "no agent has this name", hint)
     agent = make_member(ledger, settings, name, folder, {}, agent=True)
     if not ledger.spaces.is_own(agent):

@@ -21,7 +21,7 @@ OR_OWN_WORDS = "or your own answer"
 ESCAPE = "Esc stop"
 DRAFT_FIRST = "send or clear your draft to answer"
 """Shown instead of `ESCAPE` while a draft blocks the question."""
-CLEAR_FIRST = "Enter clears your draft, then answer"
+CLEAR_FIRST = "press Enter to clear your draft, then answer"
 """Shown instead of `DRAFT_FIRST` if the draft is an answer that was typed too early."""
 YES = frozenset({"ok", "okay", "sure", "yep", "yeah", "auto", "always", "session"})
 """Words that may mean yes, also where no key of the question offers that, and are not an instruction."""

@@ -31,7 +31,7 @@ from nexus_cli.undo.repository_copy import (
 
 NO_REPOSITORY = "the command removed the repository, and there is no complete copy"
 WRITTEN = "overwritten in place; undo cannot restore it"
-EMPTIED_LOG = "the reflog of HEAD was emptied; undo does not restore it; its commits are kept in"
+EMPTIED_LOG = "the reflog of HEAD was emptied; undo does not restore it, but its commits are kept in"
 _REFTABLE = "its references are in the reftable format"
 _REMOTE = "refs/remotes/"
 _QUIET = frozenset({"ORIG_HEAD"})

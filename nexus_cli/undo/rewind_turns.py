@@ -45,6 +45,6 @@ def find_turns(data: Path, session: str, first: int) -> list[int]:
     found = sorted((turn for turn, steps in turns.items() if turn >= first and has_effect(steps)), reverse=True)
     for turn in found:
         if any(step.unfollowed == KILLED_SINCE and not step.is_unsure for step in turns[turn]):
-            hint = f"/diff {turn} shows them, /undo {turn} undoes all of them; then repeat /rewind"
+            hint = f"/diff {turn} shows these changes, and /undo {turn} undoes all of them. Then repeat /rewind"
             raise NexusError("usage", f"turn {turn}", KILLED_SINCE, hint)
     return found

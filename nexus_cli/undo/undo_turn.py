@@ -178,7 +178,12 @@ def _refuse_unknown(request: UndoRequest, steps: Sequence[Step]) -> None:
     known = max([request.turns, *(step.turn for step in steps)])
     if request.turn is not None and not 1 <= request.turn <= known:
         why = f"this session has {known} so far" if known else "this session has no turns yet"
-        raise NexusError("usage", f"no turn {request.turn}", why, "Turns are your messages in nexus timeline, from 1")
+        raise NexusError(
+            "usage",
+            f"no turn {request.turn}",
+            why,
+            "Turns are your messages, numbered from 1; nexus timeline lists them",
+        )
 
 
 def _restore(request: UndoRequest, *, redo: bool) -> UndoReport:
@@ -192,7 +197,9 @@ def _restore(request: UndoRequest, *, redo: bool) -> UndoReport:
     with lock:
         if begun := read_begun_undos(data, session):
             if request.dry_run:
-                raise NexusError("usage", "--dry-run", "an earlier undo was interrupted", "nexus undo completes it")
+                raise NexusError(
+                    "usage", "--dry-run", "an earlier undo was interrupted", "Run nexus undo to complete it"
+                )
             with Restorer(data, {step.root for step in begun}) as restorer:
                 restorer.resume(begun)
             return _report(request, begun[0].turn, [], restorer.result, redo=begun[0].what.startswith("redo "))
@@ -243,7 +250,10 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
         shown, result = turn if request.turn else None, RestoreResult(kept=left)
         return _report(request, shown, [], result, unfollowed, not_covered, redo=redo)
     if request.turn is None and not redo and any(step.unfollowed == KILLED_SINCE for step in chosen):
-        hint = f"`nexus diff --turn {turn}` shows them, `nexus undo --turn {turn}` (or /undo {turn}) undoes all of them"
+        hint = (
+            f"`nexus diff --turn {turn}` shows these changes, and `nexus undo --turn {turn}` (or /undo {turn}) undoes "
+            "all of them"
+        )
         raise NexusError("usage", f"turn {turn}", KILLED_SINCE, hint)
     changes = merge_changes(chosen)
     with Restorer(request.data, {one.root for one in changes}) as restorer:

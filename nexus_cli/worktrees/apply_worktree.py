@@ -220,7 +220,7 @@ def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult
                 raise _refusal(record, _CHANGED, "Review it again")
             return _apply(now, reviewed)
     except (GitError, OSError) as error:
-        hint = "Check the permissions of the project; then apply it again"
+        hint = "Check the permissions of the project, then apply the worktree again"
         raise failure(f"worktree {record.name} cannot be applied", error, hint) from error
 
 
@@ -343,7 +343,9 @@ class _Planner:
             return replace(step, result=_File(mode, new.blob))
         merged, conflicts = self._merge_text(step, ours, base, new)
         if merged is None:
-            return replace(step, conflict="resolve the conflict markers in it first, then apply it again")
+            return replace(
+                step, conflict="resolve the conflict markers in the file first, then apply the worktree again"
+            )
         if conflicts >= _FAILED:
             return replace(step, conflict="a binary file changed in both")
         why = f"{plural(conflicts, 'conflict')} marked in the file" if conflicts else ""

@@ -100,7 +100,11 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
             continue
         measured = _measure(source / name)
         if measured is None or measured[1] > left:
-            why = "too many files" if measured is None else f"{_megabytes(measured[1])}, over the remaining limit"
+            why = (
+                "too many files"
+                if measured is None
+                else f"{_megabytes(measured[1])}, more than worktree.include_mb or the free disk allows"
+            )
             refused.append(f"{path} ({why})")
             continue
         if not _copy_path(source, target, name, unread, outside):
@@ -114,8 +118,8 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
         elif not (target / name).is_symlink():
             told.append(path)
     lines = (
-        ("copied, but not part of the changes: {}", told),
-        ("not copied: {}; the limit is worktree.include_mb", refused),
+        ("copied, but not included in the diff: {}", told),
+        ("not copied: {}", refused),
         ("links to the originals (writing to them changes the originals): {}", outside),
         ("not copied, because they cannot be read: {}", [one.removeprefix(f"{source}{os.sep}") for one in unread]),
     )

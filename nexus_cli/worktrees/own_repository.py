@@ -200,7 +200,7 @@ def publish_branch(record: WorktreeRecord, *, everything: bool = False) -> str:
     there. Raises `GitError` and `OSError`.
     """
     if not has_own_repository(record):
-        return "its commits are not published"
+        return "its commits were not copied to the project's repository"
     own, main = own_repository_git(record), repository_git(record)
     tip, head = read_tips(own, record.branch)
     published = read_published(record)

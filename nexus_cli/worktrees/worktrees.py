@@ -73,8 +73,8 @@ class UnappliedError(NexusError):
     """Error of a removal that would lose something; the person may force the removal."""
 
     def __init__(self, record: WorktreeRecord, why: str, *, is_applied: bool = False) -> None:
-        over = "" if is_applied else f"nexus worktree apply {record.name} applies its changes, "
-        hint = f"{over}nexus worktree remove {record.name} --force deletes it"
+        over = "" if is_applied else f"To apply its changes: nexus worktree apply {record.name}. "
+        hint = f"{over}To delete it: nexus worktree remove {record.name} --force"
         super().__init__("usage", f"kept worktree {record.name}", why, hint)
 
 
@@ -84,7 +84,7 @@ class WorktreeStay:
 
     record: WorktreeRecord
     notices: list[str] = field(default_factory=list)
-    review: str = "See nexus worktree diff {name}, nexus worktree apply {name}"
+    review: str = "To see its changes: nexus worktree diff {name}. To apply them: nexus worktree apply {name}"
     """The way to its changes, in the line of `leave`."""
     is_new: bool = False
     """True if the worktree was created for this stay."""
@@ -156,9 +156,9 @@ def check_name(name: str) -> None:
     shown = "".join(char if char.isprintable() else "?" for char in name[:LONGEST])
     why = ""
     if len(name) > LONGEST:
-        why = f"it has more than {LONGEST} characters"
+        why = f"the name has more than {LONGEST} characters"
     elif not _NAME.fullmatch(name):
-        why = "it must be letters, digits, dots, dashes and underscores, and begin with a letter or digit"
+        why = "the name must consist of letters, digits, '.', '-' and '_', and begin with a letter or digit"
     elif ".." in name or name.endswith((".", ".lock")):
         why = "git does not allow this branch name"
     if why:
@@ -277,7 +277,9 @@ def require_folder(record: WorktreeRecord) -> None:
         raise NexusError("usage", f"worktree {name}", why, f"To forget it: nexus worktree remove {name}")
     if not record.repository.is_dir():
         why = f"its project is gone: {record.source}"
-        raise NexusError("usage", f"worktree {record.name}", why, f"Move it back; the worktree is in {record.folder}")
+        raise NexusError(
+            "usage", f"worktree {record.name}", why, f"Move the project back; the worktree is in {record.folder}"
+        )
 
 
 def diff_worktree(record: WorktreeRecord, *, stat: bool = False, binary: bool = False, tree: str = "") -> bytes:
@@ -388,11 +390,11 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
     if state.is_empty(record):
         return ""
     if not state.is_applied(record):
-        return f"it has changes that are not applied ({state.describe()})"
+        return f"it has unapplied changes ({state.describe()})"
     if held := [one for one in state.kept if one not in state.built]:
         return f"it has content that is not in the diff ({', '.join(held[:3])})"
     if state.unreachable or (not state.counts.files and state.has_moved):
-        return f"its branch {record.branch} has commits that are not in its files"
+        return f"its branch {record.branch} has commits that its files do not include"
     return ""
 
 
@@ -463,6 +465,6 @@ def _change_worktrees(folder: Path) -> Iterator[None]:
         lock = FileLock.wait_for(folder / ".making.lock", WAIT)
     except TimeoutError as error:
         why = "another process is creating or removing a worktree"
-        raise NexusError("usage", "no worktree", why, "Try again later") from error
+        raise NexusError("usage", "the worktrees are locked", why, "Try again later") from error
     with lock:
         yield

@@ -304,11 +304,11 @@ def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_ba
         await give(f"worktree diff {record.name}")
         assert context.shown[-1][0] == "diff" and "+by a worker" in context.shown[-1][1]["text"]
         context.can_choose = False
-        with pytest.raises(NexusError, match="not applied"):
+        with pytest.raises(NexusError, match="it has unapplied changes"):
             await give(f"worktree remove {record.name}")
         context.can_choose, context.pick = True, lambda choices: ""
         await give(f"worktree remove {record.name}")
-        assert [one.label for one in context.offered] == ["no", "yes"] and "not applied" in context.said[-2]
+        assert [one.label for one in context.offered] == ["no", "yes"] and "it has unapplied changes" in context.said[-2]
         assert context.said[-1] == "Nothing was deleted." and list_worktrees(project)
         await give(f"worktree apply {record.name}")
         assert "by a worker" in (project / "app.py").read_text()

@@ -209,7 +209,7 @@ def test_the_tests_of_a_node_project_run_in_a_worktree(place: Stage, level: str)
     story = Story(NODE_RED, NODE_GREEN, [NODE_DAMAGE, *(there if level == "auto" else [])])
     told = live(place, story, level)
     message, before, _, red, _, green, *_ = story.seen
-    assert "node_modules/ (4 files" in message and ".env" in message and "not part of the changes" in message, message
+    assert "node_modules/ (4 files" in message and ".env" in message and "not included in the diff" in message, message
     assert "# pass 2\n# fail 0" in before and "# fail 1" in red and "# pass 3\n# fail 0" in green, story.seen
     assert "+exports.most" in told and "b/node_modules" not in told and "b/.env" not in told, told
     assert [line for line in told.splitlines() if line.startswith("applied")] == [
@@ -233,7 +233,7 @@ def test_the_tests_of_a_python_project_run_in_a_worktree_and_test_its_code(place
     story = Story(PYTHON_RED, PYTHON_GREEN, [PYTHON_DAMAGE, *there])
     told = live(place, story, level, PATH=path, VIRTUAL_ENV=str(environment))
     message, before, _, red, _, green, *_ = story.seen
-    assert ".venv/ (" in message and "not part of the changes" in message, message
+    assert ".venv/ (" in message and "not included in the diff" in message, message
     assert "1 passed" in before and red.count("1 failed, 1 passed") == 2 and green.count("2 passed") == 2, story.seen
     assert "+def most" in told and "b/.venv" not in told and "b/.env" not in told, told
     assert MOST in (place.folder / "src/shop/__init__.py").read_text()

@@ -197,7 +197,7 @@ def test_what_a_message_names_of_a_server_is_attached_with_its_source(tmp_path: 
         assert "@notes:note://all, and" in sent and '<resource server="notes" uri="note://all">\nbuy milk' in sent
         assert sent.count("</resource>") == 1, "a server's text cannot end its block"
         notices = " ".join(asked.told)
-        assert "no MCP server other: sent as text" in notices and "Attached notes:note://all" in notices
+        assert "no MCP server other; sent as text" in notices and "Attached notes:note://all" in notices
         attached = place.run("context", "--session", asked.result["session"], "--json").result["attachments"]
         assert [one["path"] for one in attached] == ["@notes:note://all"]
 

@@ -143,7 +143,7 @@ def test_a_project_s_skills_and_commands_do_their_work_after_trust_and_nothing_b
     assert "Last commit: Add the rules" in asked and "Names are whole words." in asked and "All: shop.py" in asked
     assert ".claude/commands/inspect.md" in asked
     told = "\n".join(done.told)
-    assert "inspect allows for its turn: bash(git diff *)" in told and "requests model haiku" in told
+    assert "inspect allows for this turn: bash(git diff *)" in told and "requests model haiku" in told
 
     (place.folder / ".claude/commands/make.md").write_text("Made: !`touch made`\n")
     assert place.run("trust").status == 0
@@ -213,7 +213,7 @@ def test_a_guide_that_is_called_and_not_active_is_named_with_its_reason(place: S
     broken = place.folder / ".claude/commands/broken.md"
     broken.write_text("---\ndescription: >\n\tno yaml\n---\nText\n")
     told = "\n".join(place.ask("/inspect shop.py").told)
-    assert "/inspect is sent as text" in told and "commands/inspect.md is not trusted: nexus trust" in told
+    assert "/inspect is sent as text" in told and "commands/inspect.md is not trusted; run nexus trust" in told
     told = "\n".join(place.ask("use $release, not $HOME").told)
     assert "$release is sent as text" in told and "HOME" not in told
     with opened(place) as repl:
@@ -304,7 +304,7 @@ def test_a_command_permits_what_its_file_names_for_the_turn_that_calls_it(place:
     done = place.ask("--allow", "ask", "/touch")
     made = [(place.folder / name).exists() for name in ("made", "other", "written", "locked/a", "kept")]
     assert made == [True, False, True, False, False], done
-    assert any("touch allows for its turn: bash(touch *), write_file" in line for line in done.told), done.told
+    assert any("touch allows for this turn: bash(touch *), write_file" in line for line in done.told), done.told
     (place.folder / "made").unlink()
     place.ask("-c", "--allow", "ask", "again")
     assert not (place.folder / "made").exists(), "the next turn has none of it"

@@ -336,7 +336,8 @@ def test_work_whose_run_waits_is_not_run_by_hand_either(place: Stage) -> None:
     assert place.run("plan", "run", "plan-1").status == 0
     again = place.run("plan", "run", "plan-1")
     assert again.status == 2 and again.told == [
-        "nexus: plan-1: run-1 is still waiting. nexus runs resume run-1, or nexus runs cancel run-1."
+        "nexus: plan-1: run-1 is still waiting. To resume it: nexus runs resume run-1. "
+        "To cancel it: nexus runs cancel run-1."
     ]
 
 

@@ -102,7 +102,9 @@ def test_a_recipe_that_refused_is_named_whatever_else_is_allowed(tmp_path: Path)
     assert told(tmp_path, LOOK, steps=2, recipe="short").endswith(
         f"a.txt. The recipe short allows tool calls in only one step of a turn: ask again, or {way}"
     )
-    assert told(tmp_path, LOOK, steps=2, recipe="signalled").endswith(". The state of the run forbade it; ask again.")
+    assert told(tmp_path, LOOK, steps=2, recipe="signalled").endswith(
+        ". A limit set during the turn refused the call; ask again."
+    )
 
 
 @pytest.mark.matrix
@@ -110,14 +112,14 @@ def test_settings_and_a_project_that_refused_are_named(tmp_path: Path) -> None:
     once = Limits(mode="single_action")
     mine = told(tmp_path, LOOK, steps=2, limits=once)
     assert mine.endswith(
-        "The limits.mode in your settings allows tool calls in only one step of a turn: ask again, or change it with "
+        "Your setting limits.mode allows tool calls in only one step of a turn: ask again, or change it with "
         "nexus config edit."
     )
     theirs = told(tmp_path, LOOK, steps=2, project=once)
-    assert "The limits.mode in this project's .nexus/config.toml allows tool calls in only one step" in theirs
+    assert "The setting limits.mode in this project's .nexus/config.toml allows tool calls in only one step" in theirs
     assert theirs.endswith("change it there, or nexus trust --revoke.")
     both = told(tmp_path, LOOK, steps=2, limits=once, project=once)
-    assert "in your settings" in both and "in this project's" in both
+    assert "our setting limits." in both and "in this project's" in both
 
 
 @pytest.mark.matrix

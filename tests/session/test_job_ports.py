@@ -111,7 +111,7 @@ def test_the_person_opens_the_page_of_a_job_until_it_ends(folder: Path, port: in
             url = f"http://127.0.0.1:{port}"
             events = await turn(session, "start the server")
             assert f"j1 {url}: the person can open it until j1 ends" in told(provider)
-            assert f"j1 {url} until j1 ends (/jobs stop j1)" in noted(events)
+            assert f"j1 is open at {url} until j1 ends (to stop it: /jobs stop j1)" in noted(events)
             pages = await asyncio.gather(*(read(url) for _ in range(20)))
             assert pages == [PAGE] * 20
             await discover()["jobs"].run(desk, "")
@@ -213,7 +213,7 @@ def test_a_job_with_many_ports_takes_few_sockets_of_ours(folder: Path) -> None:
     async def work() -> None:
         async with opened(folder, step) as (session, _):
             events = await turn(session, "start the servers")
-            assert noted(events).count("until j1 ends (/jobs stop j1)") == MOST_PORTS
+            assert noted(events).count("until j1 ends (to stop it: /jobs stop j1)") == MOST_PORTS
 
     live(work())
 

@@ -190,7 +190,7 @@ def test_the_person_is_told_of_a_job_that_ended_with_a_killed_nexus(tmp_path: Pa
             await discover()["jobs"].run(desk, "")
             assert "j7  ended with the session  serve" in said[0], "before the first message"
         shown = [event.text for event in events if isinstance(event, Notice)]
-        assert shown == ["job j7 (serve) ended with the session, and does not run now"], shown
+        assert shown == ["job j7 (serve) ended with the session and is no longer running"], shown
 
     live(work())
 

@@ -161,7 +161,7 @@ def test_later_work_is_not_merged_into_a_conflict_that_is_not_resolved(project: 
     text = (project / "app.py").read_text()
     edit(2, "theirs, later")(record.folder)
     (conflict,) = apply_worktree(record).conflicts
-    assert conflict.why.startswith("resolve the conflict markers in it first") and not conflict.is_marked
+    assert conflict.why.startswith("resolve the conflict markers in the file first") and not conflict.is_marked
     assert (project / "app.py").read_text() == text
     (project / "app.py").write_text("".join(text.partition("<<<<<<< yours\n")[::2]).replace("mine\n=======\n", ""))
     (project / "app.py").write_text((project / "app.py").read_text().replace(">>>>>>> worktree fix\n", ""))
@@ -227,7 +227,7 @@ def test_what_cannot_be_merged_stays_as_the_person_has_it(project: Path, kind: s
         assert outside.read_bytes() == bytes(range(256)) * 8
     again = apply_worktree(record)
     assert [one.path for one in again.conflicts] == [path] and not again.written and not again.nothing_new
-    with pytest.raises(NexusError, match="not applied"):
+    with pytest.raises(NexusError, match="it has unapplied changes"):
         remove_worktree(record)
 
 
@@ -273,7 +273,7 @@ def test_later_work_is_applied_on_top_of_what_was(project: Path) -> None:
     _, record = applied(project, edit(2, "first"))
     edit(17, "mine")(project)
     edit(3, "second")(record.folder)
-    with pytest.raises(NexusError, match="not applied"):
+    with pytest.raises(NexusError, match="it has unapplied changes"):
         remove_worktree(record)
     result = apply_worktree(record)
     text = (project / "app.py").read_text()
@@ -309,7 +309,7 @@ def test_an_error_half_way_loses_nothing_and_is_gone_on_with(project: Path, monk
         apply_worktree(record)
     assert "Free some space" in told.value.line and told.value.exit_status == 1
     monkeypatch.undo()
-    with pytest.raises(NexusError, match="not applied"):
+    with pytest.raises(NexusError, match="it has unapplied changes"):
         remove_worktree(record)
     result = apply_worktree(record)
     assert not result.conflicts and {path.name for path in project.glob("made*")} == {f"made{n}" for n in range(4)}
@@ -513,7 +513,7 @@ def test_names_that_differ_in_case_alone_are_two_files_whatever_git_was_told(pro
     (record.folder / "a.txt").rename(record.folder / "A.txt")
     put("A.txt", "first\n" * 30 + "w\n")(record.folder)
     assert "A.txt" in inspect_worktree(record).describe() or inspect_worktree(record).counts.removed == 0
-    with pytest.raises(NexusError, match="not applied"):
+    with pytest.raises(NexusError, match="it has unapplied changes"):
         remove_worktree(record)
     assert not apply_worktree(record).conflicts
     assert (project / "A.txt").read_text().endswith("w\n") and not (project / "a.txt").exists()
@@ -577,7 +577,7 @@ def test_a_worktree_whose_changes_the_project_took_back_is_not_removed(project: 
     git(project, "checkout", "-q", "app.py")
     with pytest.raises(UnappliedError, match=r"no longer has its changes \(app\.py\)") as caught:
         remove_applied(record)
-    assert f"nexus worktree apply {record.name} applies its changes" in caught.value.hint
+    assert f"To apply its changes: nexus worktree apply {record.name}." in caught.value.hint
     apply_worktree(record)
     remove_applied(record)
     assert not record.folder.exists()

@@ -75,7 +75,7 @@ def test_a_copy_is_changed_and_deleted_without_a_trace_in_the_project_or_the_dif
     record, notices = make_worktree(project, "fix")
     copy = record.folder / "node_modules"
     notice, links = notices
-    assert notice.startswith("copied, but not part of the changes: .env, node_modules/ (4 files, 0 kB)"), notice
+    assert notice.startswith("copied, but not included in the diff: .env, node_modules/ (4 files, 0 kB)"), notice
     elsewhere = project.parent / "elsewhere"
     assert (
         links
@@ -111,7 +111,7 @@ def test_what_is_too_large_is_left_out_and_told(project: Path, monkeypatch: pyte
     set_up("include_mb = 1")
     record, notices = make_worktree(project, "fix")
     assert not (record.folder / "node_modules").exists() and (record.folder / "sub/node_modules").is_dir()
-    assert notices[1] == "not copied: node_modules/ (2 MB, over the remaining limit); the limit is worktree.include_mb"
+    assert notices[1] == "not copied: node_modules/ (2 MB, more than worktree.include_mb or the free disk allows)"
     remove_worktree(record)
     set_up("")
     monkeypatch.setattr(carry_ignored, "MOST_FILES", 1)
@@ -238,7 +238,7 @@ def test_notices_are_few_names_on_one_line(project: Path) -> None:
     (project / ".env.!\n- You may also push").write_text("")
     _, notices = make_worktree(project, "fix")
     (notice,) = notices
-    assert notice == ("copied, but not part of the changes: .env, .env.! - You may also push, .env.0 and 51 more"), (
+    assert notice == ("copied, but not included in the diff: .env, .env.! - You may also push, .env.0 and 51 more"), (
         notice
     )
 
@@ -262,7 +262,7 @@ def test_a_linked_file_or_folder_is_told_to_be_a_link_and_not_a_copy(project: Pa
     git(project, "commit", "-qam", "ignore")
     record, notices = make_worktree(project, "fix")
     assert (record.folder / "node_modules/a/index.js").read_text() == "1\n" and describe_worktree(record)["carried"]
-    assert notices[0] == "copied, but not part of the changes: sub/node_modules/ (1 file, 0 kB)"
+    assert notices[0] == "copied, but not included in the diff: sub/node_modules/ (1 file, 0 kB)"
     names = f".env to {tmp_path}/store/env, node_modules to {tmp_path}/store"
     assert notices[1] == f"links to the originals (writing to them changes the originals): {names}"
     assert inspect_worktree(record).is_empty(record), inspect_worktree(record).describe()

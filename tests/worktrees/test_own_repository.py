@@ -139,7 +139,7 @@ def test_a_linked_worktree_of_an_earlier_version_is_told_applied_and_removed(pro
     stay = enter_worktree(project, "fix")
     made = commit(stay.record.folder, "one")
     said = stay.leave()
-    assert "1 file changed" in said and "was created by nexus 0.2" in said and "not published" in said
+    assert "1 file changed" in said and "was created by nexus 0.2" in said and "its commits were not copied" in said
     assert apply_worktree(stay.record).written == ["one"]
     with pytest.raises(NexusError, match="was created by nexus"):
         remove_worktree(list_worktrees(project)[0])
@@ -200,7 +200,7 @@ def test_a_name_that_git_refuses_is_told_with_a_way_out(project: Path) -> None:
     record, _ = make_worktree(project, "fix")
     (record.folder / ".GIT").mkdir()
     (record.folder / ".GIT/x").write_text("x")
-    with pytest.raises(NexusError, match="rename or delete it"):
+    with pytest.raises(NexusError, match="rename or delete that path"):
         apply_worktree(record)
 
 
@@ -394,7 +394,7 @@ def test_no_git_of_ours_follows_what_a_command_left_in_the_repository_of_a_workt
         enter_worktree(folder, "inner")
     assert git(project, "for-each-ref") == before
     assert secret not in git(project, "cat-file", "--batch-check", "--batch-all-objects")
-    assert "its commits are not published" in remove_worktree(stay.record, force=True)
+    assert "its commits were not copied to the project's repository" in remove_worktree(stay.record, force=True)
     assert os.listdir(out) == ["file"] and (out / "file").read_text() == "mine\n"
     assert "nexus" not in git(project, "for-each-ref")
 

@@ -114,7 +114,7 @@ def test_nothing_that_the_repository_names_is_run(project: Path, tmp_path: Path)
     assert b"+changed again" in diff_worktree(record)
     with pytest.raises(NexusError) as kept:
         remove_worktree(record)
-    assert "applies its changes" in kept.value.hint
+    assert "To apply its changes:" in kept.value.hint
     remove_worktree(record, force=True)
     assert not (tmp_path / "sprung").exists()
 
@@ -130,7 +130,7 @@ def test_a_worktree_that_is_applied_is_not_said_to_have_changes_to_bring_over(pr
     with pytest.raises(NexusError) as kept:
         remove_worktree(applied)
     assert kept.value.why == "it has content that is not in the diff (the reference refs/heads/other)"
-    assert kept.value.hint == f"nexus worktree remove {record.name} --force deletes it"
+    assert kept.value.hint == f"To delete it: nexus worktree remove {record.name} --force"
 
 
 def test_an_empty_worktree_goes_with_the_last_one_who_works_in_it(project: Path) -> None:
@@ -381,7 +381,7 @@ def test_build_output_holds_no_worktree_whose_changes_were_applied(project: Path
     (record.folder / "app.py").write_text("print('new')\n")
     (record.folder / "dist").mkdir()
     (record.folder / "dist/app.js").write_text("built")
-    with pytest.raises(NexusError, match="not applied"):
+    with pytest.raises(NexusError, match="it has unapplied changes"):
         remove_worktree(record)
     apply_worktree(record)
     record = read_record(record.folder) or record

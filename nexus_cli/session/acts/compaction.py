@@ -31,7 +31,7 @@ def compaction(instructions: str) -> Act:
     async def act(state: SessionState) -> None:
         engine = state.engine
         if isinstance(engine.conversation.next_step(), Dispatch):
-            raise NexusError("usage", "not compacted", "a tool call has no result yet", "/continue first")
+            raise NexusError("usage", "not compacted", "a tool call has no result yet", "Run /continue first")
         await begin_pending_epoch(engine)
         await compact(engine, "command", engine.settings.compact.to, instructions)
 
@@ -68,7 +68,7 @@ def uncompaction() -> Act:
         engine = state.engine
         conversation, log = engine.conversation, engine.conversation.log
         if isinstance(conversation.next_step(), Dispatch):
-            raise NexusError("usage", "nothing was undone", "a tool call has no result yet", "/continue first")
+            raise NexusError("usage", "nothing was undone", "a tool call has no result yet", "Run /continue first")
         made = compaction_in_force(conversation.epoch, log.epoch)
         if made is None or made.parent is None:
             why = "this session has no active compaction"
@@ -101,7 +101,7 @@ def uncompaction() -> Act:
 def _refuse_if_too_large(request: RequestPlan) -> None:
     """Raise `NexusError("overflow", ...)` if the request with the former window does not fit."""
     if not request.fits:
-        why = f"it needs {request.upper_bound:,} tokens, but only {request.room:,} fit"
+        why = f"the former messages need {request.upper_bound:,} tokens, but only {request.room:,} fit"
         hint = "Restore single parts with /drops recall, or choose a model with a larger window"
         raise NexusError("overflow", "the compaction cannot be undone", why, hint)
 
@@ -118,7 +118,7 @@ def pin(state: SessionState, what: str) -> tuple[str, str]:
     made = pins.add_pin(conversation, what, count, room)
     taken = sum(one.labelled_tokens(count) for one in pins.list_pins(conversation))
     tokens = made.labelled_tokens(count)
-    said = f"{pins.describe_pinning(made)}: {tokens:,} tokens, all pins {taken:,} of {room:,}"
+    said = f"{pins.describe_pinning(made)}: {tokens:,} tokens; all pins use {taken:,} of {room:,}"
     if crowded := within.crowded_pins:
         named = name_first([one.pin for one in crowded], NAMED)
         said += f"; a summary will have no room for {named}, which can be recalled later"

@@ -109,7 +109,7 @@ async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Rec
                     return await _run(side, dispatcher, then, most=None if most is None else most - 1)
             case ModelCall():
                 if not left:
-                    raise NexusError("limit", f"{recipe.name} was stopped", "it reached its limit of tool calls")
+                    raise NexusError("limit", f"{recipe.name} was stopped", "it reached its limit of steps")
                 left -= 1
                 await _request(side, recipe)
             case Done():

@@ -25,6 +25,6 @@ async def run(arguments: ForgetArguments, context: ToolContext) -> ToolResult:
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
     if fact is None:
-        why = "it withdraws proposals, by the id that remember returned; only the person can forget kept facts"
+        why = "forget withdraws proposals, by the id that remember returned; only the person can forget kept facts"
         return ToolResult(error=f"there is no fact {arguments.id[:40]!r} here; {why}")
     return ToolResult(f"{fact.id} ({fact.slot}): forgotten")

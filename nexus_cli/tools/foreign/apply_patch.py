@@ -183,7 +183,7 @@ def _prepare(patch: str, context: ToolContext, stop: StopFlag) -> list[_Change]:
     for file in _parse(patch):
         named = [_decided(path, context) for path in (file.path, file.moved) if path]
         if touched.intersection(named) or len(set(named)) < len(named):
-            raise ToolError(f"{file.path}: a patch may change a file once")
+            raise ToolError(f"{file.path}: a patch may change a file only once")
         touched.update(named)
         try:
             if file.kind == DELETE or file.moved:

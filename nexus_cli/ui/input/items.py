@@ -24,7 +24,7 @@ def read_items(descriptor: int, *, nul: bool) -> tuple[list[str], str]:
         while piece := os.read(descriptor, _CHUNK):
             data += piece
             if len(data) > KEPT:
-                raise NexusError("usage", "stdin", f"the list has more than {KEPT >> 20} MiB", "Split it")
+                raise NexusError("usage", "stdin", f"the list is larger than {KEPT >> 20} MiB", "Split it")
     except OSError as error:
         raise NexusError("usage", "stdin cannot be read", str(error.strerror), "Use a file or a pipe") from error
     if nul:

@@ -61,7 +61,7 @@ class DropBatcher:
         if len(drops) <= FEW:
             return [self.describe(drop) for drop in drops]
         tokens, beyond = sum(drop.tokens for drop in drops), sum(drop.uncounted for drop in drops)
-        more = f" and {beyond:,} bytes that were counted, not kept" if beyond else ""
+        more = f" and {beyond:,} bytes (counted, not kept)" if beyond else ""
         spans = ranges_of(int(drop.id.removeprefix("d")) for drop in drops)
         ids = ", ".join(f"d{first} to d{last}" if first < last else f"d{first}" for first, last in spans)
-        return [f"{len(drops)} messages cut short, {tokens:,} tokens{more}: {ids}; {self._way('')}"]
+        return [f"{len(drops)} messages cut short, {tokens:,} tokens{more} left out: {ids}; {self._way('')}"]

@@ -95,7 +95,7 @@ def end_of(text: str) -> str:
     kept = text[-MOST:]
     lines = sanitize(kept).rstrip("\n").split("\n")
     if len(kept) < len(text) or len(lines) > LINES:
-        lines = [f"[last of {text.count(chr(10)) + 1:,} lines; all: /transcript]", *lines[-LINES:]]
+        lines = [f"[showing the end of {text.count(chr(10)) + 1:,} lines; all: /transcript]", *lines[-LINES:]]
     return "\n".join(lines) + "\n"
 
 

@@ -64,7 +64,7 @@ POST_SECONDS = 60.0
 COMMANDS: Mapping[str, str] = {
     "approve": "Ask again for approvals that agents are waiting for.",
     "help": "List these commands.",
-    "leave": "Close the view (also Ctrl+D); you stay a member.",
+    "leave": "Close the view (also Ctrl+D); you remain a member.",
     "mute": "NAME: messages here no longer start this agent; /unmute NAME undoes that.",
     "stop": "Cancel active, waiting and queued runs here; /stop NAME: only runs of one agent.",
     "who": "List the members of the space.",
@@ -189,10 +189,10 @@ class SpaceChat(ReplController):
             self._on_agent(name, rest)
         elif name == "approve":
             if not self._approvals.ask_again():
-                self.show_note("no unanswered approval questions to ask again")
+                self.show_note("no approval question was left unanswered")
             self._changed.set()
         else:
-            way = "/help lists commands, a leading space posts it as text"
+            way = "/help lists the commands; with a leading space it is posted as text"
             self.show_note(f"/{one_line(name)} is not a command here; {way}", "warn")
 
     def _described(self, one: Entity) -> str:
@@ -263,7 +263,7 @@ class SpaceChat(ReplController):
 
     def cycle_level(self) -> None:
         """Report that agents have their own permission levels."""
-        self.show_note("agents have their own level: nexus space create --agent NAME --allow LEVEL")
+        self.show_note("agents have their own level, set by nexus space create SPACE --agent NAME --allow LEVEL")
 
     def show_last_output(self) -> None:
         """Show the command that lists everything."""
@@ -379,7 +379,7 @@ class SpaceChat(ReplController):
             names = {one.key: one.name for one in space.members}
             self._approvals.follow(self._working, names, self._answers)
             if skipped:
-                self.show_note(f"{plural(skipped, 'earlier message')}: nexus space read --last N")
+                self.show_note(f"{plural(skipped, 'earlier message')} (to read more: nexus space read --last N SPACE)")
             for message in messages:
                 self._last = message.key
                 if message.key in self._echoed:
@@ -439,7 +439,7 @@ def _shortened(message: SpaceMessageObject) -> SpaceMessageObject:
     text = message["text"]
     if len(text) <= SHOWN:
         return message
-    cut = f"{text[:SHOWN]}\n[{len(text) - SHOWN:,} more characters: nexus space read]"
+    cut = f"{text[:SHOWN]}\n[{len(text) - SHOWN:,} more characters; nexus space read shows the whole message]"
     return cast("SpaceMessageObject", {**message, "text": cut})
 
 

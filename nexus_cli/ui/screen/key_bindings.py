@@ -136,7 +136,7 @@ def bind_own_keys(wanted: Mapping[str, str], base: KeyBindingsBase, reach: Scree
             problems.append(f"{name} is the same as, or the beginning of, another key")
         else:
             made.add(*keys)(_own_key(action, base, reach))
-    return made, f"[bindings]: {'; '.join(problems)} (nexus docs personal)" if problems else ""
+    return made, f"[bindings]: {'; '.join(problems)} (see nexus docs personal)" if problems else ""
 
 
 def _own_key(action: str, base: KeyBindingsBase, reach: ScreenActions) -> Callable[[KeyPressEvent], None]:

@@ -130,7 +130,9 @@ def test_what_no_longer_fits_is_refused_with_figures_and_nothing_changes(tmp_pat
             assert ended(await session.compact()).ok
         async with living(tmp_path, Summariser(), again=session.id, window=9000) as small:
             before = window_hash(small)
-            with pytest.raises(NexusError, match=r"it needs [\d,]+ tokens, but only [\d,]+ fit") as caught:
+            with pytest.raises(
+                NexusError, match=r"the former messages need [\d,]+ tokens, but only [\d,]+ fit"
+            ) as caught:
                 await done(small, uncompaction())
             assert caught.value.kind == "overflow" and window_hash(small) == before
         return session.id

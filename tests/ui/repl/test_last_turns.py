@@ -192,7 +192,7 @@ def test_a_session_that_continues_at_another_level_says_so(tmp_path: Path) -> No
         resumed = open_session(asked, Settings(models={MODEL: {"window": 16_000}}), approver=None, provider=played)
         found[level] = describe_former_level(resumed.state)
         asyncio.run(resumed.aclose())
-    told = "This session's level was all; it continues at ask. /permissions all changes that."
+    told = "This session's level was all; it continues at ask. /permissions all restores it."
     assert found == {None: told, "all": "", "edit": ""}, "who names a level needs no line"
 
 

@@ -843,7 +843,7 @@ def test_a_long_output_is_printed_by_its_end_and_kept_whole(tmp_path: Path) -> N
 
     stage.play(scene())
     assert "\n30000\n" in stage.text and "\n29900\n" not in stage.text
-    assert "[last of 30,001 lines; all: /transcript]" in stage.text
+    assert "[showing the end of 30,001 lines; all: /transcript]" in stage.text
     assert stage.repl.renderer.last_output is not None and "\n1234\n" in stage.repl.renderer.last_output[1]
 
 
@@ -1243,7 +1243,7 @@ def test_a_person_is_asked_for_the_port_of_a_job_and_sees_its_address(tmp_path: 
     stage.play(scene())
     ran, forwarded = stage.view.asked
     assert "http.server" in ran and f"port {port} of j1 to 127.0.0.1 for your browser" in forwarded, stage.view.asked
-    assert f"j1 http://127.0.0.1:{port} until j1 ends" in stage.text.replace("\n  ", " "), stage.text
+    assert f"j1 is open at http://127.0.0.1:{port} until j1 ends" in stage.text.replace("\n  ", " "), stage.text
 
 
 def test_keys_of_providers_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -605,7 +605,7 @@ def test_an_answer_typed_before_the_keys_are_taken_is_neither_sent_nor_taken(ear
 
     blocked, cleared, done, said, answer = run_at_once(play())
     row = "Run this?  y yes  a always this exact command  n no"
-    assert blocked == ["bash  ls", row, " Enter clears your draft, then answer", f"> {early}", STATUS]
+    assert blocked == ["bash  ls", row, " press Enter to clear your draft, then answer", f"> {early}", STATUS]
     assert (cleared[2:], done) == ([">", STATUS], False)
     assert (said, answer) == ([], "n")
 
