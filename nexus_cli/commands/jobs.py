@@ -75,6 +75,6 @@ NOUN = Noun(
         Verb(open_job, "open", complete=_complete_running),
         Verb(stop_job, "stop", complete=_complete_running),
     ),
-    "List background commands; read, open or stop one.",
+    "List, read, open or stop background commands.",
     aliases=("job", "tasks", "bashes", "ps"),
 )

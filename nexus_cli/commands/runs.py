@@ -57,7 +57,7 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
     ledger, runs = source.ledger, source.ledger.runs
     if sum(map(bool, (run, every, plan, space, agent))) != 1:
         why = "name a run, or give one of --all, --plan, --space and --agent"
-        raise NexusError("usage", "which runs", why, "nexus runs list shows them")
+        raise NexusError("usage", "no run is selected", why, "`nexus runs list` lists the runs")
     if run:
         return [runs.find(run)]
     where: dict[str, Any] = {}

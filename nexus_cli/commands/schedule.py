@@ -167,6 +167,6 @@ NOUN = Noun(
         Verb(run_plan, "run", Authority.PERMITS, "write", places=("slash",), complete=_complete_plans),
     ),
     "Schedule work for a time, or repeatedly.",
-    "nexus serve, or nexus serve --once from cron, starts due runs.",
+    "`nexus serve`, or `nexus serve --once` from cron, starts due runs.",
     aliases=("schedules",),
 )
