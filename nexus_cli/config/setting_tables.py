@@ -51,7 +51,9 @@ _TABLES: Mapping[str, Mapping[str, Setting]] = {
     "limits": {
         "max_steps": _limit(STEPS.max_steps, COUNT, "Maximum number of model requests in one turn."),
         "max_total_tokens": _limit(None, COUNT, "Maximum input and output tokens of one turn.", 2_000_000),
-        "max_cost": _limit(None, DOLLARS, "Maximum US dollars of one turn. Needs a known price, see [models].", 5.0),
+        "max_cost": _limit(
+            None, DOLLARS, "Maximum cost of one turn in US dollars. Needs a known price, see [models].", 5.0
+        ),
         "warn_cost": Setting(
             Settings().warn_cost,
             DOLLARS,
@@ -153,8 +155,8 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
             "rules": Setting(
                 None,
                 TEXTS,
-                "Commands that the run may use beyond `allow`, also with network or outside the sandbox if the model "
-                "requests it.",
+                "Commands allowed in addition to those of `allow`, also with network or outside the sandbox if the "
+                "model requests it.",
                 ["bash(git push origin nightly)"],
             ),
             "sender": Setting(

@@ -276,12 +276,14 @@ class UndoSettings:
     """`[undo]`: the copies of files that take back what calls changed."""
 
     max_mb: int = declare(
-        2000, MEGABYTES, "Maximum total megabytes of copies. Copies of the oldest changes are removed first."
+        2000,
+        MEGABYTES,
+        "Maximum total size of the copies in megabytes. Copies of the oldest changes are removed first.",
     )
     max_file_mb: int = declare(
         200,
         MEGABYTES,
-        "Maximum megabytes of a file to copy before a command. For larger files, only a removal can be undone.",
+        "Maximum size in megabytes of a file to copy before a command. For larger files, only a removal can be undone.",
     )
     require: bool = declare(
         False,
