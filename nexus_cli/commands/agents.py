@@ -95,7 +95,7 @@ async def steer_worker(
     worker: WorkerId,
     words: Annotated[str, Option("WORDS", "The message.", is_argument=True, is_text=True)],
 ) -> None:
-    """Send a worker a message: a running one gets it with its next step, one that has ended resumes."""
+    """Send a message to a worker. A running worker gets it with its next step, an ended worker resumes."""
     row, running = _require_running(context, worker)
     result = await running.steer(row["id"], words, wait=False, source="person")
     if result.error:
@@ -122,7 +122,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> None:
         raise usage_error("agents", rest, "it works in your folder, not in a worktree", "/diff shows the changes")
     if "." in row["id"]:
         first = row["id"].partition(".")[0]
-        raise usage_error("agents", rest, f"its changes are in the folder of {first}", f"/agents review {first}")
+        raise usage_error("agents", rest, f"its changes are in the folder of {first}", f"Use /agents review {first}")
     if row["state"] in AT_WORK:
         raise usage_error("agents", rest, "it is still running", f"/agents stop {row['id']} stops it")
     if not row["to_review"]:

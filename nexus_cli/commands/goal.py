@@ -43,7 +43,7 @@ async def set_goal(
     The model breaks a goal down into steps, in a separate request, and sees it as long as it is open. /goal alone lists
     the goals.
 
-    With --until the model works on until the command exits 0, within the limits of a turn; it stops when two rounds
+    With --until, the model continues until the command exits 0, within the limits of a turn; it stops when two rounds
     bring nothing new.
     """
     if until:
@@ -68,7 +68,7 @@ async def drop_goals(context: CommandContext, ids: Ids) -> None:
 
 
 async def end_work(context: CommandContext) -> None:
-    """End the work for a command that must pass; the current round still completes."""
+    """Stop working toward the --until command; the current round still completes."""
     if not (command := end_until(context.session.state)):
         raise usage_error("goal", "clear", "no goal has an --until command", "/goal drop ID drops a goal")
     running = " The current round will finish; Esc stops it." if context.session.busy else ""

@@ -28,7 +28,7 @@ def logout(
 ) -> Act:
     """Remove the stored key of PROVIDER.
 
-    A key in the environment stays.
+    A key in the environment is not removed.
     """
     check_key_name(key_name)
     subscription = find_subscription(provider)

@@ -284,7 +284,7 @@ def _complete_sessions(source: Source) -> Sequence[str]:
 async def clear_session(context: CommandContext) -> None:
     """Start a new session; this one is kept.
 
-    Model, effort and permission level stay the same. /resume returns to it.
+    The model, effort and permission level are kept. /resume returns to the previous session.
     """
     before = context.session
     said = require_ledger(context).session(before.id).entries > 0
@@ -299,7 +299,7 @@ async def continue_in_copy(
 ) -> None:
     """Continue in a copy of this session.
 
-    The original session stays unchanged. Both share the messages sent so far, so the provider's cache still hits.
+    The original session is not changed. Both share the messages sent so far, so the provider's cache still hits.
     """
     ledger, before = require_ledger(context), context.session.id
     if not ledger.session(before).entries:
@@ -337,8 +337,8 @@ async def edit_message(
 ) -> None:
     """Edit your last message and ask again.
 
-    The session continues in a copy that ends before it, with the message in the input box. Files stay as they are;
-    /rewind takes them back too.
+    The session continues in a copy that ends before it, with the message in the input box. Files are not
+    changed; /rewind can restore them too.
     """
     source, before = read_source(context), context.session.id
     found = await asyncio.to_thread(_messages, read_log(source), MOST if chooses else 1)

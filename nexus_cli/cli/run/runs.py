@@ -55,7 +55,7 @@ def resume_run(
     space: OfSpace = "",
     agent: OfAgent = "",
 ) -> Report[RunReport | RunsReport]:
-    """Continue a run here and now, without waiting on; where it waits for an approval, you are asked.
+    """Continue a run now, in this terminal, without waiting further; if it waits for an approval, nexus asks you.
 
     A failed run continues in its session with its level, rules and model; its limits start again from zero. Without a
     terminal, answer with --answer. Exit status: 0 success, 3 if the run waits again or a limit stopped it, 130 after

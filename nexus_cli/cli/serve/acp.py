@@ -23,7 +23,7 @@ LONGEST_LINE = 64 * 1024 * 1024
 
 
 def acp(source: Source, model: Model = "", effort: Effort = "", allow: Allow = "") -> None:
-    """Serve an editor by the Agent Client Protocol on stdin and stdout. Editors start it: `nexus docs editors`.
+    """Serve an editor over the Agent Client Protocol on stdin and stdout. Editors start it: `nexus docs editors`.
 
     Editors start this command (`nexus docs editors`). `nexus -r ID` continues its sessions in a terminal.
     """

@@ -57,7 +57,7 @@ def import_program(
     both: Annotated[bool, Option(None, "Import its settings, then its sessions.", "--all")] = False,
     yes: Annotated[bool, Option(None, "Do not ask; keep your own values where they differ.", "--yes -y")] = False,
 ) -> Report[ImportReport]:
-    """Take over settings, rules, instructions, commands and MCP servers of another program, or its sessions.
+    """Import settings, rules, instructions, commands and MCP servers of another program, or its sessions.
 
     It shows each changed file and asks before writing; a second import changes nothing. Entries that nexus cannot
     import are listed, deny and ask rules first. Keys are never copied. Nothing is executed.
