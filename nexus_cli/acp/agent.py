@@ -119,7 +119,7 @@ OPEN_OTHERS = ("clear", "edit", "fork", "resume")
 StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 _LEVELS: Mapping[str, str] = {
     PLAN: "Read-only; the model proposes a plan",
-    ASK: "Asks before edits and commands",
+    ASK: "Asks before edits and commands that may write",
     EDIT: "Edits in the project without asking",
     AUTO: "Also runs sandboxed commands without asking",
     ALL: "Never asks; nothing is sandboxed",
