@@ -179,7 +179,7 @@ NOUN = Noun(
         Verb(add, "add", Authority.PERMITS, "nothing", places=("shell",)),
     ),
     "Manage MCP servers, whose tools the model may use.",
-    "To add a server, use nexus mcp add in a shell. Changes apply from the next message on.",
+    "To add a server, use `nexus mcp add` in a shell. Changes apply from the next message on.",
     ("add",),
     aliases=("servers",),
 )

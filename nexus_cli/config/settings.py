@@ -56,7 +56,7 @@ class CompactSettings:
         in_projects="replaces",
     )
     model: str = declare(
-        "", TEXT, 'The model that writes summaries. "": the session model, the cheapest while its cache is warm.'
+        "", TEXT, 'The model that writes summaries. "": the session model, which is cheapest while its cache is warm.'
     )
     seconds: float = declare(
         300.0,
