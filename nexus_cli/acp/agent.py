@@ -79,7 +79,9 @@ def make_entries(servers: Sequence[Any], folder: Path) -> tuple[tuple[ServerEntr
     for one in servers:
         name = _UNNAMED.sub("_", one.name).strip("_.-")[:LONGEST].strip("_.-")
         if not name or name in entries:
-            problems.append(f"MCP server {one_line(one.name)[:LONGEST]!r} from the editor: name is invalid or taken")
+            problems.append(
+                f"MCP server {one_line(one.name)[:LONGEST]!r} from the editor was skipped: its name is invalid or taken"
+            )
             continue
         match one:
             case schema.McpServerStdio(command=command, args=args, env=env):
@@ -117,7 +119,7 @@ OPEN_OTHERS = ("clear", "edit", "fork", "resume")
 StopReason = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 _LEVELS: Mapping[str, str] = {
     PLAN: "Read-only; the model proposes a plan",
-    ASK: "Asks before edits and commands",
+    ASK: "Asks before edits and commands that may write",
     EDIT: "Edits in the project without asking",
     AUTO: "Also runs sandboxed commands without asking",
     ALL: "Never asks; nothing is sandboxed",
@@ -316,7 +318,9 @@ class EditorAgent:
         model = resolve_alias(self._options.model, settings) if self._options.model else ""
         model = model or ("" if resume else unnamed_model(os.environ, settings))
         if not model and not resume:
-            raise NexusError("auth", "no model", "no key is stored and no model is configured", "nexus login PROVIDER")
+            raise NexusError(
+                "auth", "no model", "no key is stored and no model is configured", "`nexus login PROVIDER` stores a key"
+            )
         self._provider = self._provider or make_provider(settings)
         approver = AskingApprover(self._client) if self._asks_forms else EditorApprover(self._client)
         options = replace(

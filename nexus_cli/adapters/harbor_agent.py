@@ -52,7 +52,7 @@ class NexusAgent(BaseInstalledAgent):  # type: ignore[misc]
         await self.ensure_system_dependencies(environment, ("curl", "git", "ca_certificates"))
         package = self._package
         if not package:
-            raise ValueError("name the wheel of nexus: --ak package=dist/nexus_cli-VERSION-py3-none-any.whl")
+            raise ValueError("specify the nexus wheel: --ak package=dist/nexus_cli-VERSION-py3-none-any.whl")
         if (wheel := Path(package)).is_file():
             package = f"/installed-agent/{wheel.name}"
             await environment.upload_file(wheel, package)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nexus_cli.core.attachment import Trigger
     from nexus_cli.core.context_contract import ContextContract
 
-CD_HINT = "This command works in the current folder: cd DIR first"
+CD_HINT = "This command works in the current folder; run `cd DIR` first"
 """The hint if --cd is given to a command without it."""
 
 
@@ -81,7 +81,7 @@ NoPlugins = Annotated[
 SessionKey = Annotated[
     str,
     text_option(
-        "--session", metavar="ID", help="Id (or its start or end) or name; default: this folder's newest session."
+        "--session", metavar="ID", help="Session id, its start or end, or name; default: this folder's newest session."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -115,7 +115,7 @@ class SharedOptions:
             "--resume",
             "-r",
             metavar="ID",
-            help="Resume a session by id (or its start or end) or name; without ID, list sessions.",
+            help="Resume a session by its id, the start or end of its id, or its name; without ID, list sessions.",
         ),
     ] = ""
     directory: Annotated[str, text_option("--cd", "-C", metavar="DIR", help="Work in DIR.")] = ""

@@ -47,7 +47,7 @@ def _found_text(words: str) -> str:
         raise NexusError("usage", f"page {words[:40]!r}", why, f"{hint}`nexus docs` lists the pages")
     size = max(len(topic) for topic, _, _ in found) + 2
     lines = [f"{topic:<{size}}{heading}: {clip_text(line, 100)}" for topic, heading, line in found]
-    return "\n".join([*lines, "", "nexus docs PAGE prints a page; each line begins with the page name."])
+    return "\n".join([*lines, "", "Each line begins with the name of its page; `nexus docs PAGE` prints the page."])
 
 
 class _Terminal:

@@ -20,10 +20,10 @@ _MENTION = "The model reads files itself; @FILE in a message attaches one"
 _SHELL = "!COMMAND runs a shell command and shares its output, !!COMMAND keeps it private"
 _MODES = "Type your task; Shift+Tab sets the permission level; /plan is read-only"
 _LEVEL = "Shift+Tab sets the permission level; /permissions shows what runs without asking"
-_PERSONAL = "nexus docs personal: theme, keys, status line, title"
-_THEME = "/config ui.theme dark (or light); it applies at the next start"
+_PERSONAL = "See `nexus docs personal`: theme, keys, status line, title"
+_THEME = "/config ui.theme dark (or light) sets the theme from the next start on"
 _VI = "/config ui.keys vi turns on vi keys; they apply at the next start"
-_REPORT = "nexus doctor --json in a shell prints details for a bug report"
+_REPORT = "`nexus doctor --json` in a shell prints details for a bug report"
 NEAR = 0.7
 """Least similarity (0 to 1) to a command that counts as misspelt. High, because different names are short and alike."""
 PEER_COMMANDS: Mapping[str, str] = {
@@ -38,9 +38,9 @@ PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("statusline", "output-style", "keybindings"), _PERSONAL),
     "stop": "Esc stops the turn, /jobs stop ID a command, /agents stop ID a worker",
     "loop": "/schedule add schedules recurring work",
-    "ide": "nexus acp connects an editor: nexus docs editors",
-    "tools": "/context shows the tools and their tokens; nexus docs tools describes them",
-    "history": "/transcript shows the conversation, /sessions list other sessions",
+    "ide": "`nexus acp` connects an editor; see `nexus docs editors`",
+    "tools": "/context shows the tools and their tokens; `nexus docs tools` describes them",
+    "history": "/transcript shows the conversation, `/sessions list` shows other sessions",
     "files": "/diff shows the changes, /context the content of the next request",
     **dict.fromkeys(("btw", "side"), "/fork continues in a copy of the session"),
     "security-review": "/review reviews the changes; for security: /review security",
@@ -53,8 +53,8 @@ PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("bug", "feedback"), _REPORT),
     **dict.fromkeys(("chat", "save"), "Every session is saved: /resume opens one, /rename names it"),
     "directory": "/add-dir DIR lets tools work in another folder",
-    "web": "The model fetches pages itself with the fetch tool: nexus docs network",
-    **{name: f"Available only in a shell: nexus {name} --help" for name in ("import", "serve", "ledger", "acp")},
+    "web": "The model fetches pages itself with the fetch tool; see `nexus docs network`",
+    **{name: f"Available only in a shell; see `nexus {name} --help`" for name in ("import", "serve", "ledger", "acp")},
 }
 """Commands of other agents without a counterpart of the same name, and their replacement here."""
 
@@ -121,5 +121,5 @@ def find(name: str, commands: Mapping[str, Command]) -> Command:
         return found
     typed = name.casefold()
     near = next((one for one in named if typed and one.startswith(typed)), "") or nearest_name(typed, named, NEAR)
-    hint = PEER_COMMANDS.get(typed) or (f"Did you mean /{near}?" if near else "/help lists them")
+    hint = PEER_COMMANDS.get(typed) or (f"Did you mean /{near}?" if near else "/help lists the commands")
     raise NexusError("usage", f"/{name}", "there is no such command", hint)

@@ -15,7 +15,7 @@ from nexus_cli.core.memo_kinds import ADDED_FOLDERS
 async def add_folder(
     context: CommandContext, path: Annotated[str, Option("DIR", "The folder.", is_argument=True, is_text=True)] = ""
 ) -> None:
-    """Work in a second folder too, or list these.
+    """Work in another folder too, or list added folders.
 
     DIR is read, searched, edited and guarded like the project, and /undo covers it, in this session and when it is
     resumed. Its settings and instructions do not apply, and workers do not have it.

@@ -30,7 +30,7 @@ def build_worker(source: Source, worker: WorkerId) -> Report[SessionReport]:
     """Print the conversation of a worker."""
     row = _find_row(source, worker)
     if not row["session"]:
-        raise NexusError("usage", f"agents {row['id']}", "it has not started yet", "nexus agents list shows workers")
+        raise NexusError("usage", f"agents {row['id']}", "it has not started", "`nexus agents list` shows the workers")
     try:
         report = build_session(source, row["session"])
     except NexusError as error:
@@ -76,7 +76,7 @@ def _find_row(source: Source, name: str) -> Mapping[str, Any]:
     found: Mapping[str, Any] | None = next((row for row in rows if name in (row["id"], row["session"])), None)
     if found is None:
         named = f"no such worker; workers: {', '.join(row['id'] for row in rows)}" if rows else "no worker was started"
-        raise NexusError("usage", f"agents {one_line(name)[:60]}", named, "nexus agents list shows workers")
+        raise NexusError("usage", f"agents {one_line(name)[:60]}", named, "`nexus agents list` shows the workers")
     return found
 
 
@@ -84,7 +84,9 @@ def _require_running(context: CommandContext, name: str) -> tuple[Mapping[str, A
     """Return a worker of this session, and those that run here."""
     row, running = _find(context, name), _running(context.session)
     if running is None or running.find(row["id"]) is None:
-        raise usage_error("agents", name, "this worker has ended, or belongs to another worker", "/agents lists them")
+        raise usage_error(
+            "agents", name, "this worker has ended, or belongs to another worker", "/agents lists the workers"
+        )
     return row, running
 
 
@@ -93,7 +95,7 @@ async def steer_worker(
     worker: WorkerId,
     words: Annotated[str, Option("WORDS", "The message.", is_argument=True, is_text=True)],
 ) -> None:
-    """Send a worker a message: a running one gets it with its next step, one that has ended resumes."""
+    """Send a message to a worker. A running worker gets it with its next step, an ended worker resumes."""
     row, running = _require_running(context, worker)
     result = await running.steer(row["id"], words, wait=False, source="person")
     if result.error:
@@ -105,7 +107,7 @@ async def stop_worker(context: CommandContext, worker: WorkerId) -> None:
     """Stop a worker; completed steps are kept."""
     row, running = _require_running(context, worker)
     if row["state"] not in AT_WORK:
-        raise usage_error("agents", f"stop {worker}", f"it has ended: {row['state']}", "/agents lists them")
+        raise usage_error("agents", f"stop {worker}", f"it has ended: {row['state']}", "/agents lists the workers")
     await running.manage("stop", row["id"], "")
     context.say(f"{row['id']} was stopped. Completed steps are kept.")
 
@@ -120,7 +122,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> None:
         raise usage_error("agents", rest, "it works in your folder, not in a worktree", "/diff shows the changes")
     if "." in row["id"]:
         first = row["id"].partition(".")[0]
-        raise usage_error("agents", rest, f"its changes are in the folder of {first}", f"/agents review {first}")
+        raise usage_error("agents", rest, f"its changes are in the folder of {first}", f"Use /agents review {first}")
     if row["state"] in AT_WORK:
         raise usage_error("agents", rest, "it is still running", f"/agents stop {row['id']} stops it")
     if not row["to_review"]:
@@ -207,6 +209,6 @@ NOUN = Noun(
         Verb(stop_worker, "stop", complete=_AT_WORK),
         Verb(review_worker, "review", complete=partial(_complete_workers, to_review=True)),
     ),
-    "List workers and agents; steer, stop, review one.",
+    "List, steer, stop and review workers; list agents.",
     aliases=("agent", "workers", "worker"),
 )

@@ -57,7 +57,9 @@ def show_report(context: CommandContext, report: Report[Any]) -> None:
 def require_ledger(context: CommandContext) -> Ledger:
     """Return the ledger of the session; raise `NexusError("ledger", ...)` if there is none."""
     if context.session.ledger is None:
-        raise NexusError("ledger", "this session has no ledger", "another program created it", "Start it with nexus")
+        raise NexusError(
+            "ledger", "this session has no ledger", "another program created it", "Start a session with nexus"
+        )
     return context.session.ledger
 
 

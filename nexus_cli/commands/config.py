@@ -43,7 +43,7 @@ def show_settings(
     }
     if not found:
         raise NexusError(
-            "usage", f"config {name}", "no matching setting has a value", "nexus config show lists all settings"
+            "usage", f"config {name}", "no matching setting has a value", "`nexus config show` lists all settings"
         )
     value = {"version": 1, "settings": found}
     if source.is_json:
@@ -65,7 +65,7 @@ def get_setting(source: Source, key: Key) -> Report[ConfigReport]:
     loaded, name = _load(source), join_key(parts)
     value = loaded.values.get(name)
     if value is None:
-        raise NexusError("config", key, "has no value", f"nexus config set {key} VALUE sets one")
+        raise NexusError("config", key, "has no value", f"To set it: nexus config set {key} VALUE")
     text = {"text": f"{toml_literal(value) if isinstance(value, bool | tuple) else value}\n"}
     found: ConfigReport = {"version": 1, "settings": {name: {"value": value, "origin": loaded.origins[name]}}}
     return Report("text", found if source.is_json else cast("ConfigReport", text))

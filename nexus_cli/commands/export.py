@@ -28,7 +28,7 @@ from nexus_cli.reports.export import (
 )
 from nexus_cli.reports.transcript import session_transcript
 
-Raw = Annotated[bool, Option(None, "Do not redact secrets in a page or Markdown.")]
+Raw = Annotated[bool, Option(None, "Do not redact secrets in HTML or Markdown.")]
 
 
 async def show_transcript(context: CommandContext) -> None:
@@ -42,7 +42,8 @@ async def show_transcript(context: CommandContext) -> None:
 def export_session(
     source: Source,
     key: Annotated[
-        str, Option("[SESSION]", "Id or name; default: the newest session of this folder.", is_argument=True, least=0)
+        str,
+        Option("[SESSION]", "Session id or name; default: this folder's newest session.", is_argument=True, least=0),
     ] = "",
     form: Annotated[
         str,

@@ -43,7 +43,7 @@ async def set_goal(
     The model breaks a goal down into steps, in a separate request, and sees it as long as it is open. /goal alone lists
     the goals.
 
-    With --until the model works on until the command exits 0, within the limits of a turn; it stops when two rounds
+    With --until, the model continues until the command exits 0, within the limits of a turn; it stops when two rounds
     bring nothing new.
     """
     if until:
@@ -68,7 +68,7 @@ async def drop_goals(context: CommandContext, ids: Ids) -> None:
 
 
 async def end_work(context: CommandContext) -> None:
-    """End the work for a command that must pass; the current round still completes."""
+    """Stop working toward the --until command; the current round still completes."""
     if not (command := end_until(context.session.state)):
         raise usage_error("goal", "clear", "no goal has an --until command", "/goal drop ID drops a goal")
     running = " The current round will finish; Esc stops it." if context.session.busy else ""
@@ -79,8 +79,10 @@ async def _close(context: CommandContext, ids: Sequence[str], verb: str) -> None
     """Close goals, and list what is left."""
     names = [name for one in ids for name in SEPARATORS.split(one.casefold()) if name]
     if not all(map(ID.fullmatch, names)):
-        hint = f"/goal lists the ids; to start a goal with the word {verb}, put another word first"
-        raise usage_error("goal", f"{verb} {' '.join(ids)}", f"{verb} takes only ids, such as /goal {verb} g1 g2", hint)
+        hint = f"/goal lists the ids; to start a goal with the word `{verb}`, put another word first"
+        raise usage_error(
+            "goal", f"{verb} {' '.join(ids)}", f"`{verb}` takes only ids; example: /goal {verb} g1 g2", hint
+        )
     await run_act(context, "goals", goal_closing(names, verb))
     _show(context)
 
@@ -94,11 +96,11 @@ def _check_words(text: str) -> None:
     first, *names = filter(None, SEPARATORS.split(text.casefold()))
     ids = [name for name in names if ID.fullmatch(name)]
     if ID.fullmatch(first) and not names:
-        raise usage_error("goal", text, "the action is missing", f"/goal done {first} or /goal drop {first}")
+        raise usage_error("goal", text, "the action is missing", f"Use /goal done {first} or /goal drop {first}")
     near = MEANT.get(first) or nearest_name(first, (DONE, DROP), NEAR)
     if near and (ids or not names):
         hint = f"Did you mean /goal {near} {' '.join(ids) or 'ID'}? /goal lists the ids"
-        raise usage_error("goal", text, f"{first} is not an action", hint)
+        raise usage_error("goal", text, "unknown action", hint)
 
 
 async def _set(context: CommandContext, text: str) -> None:

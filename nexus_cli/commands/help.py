@@ -22,7 +22,7 @@ async def show_help(
 ) -> None:
     """List the commands and keys, or explain a command.
 
-    Without an argument the ten that one needs are explained, the others named.
+    Without an argument, ten commands are explained and the others are named.
     """
     if name:
         command = find(name.removeprefix("/"), context.commands)
@@ -60,7 +60,7 @@ def _explain(command: Command, verb: str) -> dict[str, Any]:
     elif verb:
         named = ", ".join(filter(None, reversed(known)))
         why = f"its verbs are {named}" if named else "it has no verbs"
-        raise usage_error("help", f"{command.name} {verb}", why, f"/help {command.name}")
+        raise usage_error("help", f"{command.name} {verb}", why, f"See /help {command.name}")
     return shown
 
 
@@ -72,8 +72,8 @@ def _complete_help(context: CommandContext) -> Sequence[str]:
 async def reload(context: CommandContext) -> None:
     """Read settings and instructions again.
 
-    Reads config.toml and NEXUS.md (or AGENTS.md) again; changes apply from the next request on. Model and effort of the
-    session stay the same.
+    Reads config.toml and NEXUS.md (or AGENTS.md) again; changes apply from the next request on. The model and effort
+    of the session are not changed.
     """
     if await apply_settings(context):
         context.say("Settings reloaded.")

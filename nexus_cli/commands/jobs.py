@@ -53,7 +53,7 @@ async def _manage(context: CommandContext, act: str, job: str) -> None:
         return
     result = await {"show": jobs.show, "open": jobs.open_port, "stop": jobs.stop}[act](job)
     if result.error:
-        raise usage_error("jobs", f"{act} {job}".strip(), result.error.rstrip("."), "/jobs lists them")
+        raise usage_error("jobs", f"{act} {job}".strip(), result.error.rstrip("."), "/jobs lists the jobs")
     context.say(result.output)
 
 
@@ -75,6 +75,6 @@ NOUN = Noun(
         Verb(open_job, "open", complete=_complete_running),
         Verb(stop_job, "stop", complete=_complete_running),
     ),
-    "List background commands; read, open or stop one.",
+    "List, read, open or stop background commands.",
     aliases=("job", "tasks", "bashes", "ps"),
 )

@@ -27,7 +27,7 @@ async def log_in(
     provider = _named_provider(name) if name else await _choose_provider(context)
     key = await _ask_key(context, provider) if provider else ""
     if not key:
-        context.say("Cancelled. No key was stored.")
+        context.say("No key was stored.")
         return
     place = await asyncio.to_thread(store_key, key_variable(provider), key)
     context.say(f"The {SHAPES[provider].title} key is stored in {place}. Nexus uses it from now on.")

@@ -28,7 +28,7 @@ def logout(
 ) -> Act:
     """Remove the stored key of PROVIDER.
 
-    A key in the environment stays.
+    A key in the environment is not removed.
     """
     check_key_name(key_name)
     subscription = find_subscription(provider)
@@ -38,7 +38,7 @@ def logout(
         return print_act(f"{provider} was removed from {place}.", provider)
     name = subscription or find_provider(provider)
     title, kind = (SUBSCRIPTIONS[name], "login") if subscription else (SHAPES[name].title, "key")
-    named = f" {key_name}" if key_name else ""
+    named = f" `{key_name}`" if key_name else ""
     place = remove_key(stored_name(name, key_name))
     if not place:
         kept = sorted(one.partition("@") for one in stored_names())

@@ -48,7 +48,9 @@ def add(
     name: Name,
     target: Annotated[
         list[str],
-        Option("URL | COMMAND...", "Its URL, or its command with arguments.", is_argument=True, takes_rest=True),
+        Option(
+            "URL | COMMAND...", "The server's URL, or its command with arguments.", is_argument=True, takes_rest=True
+        ),
     ],
     env: Annotated[list[str] | None, Option("NAME[=VALUE]", "An environment variable; repeatable.")] = None,
     header: Annotated[
@@ -68,13 +70,13 @@ def add(
     try:
         parsed = parse_entry(name, entry, os.environ)
     except ValueError as error:
-        raise NexusError("usage", f"server {one_line(name)}", str(error), "nexus mcp add --help") from None
+        raise NexusError("usage", f"server {one_line(name)}", str(error), "See nexus mcp add --help") from None
     assert parsed is not None
     for known in _read_catalogue(source, "").entries.values():
         if known.source == "personal" and fit_name(known.name) == fit_name(name):
             why = f"its tools would have the same names as those of {known.name}"
             why = why if known.name != name else "this name is already in use"
-            raise NexusError("usage", f"server {name}", why, f"nexus mcp remove {known.name}")
+            raise NexusError("usage", f"server {name}", why, f"Remove that server first: nexus mcp remove {known.name}")
     write_server(places(), name, entry)
     source.say(f"{name} was added to {with_tilde(places().settings)}.")
     try:
@@ -158,7 +160,7 @@ def _find(source: Source, name: str, directory: str) -> ServerEntry:
     if (entry := catalogue.entries.get(name)) is not None:
         return entry
     broken = next((line for line in catalogue.files.problems if line.startswith(f"MCP server {name} ")), "")
-    hint = suggest_name(name, catalogue.entries, "nexus mcp list shows all servers")
+    hint = suggest_name(name, catalogue.entries, "`nexus mcp list` shows all servers")
     raise NexusError("usage", f"server {one_line(name)[:64]}", broken or "no server has this name", hint)
 
 
@@ -177,7 +179,7 @@ NOUN = Noun(
         Verb(add, "add", Authority.PERMITS, "nothing", places=("shell",)),
     ),
     "Manage MCP servers, whose tools the model may use.",
-    "To add a server, use nexus mcp add in a shell. Changes apply from the next message on.",
+    "To add a server, use `nexus mcp add` in a shell. Changes apply from the next message on.",
     ("add",),
     aliases=("servers",),
 )

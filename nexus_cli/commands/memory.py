@@ -52,14 +52,16 @@ def add_fact(
     (chosen,) = _slots(slot) or (MemorySlot.PROJECT,)
     if words.strip().casefold() in SLOTS:
         why = "the text of the fact is missing"
-        raise NexusError("usage", f"nexus memory add {words.strip()}", why, f"--slot {words.strip()} and a TEXT")
+        raise NexusError(
+            "usage", f"nexus memory add {words.strip()}", why, f"Usage: nexus memory add --slot {words.strip()} TEXT"
+        )
     made = session_facts.add_fact(source.ledger, chosen, words, source.project, utc_now(), source.session())
     return Report("fact", reports.facts_report(source.ledger, [made], source.session(), done="kept"))
 
 
 def accept_facts(
     source: Source,
-    key: Annotated[str, Option("ID", "Ids of proposals; all accepts every listed proposal.", is_argument=True)],
+    key: Annotated[str, Option("ID", "Ids of proposals, or `all` for every listed proposal.", is_argument=True)],
 ) -> Report[FactsReport]:
     """Accept a fact that the model proposed."""
     done = session_facts.accept(source.ledger, _names(key), source.project, utc_now())
@@ -98,7 +100,7 @@ def _split_slot(text: str) -> tuple[str, str]:
     """
     first, _, words = text.partition(" ")
     if first.casefold() in SLOTS and not words.strip():
-        hint = f"/memory add {first.casefold()} TEXT"
+        hint = f"Usage: /memory add {first.casefold()} TEXT"
         raise NexusError("usage", f"/memory add {first}", "the text of the fact is missing", hint)
     return (first, words.strip()) if first in SLOTS else (MemorySlot.PROJECT.value, text)
 
@@ -129,7 +131,7 @@ NOUN = Noun(
         Verb(forget_facts, "forget", Authority.KEEPS, "write", complete=_complete_known),
     ),
     "Show, add, accept or forget remembered facts.",
-    "In a shell, nexus memory consolidate has the model merge and clean up facts.",
+    "In a shell, `nexus memory consolidate` has the model merge and clean up facts.",
     ("consolidate",),
     aliases=("facts", "fact"),
 )

@@ -69,7 +69,7 @@ async def set_model(
         check_model(name)
         await asyncio.to_thread(resolve_endpoint, name, os.environ)  # a keyring may wait for the person to unlock it
     except NexusError as error:
-        raise usage_error("model", name, f"it cannot be used: {error.why[:200]}", error.hint) from None
+        raise usage_error("model", name, f"this model cannot be used: {error.why[:200]}", error.hint) from None
     if name == context.session.model:
         context.say(f"Already using {name}.")
         return

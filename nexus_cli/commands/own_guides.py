@@ -82,7 +82,9 @@ def _guard_command(command: Command, plugin: str) -> Command:
             raise
         except Exception as error:  # foreign code may raise anything
             why = f"plugin {plugin} {describe_error(error)}"
-            raise NexusError("internal", f"/{command.name}", why, "nexus --no-plugins starts without it") from error
+            raise NexusError(
+                "internal", f"/{command.name}", why, "To start without plugins: nexus --no-plugins"
+            ) from error
 
     text, _, more = command.help.partition("\n")
     call.__doc__ = f"{text.removesuffix('.')} (plugin {plugin}).\n{more}"

@@ -183,7 +183,7 @@ async def ask(
         str, Option("[RULE]", "A tool, or TOOL(PATTERN).", is_argument=True, is_text=True, permits=True)
     ] = "",
 ) -> None:
-    """Add a rule that has calls ask you; without RULE set the level ask."""
+    """Add a rule that makes calls need your approval; without RULE, set the level ask."""
     await (context.commands["permissions"].run(context, f"add ask {rule}") if rule else set_level(context, ASK))
 
 

@@ -44,7 +44,7 @@ def drop_pin(
 ) -> Act:
     """Remove a pin: by its ID, the number of its message, or a part of its text."""
     gone = remove_pin(_read_state(source).engine.conversation, named)
-    return report_act(f"unpinned {gone.pin}; it stays in the window until the next compaction", gone.pin)
+    return report_act(f"unpinned {gone.pin}; its text remains in the window until the next compaction", gone.pin)
 
 
 def _read_state(source: Source) -> SessionState:

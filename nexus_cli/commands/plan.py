@@ -35,7 +35,7 @@ async def plan_mode(
 async def schedule_work(
     context: CommandContext, words: Annotated[str, Option("WORDS", is_argument=True, is_text=True)]
 ) -> None:
-    """Work at a set time is for /schedule; this command takes its verbs too."""
+    """Schedule work; the verbs are those of /schedule."""
     await context.commands["schedule"].run(context, words)
 
 

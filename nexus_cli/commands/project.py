@@ -21,7 +21,7 @@ async def write_instructions(
     tokens: Annotated[int, Option("TOKENS", "Maximum size of the file in tokens.", is_positional=True)] = MOST_TOKENS,
     words: Annotated[str, Option("WORDS", "Further instructions.", is_argument=True, is_text=True)] = "",
 ) -> None:
-    """Write NEXUS.md: tried commands, and traps.
+    """Write NEXUS.md: tested commands, and pitfalls.
 
     It has at most 400 tokens, or TOKENS. The model explores the project, tries the commands for building and testing,
     and writes the file; your permission level applies to each step. Then the file is checked: its tokens are counted,

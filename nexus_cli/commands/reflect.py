@@ -13,7 +13,7 @@ async def reflect(context: CommandContext) -> None:
     """Have the model review its work and save lessons.
 
     The lessons are saved to memory, slot agent; those that you did not state yourself wait there until you accept them
-    (see /memory). The conversation stays unchanged, so its next request still hits the cache.
+    (see /memory). The conversation is not changed, so its next request still hits the cache.
     """
     replies: list[str] = []
     before = _list_proposals(context)

@@ -70,7 +70,7 @@ async def rewind(
         number = int(chosen)
     turn = next((one for one in turns if one.number == number), None)
     if turn is None:
-        raise usage_error("rewind", rest, f"no turn {number}: the newest is {turns[0].number}")
+        raise usage_error("rewind", rest, f"no turn {number}; the newest is {turns[0].number}")
     part = part or await _choose_part(context, turn, [one for one in turns if one.number >= number])
     if part:
         context.session.refuse_to_leave()
@@ -114,7 +114,7 @@ def _describe(turn: _Turn) -> str:
 
 async def _choose_part(context: CommandContext, first: _Turn, turns: Sequence[_Turn]) -> str:
     """Let the person choose what goes back, "" for nothing; if `turns` changed no file it is the conversation."""
-    title = f"Before message {first.number}: what to revert?"
+    title = f"Rewind to before message {first.number}: revert what?"
     changed = [turn for turn in turns if turn.has_files]
     if not changed:
         if not any(turn.count and turn.count.was_killed and not turn.count.files for turn in turns):
@@ -147,7 +147,7 @@ async def _go_back(context: CommandContext, turn: _Turn, part: str) -> None:
     kept = [one["path"] for report in done for one in report["kept"]]
     await reopen_fork(context, (await asyncio.to_thread(fork_before, ledger, before, turn.entry, kept)).id)
     context.fill(turn.text)
-    redo = f", then {len(done)} times /redo" if done[1:] else ", then /redo" if done else ""
+    redo = f", then /redo {len(done)} times" if done[1:] else ", then /redo" if done else ""
     context.say(f"Rewound to before message {turn.number}. To return: /resume {short_id(ledger, before)}{redo}")
 
 

@@ -57,7 +57,7 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
     ledger, runs = source.ledger, source.ledger.runs
     if sum(map(bool, (run, every, plan, space, agent))) != 1:
         why = "name a run, or give one of --all, --plan, --space and --agent"
-        raise NexusError("usage", "which runs", why, "nexus runs list shows them")
+        raise NexusError("usage", "no run is selected", why, "`nexus runs list` lists the runs")
     if run:
         return [runs.find(run)]
     where: dict[str, Any] = {}
@@ -84,7 +84,7 @@ def cancel_run(
     space: OfSpace = "",
     agent: OfAgent = "",
 ) -> Report[RunReport | RunsReport]:
-    """Cancel a run, or all open runs of a schedule, space or agent; a process that executes one stops.
+    """Cancel a run, or all open runs of a schedule, space or agent; a process that executes such a run stops.
 
     Completed steps are kept. A schedule still starts new runs: see nexus schedule pause.
     """
@@ -94,7 +94,7 @@ def cancel_run(
         return _changed(source, befores, "cancelled")
     (before,) = befores
     if before.has_ended:
-        raise NexusError("usage", before.id, f"it is {before.state} already", f"nexus runs show {before.id}")
+        raise NexusError("usage", before.id, f"it is {before.state} already", f"See nexus runs show {before.id}")
     done = f"is cancelled (it {'waited: ' + before.waits.why if before.waits else 'was ' + before.state})"
     return Report("run", run_report(source.ledger, runs.get(before.key), done))
 
@@ -115,7 +115,7 @@ def pause_run(
     selected = select_runs(source, run, every, plan, space, agent)
     befores = [runs.set_paused(one.key, True, at) for one in selected if run or runs.is_own(one)]
     if run and befores[0].has_ended:
-        raise NexusError("usage", befores[0].id, f"it is {befores[0].state}", f"nexus runs show {run}")
+        raise NexusError("usage", befores[0].id, f"it is {befores[0].state}", f"See nexus runs show {run}")
     return _changed(source, befores, "paused")
 
 
@@ -132,7 +132,7 @@ def _changed(source: Source, befores: Sequence[Run], done: str) -> Report[RunsRe
 
 
 async def list_and_answer(context: CommandContext) -> None:
-    """List the runs, and answer what those of this project ask; one that is answered goes on here. With ID show it."""
+    """List runs and answer the questions of this project's runs, which then continue here. With ID, show that run."""
     source = read_source(context)
     show_report(context, build_list(source))
     if not context.options.served:
@@ -220,7 +220,7 @@ async def resume_run(
         raise NexusError("usage", found.id, f"it is {found.state}", f"Use nexus runs resume {found.id} in a shell")
     if found.state == WAITING and not was_paused:
         runs.signal(found.key, "person", {}, utc_now())
-    show_report(context, Report("run", run_report(source.ledger, runs.get(found.key), "goes on")))
+    show_report(context, Report("run", run_report(source.ledger, runs.get(found.key), "continues")))
 
 
 def _complete_runs(source: Source) -> Sequence[str]:

@@ -108,11 +108,11 @@ def add_scheduled(
 ) -> ChangedSchedule:
     """Schedule a run in this folder, once or repeatedly.
 
-    Calls beyond --allow (default: ask) are refused and listed in the run's report; with --ask the run waits for your
-    answer instead (nexus runs list). With --until the run continues until the command exits 0; it fails if a limit
-    stops it first. With --agent the run uses the name, spaces and model of that agent, but not its level. When clocks
-    are set forward, a skipped local time runs at the next valid time; when they are set back, a repeated time runs
-    once.
+    Calls that --allow (default: ask) does not permit are refused and listed in the run's report; with --ask the run
+    waits for your answer instead (nexus runs list). With --until the run continues until the command exits 0; it fails
+    if a limit stops it first. With --agent the run uses the name, spaces and model of that agent, but not its level.
+    When clocks are set forward, a skipped local time runs at the next valid time; when they are set back, a repeated
+    time runs once.
     """
     from nexus_cli.runs.plan_service import NewPlan, add_plan  # noqa: PLC0415
 
@@ -167,6 +167,6 @@ NOUN = Noun(
         Verb(run_plan, "run", Authority.PERMITS, "write", places=("slash",), complete=_complete_plans),
     ),
     "Schedule work for a time, or repeatedly.",
-    "nexus serve, or nexus serve --once from cron, starts due runs.",
+    "`nexus serve`, or `nexus serve --once` from cron, starts due runs.",
     aliases=("schedules",),
 )

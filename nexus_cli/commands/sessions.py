@@ -31,7 +31,7 @@ LISTED = 50
 """Default number of listed sessions."""
 LONGEST_NAME = 100
 KEPT = "Completed steps are kept."
-Key = Annotated[str, Option("ID", "Id (or its start or end) or name.", is_argument=True, least=0)]
+Key = Annotated[str, Option("ID", "Session id, its start or end, or name.", is_argument=True, least=0)]
 TITLE = 100
 """Most characters of a title."""
 
@@ -103,11 +103,15 @@ def stop_session(
     named = " ".join(filter(None, (f"nexus {owner.command}".rstrip(), owner.terminal)))
     if not yes:
         if source.confirm is None:
-            raise NexusError("usage", f"session {session}", f"it would stop {named}, process {owner.pid}", "Add --yes")
-        if not source.confirm(f"It is open in {named}, process {owner.pid}. {KEPT} Stop it?"):
+            raise NexusError(
+                "usage", f"session {session}", f"this would stop {named}, process {owner.pid}", "Add --yes"
+            )
+        if not source.confirm(f"The session is open in {named}, process {owner.pid}. {KEPT} Stop the process?"):
             return report_act("")
     if not ledger.end_owner(session, owner):
-        raise NexusError("usage", f"session {session}", "the session was just closed", "nexus sessions list --running")
+        raise NexusError(
+            "usage", f"session {session}", "the session was just closed", "See nexus sessions list --running"
+        )
     return report_act(f"process {owner.pid} was asked to stop. {KEPT}", session)
 
 
@@ -161,7 +165,7 @@ async def resume_session(
     words: Annotated[str, Option("[ID|WORDS]", "Which session.", is_argument=True)] = "",
     everywhere: Annotated[bool, Option(None, "Choose from the sessions of all folders.", "--all")] = False,
     running: Annotated[bool, Option(None, "List all active and waiting sessions and runs.")] = False,
-    stop: Annotated[str, Option("ID", "End one of these.", permits=True)] = "",
+    stop: Annotated[str, Option("ID", "Stop the session or run with this id.", permits=True)] = "",
 ) -> None:
     """Resume another session.
 
@@ -182,9 +186,7 @@ async def resume_session(
     else:
         others, _ = _others(source, everywhere=everywhere)
         if not others:
-            context.say(
-                "This folder has no other session; /resume --all also lists other folders and runs of `nexus ask`."
-            )
+            context.say("No other session found; /resume --all lists sessions of all folders and of `nexus ask`.")
             return
         chosen = await _choose_session(context, source, "Which session?", others, everywhere=everywhere)
     if not chosen:
@@ -282,7 +284,7 @@ def _complete_sessions(source: Source) -> Sequence[str]:
 async def clear_session(context: CommandContext) -> None:
     """Start a new session; this one is kept.
 
-    Model, effort and permission level stay the same. /resume returns to it.
+    The model, effort and permission level are kept. /resume returns to the previous session.
     """
     before = context.session
     said = require_ledger(context).session(before.id).entries > 0
@@ -297,7 +299,7 @@ async def continue_in_copy(
 ) -> None:
     """Continue in a copy of this session.
 
-    The original session stays unchanged. Both share the messages sent so far, so the provider's cache still hits.
+    The original session is not changed. Both share the messages sent so far, so the provider's cache still hits.
     """
     ledger, before = require_ledger(context), context.session.id
     if not ledger.session(before).entries:
@@ -335,8 +337,8 @@ async def edit_message(
 ) -> None:
     """Edit your last message and ask again.
 
-    The session continues in a copy that ends before it, with the message in the input box. Files stay as they are;
-    /rewind takes them back too.
+    The session continues in a copy that ends before it, with the message in the input box. Files are not
+    changed; /rewind can restore them too.
     """
     source, before = read_source(context), context.session.id
     found = await asyncio.to_thread(_messages, read_log(source), MOST if chooses else 1)
@@ -356,7 +358,7 @@ async def edit_message(
     await reopen_fork(context, undo_files.fork_before(source.ledger, before, entry).id)
     context.fill(words)
     named = reports.short_id(source.ledger, before)
-    context.say(f"Edit and send again. Files are not changed. Previous session: /resume {named}")
+    context.say(f"Edit the message and send it again. Files are not changed. Previous session: /resume {named}")
 
 
 def _messages(record: LaneLog, most: int) -> list[tuple[int, str, str]]:

@@ -55,6 +55,6 @@ NOUN = Noun(
         Verb(use_skill, "use", opens="nothing", complete=_complete_skills),
         Verb(check_skills, "check", opens="nothing", is_local=True),
     ),
-    "List guides (skills), print or check one.",
+    "List, print or check guides (skills).",
     aliases=("skills",),
 )

@@ -117,7 +117,7 @@ def mute(
     found, who = find_member(source, read_settings(source), space, name)
     if who.kind != AGENT:
         raise NexusError(
-            "usage", f"mute {who.name}", "it is not an agent", f"nexus space list shows members of {found.name}"
+            "usage", f"mute {who.name}", "it is not an agent", f"`nexus space list` shows the members of {found.name}"
         )
     source.ledger.spaces.mute(found, who, muted=not off)
     return report_act(f"agent {who.name} is {'no longer muted' if off else 'muted'} in {found.name}.", who.name)
@@ -171,7 +171,7 @@ def post(
     if posted.message.notice:
         lines.append(posted.message.notice)
     elif lines:
-        lines[-1] += "; run nexus serve or nexus space open to process it"
+        lines[-1] += "; `nexus serve` or `nexus space open` starts the run"
     for line in lines:
         source.say(line)
     return Report("", posted_json(posted), line=posted.message.id)
@@ -215,11 +215,13 @@ async def enter(context: CommandContext, space: SpaceName) -> None:
     service = context.session.dispatcher.services.find(Spaces)
     if service is None:
         why = "the agent of this session was not a member of a space when the session started"
-        hint = f"nexus space join {shlex.quote(space)} --as nexus, then /resume this session"
+        hint = f"Run nexus space join {shlex.quote(space)} --as nexus, then /resume this session"
         raise usage_error("space", f"enter {space}", why, hint)
     result = service.enter(space)
     if result.error:
-        raise usage_error("space", "enter", result.error.rstrip("."), "nexus space join SPACE --as nexus")
+        raise usage_error(
+            "space", "enter", result.error.rstrip("."), "To join a space: nexus space join SPACE --as nexus"
+        )
     context.say(result.output)
 
 

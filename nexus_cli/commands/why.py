@@ -39,7 +39,7 @@ def explain(
             "usage",
             f"/why {call}" if state else call,
             what,
-            hint if state else f"{hint}; --session names another session",
+            hint if state else f"{hint}; --session ID selects another session",
         )
     value = decisions_report(log)
     if state is not None:

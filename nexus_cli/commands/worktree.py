@@ -102,7 +102,7 @@ def apply_changes(source: Source, name: Name) -> Report[Annotated[Any, "worktree
 async def apply_in_session(context: CommandContext, name: Name) -> None:
     """Apply the changes of a worktree to the project, with a three-way merge of each file.
 
-    Conflicts are marked in the file. /undo takes it back. The model is told.
+    Conflicts are marked in the file. /undo reverts it. The model is notified.
     """
     record = await asyncio.to_thread(find_record, read_source(context), name)
     await follow_apply_in(context, record, f"worktree {name}")

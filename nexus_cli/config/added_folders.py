@@ -36,11 +36,11 @@ def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: 
     elif secrets.find(real) or secrets.are_below(real):
         why = "it contains credentials or nexus's own files"
     elif real.is_relative_to(project):
-        why, hint = "it is already in the project", "Remove it"
+        why, hint = "it is already in the project", "Omit this folder"
     elif project.is_relative_to(real):
         why, hint = "it contains the project", f"To work in the whole folder: nexus -C {real}"
     elif one := next((one for one in added if real.is_relative_to(one)), None):
-        why, hint = f"{one} is added already", "Remove it"
+        why, hint = f"{one} is already added", "Omit this folder"
     elif one := next((one for one in added if one.is_relative_to(real)), None):
         why, hint = f"its subfolder {one} is already added", "Name only one of them"
     else:

@@ -187,7 +187,9 @@ def _apply_file(loaded: LoadedSettings, path: Path, data: bytes | None) -> Loade
         return made
     names = ", ".join(map(_printable_key, said.refused[:8])) + (", ..." if len(said.refused) > 8 else "")
     notices = (
-        [f"{path} cannot set {names}: a project can only tighten"] if names else [f"{path} is not fully in effect"]
+        [f"{path} cannot set {names}: a project can only tighten settings"]
+        if names
+        else [f"{path} is not fully in effect"]
     )
     rest = "the rest is in effect" if said.values else "nothing in this file is in effect"
     return _add_notice(made, "; ".join((*notices, *said.problems, rest)))
@@ -203,7 +205,7 @@ def _not_in_effect(files: Iterable[str], why: str) -> str:
     names = ", ".join(f"{FOLDER}/{kind}".rstrip("/") for kind in kinds)
     verb = "is" if len(kinds) == 1 else "are"
     reason = f" ({why})" if why else ""
-    return f"this project has {names}, which {verb} not in effect{reason}: nexus trust"
+    return f"this project has {names}, which {verb} not in effect{reason}; run `nexus trust`"
 
 
 def _printable_key(key: str) -> str:

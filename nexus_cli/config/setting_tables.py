@@ -51,20 +51,24 @@ _TABLES: Mapping[str, Mapping[str, Setting]] = {
     "limits": {
         "max_steps": _limit(STEPS.max_steps, COUNT, "Maximum number of model requests in one turn."),
         "max_total_tokens": _limit(None, COUNT, "Maximum input and output tokens of one turn.", 2_000_000),
-        "max_cost": _limit(None, DOLLARS, "Maximum US dollars of one turn. Needs a known price, see [models].", 5.0),
+        "max_cost": _limit(
+            None, DOLLARS, "Maximum cost of one turn in US dollars. Needs a known price, see [models].", 5.0
+        ),
         "warn_cost": Setting(
             Settings().warn_cost,
             DOLLARS,
             "Warn before sending a request that misses the provider's cache and costs at least this many US dollars.",
         ),
-        "timeout": _limit(None, SECONDS, "Seconds of one turn.", 1800.0),
+        "timeout": _limit(None, SECONDS, "Time limit of one turn in seconds.", 1800.0),
         "mode": _limit(
             None,
             one_of(*MODES),
             'How a turn works: "single_action" (one step of calls, then the answer), "react_loop", "plan_execute".',
             "react_loop",
         ),
-        "max_iterations": _limit(None, COUNT, "Maximum steps with tool calls per turn; then the answer is due.", 50),
+        "max_iterations": _limit(
+            None, COUNT, "Maximum steps with tool calls per turn; then the model must answer.", 50
+        ),
         "confirm": _limit(None, YES_OR_NO, "Ask about edits and commands even where `allow` covers them.", True),
         "multi_tool": _limit(None, YES_OR_NO, "false: only one step of tool calls per turn.", False),
         "sub_agents": _limit(None, YES_OR_NO, "false: no workers.", False),
@@ -144,15 +148,15 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
             "ask": Setting(
                 None,
                 YES_OR_NO,
-                "true: the run waits for approval of a call that `allow` does not cover. Otherwise it is refused, and "
-                "the report says so.",
+                "true: the run waits for approval of a call that `allow` does not cover. Otherwise the call is "
+                "refused, and the report says so.",
                 True,
             ),
             "rules": Setting(
                 None,
                 TEXTS,
-                "Commands that the run may use beyond `allow`, also with network or outside the sandbox if the model "
-                "requests it.",
+                "Commands allowed in addition to those of `allow`, also with network or outside the sandbox if the "
+                "model requests it.",
                 ["bash(git push origin nightly)"],
             ),
             "sender": Setting(

@@ -56,10 +56,13 @@ class CompactSettings:
         in_projects="replaces",
     )
     model: str = declare(
-        "", TEXT, 'The model that writes summaries. "": the session model, the cheapest while its cache is warm.'
+        "", TEXT, 'The model that writes summaries. "": the session model, which is cheapest while its cache is warm.'
     )
     seconds: float = declare(
-        300.0, SECONDS, "Time limit of a summary. After it, the messages stay unchanged.", in_projects="replaces"
+        300.0,
+        SECONDS,
+        "Time limit of a summary in seconds. If it passes, the messages are not changed.",
+        in_projects="replaces",
     )
     prune: bool = declare(
         True,
@@ -82,8 +85,8 @@ class SectionSettings:
     learn: bool = declare(
         True,
         YES_OR_NO,
-        "Learn from recalls: project sections that were left out and then recalled by the model weigh up to twice as "
-        "much in later sessions, sections never recalled down to half. `nexus context` shows the weights.",
+        "Learn from recalls: in later sessions, a project section that the model recalled after it was left out weighs "
+        "up to twice as much, a section never recalled as little as half. `nexus context` shows the weights.",
     )
 
 
@@ -116,7 +119,9 @@ class ProviderSettings:
         "Retries after a lost connection or an overloaded provider; none after the first token. After a rate "
         "limit, retries continue for 65 seconds, unless this is 0.",
     )
-    retry_seconds: float = declare(120.0, SECONDS, "Time limit in seconds for all attempts of one request.")
+    retry_seconds: float = declare(
+        120.0, SECONDS, "Seconds after the first attempt of a request in which a retry may begin."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,7 @@ class UiSettings:
         "", TEXT, 'The style of answers: the name of a file in `styles` beside your config.toml, without ".md".'
     )
     title_model: str = declare(
-        "", TEXT, 'The model, or alias, that titles a session after its first turn. "": the title is its first words.'
+        "", TEXT, 'The model, or alias, that titles a session after its first turn. "": the first words of the session.'
     )
 
 
@@ -201,7 +206,9 @@ class SpaceSettings:
         "Maximum agent runs after one message of a person, including runs started by agents' messages. Then the "
         "space pauses until a person writes again, and says so.",
     )
-    max_cost: float = declare(2.0, DOLLARS, "Maximum total cost of these runs in US dollars.")
+    max_cost: float = declare(
+        2.0, DOLLARS, "Maximum total cost in US dollars of the agent runs after one message of a person."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,12 +276,14 @@ class UndoSettings:
     """`[undo]`: the copies of files that take back what calls changed."""
 
     max_mb: int = declare(
-        2000, MEGABYTES, "Maximum total megabytes of copies. Copies of the oldest changes are removed first."
+        2000,
+        MEGABYTES,
+        "Maximum total size of the copies in megabytes. Copies of the oldest changes are removed first.",
     )
     max_file_mb: int = declare(
         200,
         MEGABYTES,
-        "Maximum megabytes of a file to copy before a command. For larger files, only a removal can be undone.",
+        "Maximum size in megabytes of a file to copy before a command. For larger files, only a removal can be undone.",
     )
     require: bool = declare(
         False,

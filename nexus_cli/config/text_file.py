@@ -74,7 +74,7 @@ def odd_file(path: Path) -> str:
     except (OSError, ValueError):
         dangling = os.path.islink(path)
         return (
-            f"{replace_surrogates(str(path))} links to {_target(path)}, which does not exist; skipped"
+            f"{replace_surrogates(str(path))} links to {_target(path)}, which does not exist or cannot be read; skipped"
             if dangling
             else ""
         )

@@ -174,7 +174,7 @@ def _refuse_worktree(project: Path) -> None:
     source = find_source(project)
     if source != project:
         why = f"it is a worktree of {source} and shares its trust"
-        raise NexusError("config", f"{project} has no trust of its own", why, f"nexus trust {source}")
+        raise NexusError("config", f"{project} has no trust of its own", why, f"Run: nexus trust {source}")
 
 
 def _texts_of(project: Path) -> RecordFile:

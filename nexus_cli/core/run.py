@@ -78,7 +78,7 @@ def check_name(name: str, what: str, *, colons: bool = False) -> str:
     checked = name.replace(":", "") if colons else name
     if name and len(name) <= LONGEST_NAME and not _UNFIT.search(checked) and name.isprintable():
         return name
-    unfit = "'@' and '\\'" if colons else "'@', ':' and '\\'"
+    unfit = "'@' or '\\'" if colons else "'@', ':' or '\\'"
     why = f"it must be 1 to {LONGEST_NAME} printable characters without quotes, brackets, {unfit}"
     raise NexusError("usage", f"{what} {name[:LONGEST_NAME]!r}", why, "Choose another name")
 
@@ -211,7 +211,9 @@ class SpaceMessage:
         """The line for people about agents that it did not start, "" unless it is the first one of its root."""
         if self.is_first_quiet and self.quiet.endswith(MUTED_END):
             name = self.quiet.removesuffix(MUTED_END)
-            return f"not started: {name}{MUTED_END} here; /unmute {name}, or nexus space mute --off."
+            return (
+                f"not started: {name}{MUTED_END} here. To unmute: /unmute {name}, or nexus space mute --off SPACE NAME."
+            )
         again = "The next message from a person starts agents again"
         return f"no more agents were started: {self.quiet}. {again}." if self.is_first_quiet else ""
 

@@ -164,7 +164,7 @@ def _require_known(name: str, known: Iterable[str]) -> None:
     near = nearest_name(name, names)
     parts = [one for one in names if one.startswith(f"{name.partition('.')[0]}.")]
     hint = f"Did you mean {near}?" if near else f"The sections are: {', '.join(names)}"
-    hint = f"It has {', '.join(parts)}" if parts and near not in parts else hint
+    hint = f"Similar sections: {', '.join(parts)}" if parts and near not in parts else hint
     raise NexusError("usage", f"--require-section {name[:80]}", "there is no such section", hint)
 
 
@@ -176,11 +176,15 @@ def _check_section(name: str, known: Mapping[str, str]) -> None:
         return
     option = f"--require-section {name}"
     if not reduced:
-        why = "the request does not contain it: it is empty, or the recipe turns it off"
+        why = "the request does not contain this section: it is empty, or the recipe turns it off"
         raise _broken(option, why, "`nexus context` lists the sections; omit the option, or add content to the section")
     one, form = next(iter(reduced.items()))
     why = f"{one} is {'left out' if form == 'dropped' else f'sent as {form}'}"
-    raise _broken(option, why, "`nexus context` shows the reason; shorten its source, or use a larger window")
+    raise _broken(
+        option,
+        why,
+        "`nexus context` shows the reason; shorten the section's source, or use a model with a larger window",
+    )
 
 
 def _broken(option: str, why: str, hint: str) -> NexusError:

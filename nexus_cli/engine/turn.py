@@ -194,7 +194,7 @@ def _stop_asking(conversation: Conversation, spending: Spending, dispatcher: Dis
         most = min(most, next(acted, most))
     if len(batches) < most + SPARE:
         return
-    hint = "Ask in parts"
+    hint = "Split the task"
     if not limits.is_one_step:
         hint = spending.raised_by("max_iterations", "Split the task, or raise limits.max_iterations")
     why = "the model keeps requesting calls that this run no longer allows"

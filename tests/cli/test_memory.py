@@ -96,7 +96,7 @@ def test_proposals_are_accepted_by_id_or_all_at_once(nexus: Run, tmp_path: Path)
         (["forget", " "], b"ID: its value is empty"),
         (["forget", "all"], b"fact all: no fact has this id"),
         (["add", " "], b"cannot be remembered"),
-        (["add", "user"], b"--slot user and a TEXT"),
+        (["add", "user"], b"Usage: nexus memory add --slot user TEXT"),
         (["add", "x" * 2001], b"at most 2,000 characters"),
         (["add", "--slot", "usr", "x"], b"Did you mean user"),
         (["list", "--slot", "zzz"], b"it must be one of user, project, agent"),

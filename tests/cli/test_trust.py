@@ -27,7 +27,7 @@ def project(tmp_path: Path) -> Path:
 def test_trust_shows_what_would_take_effect_and_lets_it(nexus: Run, project: Path) -> None:
     untrusted = nexus("config", "get", "limits.max_steps")
     assert untrusted.stdout == b"200\n" and untrusted.stderr.count(b"\n") == 1
-    assert b"which are not in effect: nexus trust" in untrusted.stderr
+    assert b"which are not in effect; run `nexus trust`" in untrusted.stderr
     done = nexus("trust")
     text = done.stdout.decode()
     assert done.returncode == 0 and not done.stderr

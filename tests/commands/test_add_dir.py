@@ -29,7 +29,7 @@ def test_an_added_folder_counts_like_the_project(
     assert is_granted() and context.said[-1] == f"Added {library}"
     assert state.engine.conversation.memos(ADDED_FOLDERS)[-1].value == {"folders": [str(library)]}
     assert any(str(library) in line for line in state.engine.readings.notices)
-    with pytest.raises(NexusError, match="is added already"):
+    with pytest.raises(NexusError, match="is already added"):
         context.run(f"add-dir {library}")
     context.run("add-dir")
     assert context.said[-1] == str(library)

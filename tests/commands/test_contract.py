@@ -179,7 +179,7 @@ def test_a_name_that_is_only_a_little_like_a_command_suggests_none() -> None:
     for typed in ("idea", "slop", "please", "personality"):
         with pytest.raises(NexusError) as caught:
             find(typed, discover())
-        assert caught.value.hint == "/help lists them"
+        assert caught.value.hint == "/help lists the commands"
 
 
 def test_no_hint_throws_away_what_the_person_did_not_commit() -> None:

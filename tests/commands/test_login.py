@@ -57,7 +57,7 @@ def test_the_provider_of_the_model_is_offered_first_and_esc_stores_nothing(conte
     assert context.offered[0].key == "openai" and not stored(), "nobody chose"
     context.pick = lambda choices: choices[1].key
     context.run("login")
-    assert not stored() and context.said[-1].startswith("Cancelled")
+    assert not stored() and context.said[-1] == "No key was stored."
     context.secrets = ["", KEY]
     context.run("login")
     assert not stored(), "an empty line cancels"
@@ -68,7 +68,7 @@ def test_the_provider_of_the_model_is_offered_first_and_esc_stores_nothing(conte
 
 def test_a_provider_may_be_called_by_its_whole_name(context: FakeContext) -> None:
     context.run("login Google Gemini")
-    assert "Google Gemini" in context.said[0] and context.said[-1].startswith("Cancelled")
+    assert "Google Gemini" in context.said[0] and context.said[-1] == "No key was stored."
 
 
 ODD_KEY = "foobarkey-of-no-known-form"

@@ -125,7 +125,7 @@ def test_a_fact_may_begin_with_a_word_like_a_slot(context: FakeContext) -> None:
 
 def test_what_is_missing_is_named(context: FakeContext) -> None:
     for act, named in (
-        ("accept", "ids of proposals; all accepts"),
+        ("accept", "ids of proposals, or `all` for"),
         ("forget", "ids of facts"),
         ("add", "one short sentence"),
     ):

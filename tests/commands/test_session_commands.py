@@ -130,7 +130,7 @@ def test_resume_also_called_sessions_offers_those_of_this_folder_or_all(context:
     context.turn("here")
     other = FakeContext(tmp_path.parent, context.provider)
     other.turn("there")
-    assert "This folder has no other session" in context.run("sessions").said[-1]
+    assert "No other session found" in context.run("sessions").said[-1]
     context.run("sessions --all")
     assert [choice.key for choice in context.offered] == [other.session.id]
 

@@ -19,7 +19,7 @@ def test_folders_that_overlap_are_refused(tmp_path: Path, monkeypatch: pytest.Mo
     assert check_folders([str(tmp_path / "link")], project) == (library,)
     for named, added, why in (
         (project.parent, (), "it contains the project"),
-        (library / "inner", (library,), f"{library} is added already"),
+        (library / "inner", (library,), f"{library} is already added"),
         (library, (library / "inner",), "its subfolder .*/inner is already added"),
         (tmp_path, (), "home folder"),
     ):

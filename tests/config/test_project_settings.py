@@ -47,7 +47,7 @@ def test_without_a_project_folder_nothing_is_different(tmp_path: Path) -> None:
 
 def test_what_is_not_trusted_is_not_in_effect_and_said_once(tmp_path: Path) -> None:
     loaded = project(tmp_path, 'allow = "read"\n[limits]\nmax_steps = 1\n', trusted=False)
-    assert notice(loaded) == "this project has .nexus/config.toml, which is not in effect: nexus trust"
+    assert notice(loaded) == "this project has .nexus/config.toml, which is not in effect; run `nexus trust`"
     assert loaded.settings.limits == Settings().limits and loaded.settings.project == Limits()
     trust.trust(tmp_path)
     assert load(tmp_path).settings.project == Limits(max_steps=1, allow="ask")

@@ -151,7 +151,7 @@ def test_a_section_is_required_by_its_id(place: Stage) -> None:
     (place.folder / "AGENTS.md").unlink()
     said = refused(place, "--require-section", "instructions.project", "hi", kind="usage", status=2)
     assert "instructions.global" in said
-    assert "the request does not contain it" in refused(place, "--require-section", "skills", "hi")
+    assert "the request does not contain this section" in refused(place, "--require-section", "skills", "hi")
 
 
 def test_a_shortened_section_breaks_the_contract(place: Stage) -> None:

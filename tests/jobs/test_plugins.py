@@ -112,7 +112,7 @@ def test_in_effect_is_said_only_of_what_a_session_loads_and_the_rest_has_a_reaso
         "agents/worker.md": "---\nname: worker\ndescription: Works.\nallowed-tools: Read\n---\nWork.\n",
     }
     done = add(place, write_files(source(place, **servers), files), "--all")
-    assert "hookify is installed, 3 items of 13 in effect." in done.told[-1], done.told
+    assert "hookify is installed; 3 items of 13 in effect." in done.told[-1], done.told
     shown, found = " ".join(done.text.split()), place.run("plugin", "list", "--json").result["plugins"][0]["items"]
     assert {f"{one['kind']} {one['name'][:6]}": one["problem"] for one in found} == {
         "agent conver": "has no text after its front matter",

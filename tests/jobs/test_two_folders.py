@@ -185,4 +185,4 @@ def test_an_unusable_folder_is_one_line_and_exit_2(place: Stage, named: str, why
 @pytest.mark.matrix
 def test_a_folder_given_twice_is_one_line_and_exit_2(place: Stage) -> None:
     done = place.ask("--add-dir", "../library", "--add-dir", "../library/", "x")
-    assert done.status == 2 and len(done.told) == 1 and "is added already" in done.told[0], done
+    assert done.status == 2 and len(done.told) == 1 and "is already added" in done.told[0], done

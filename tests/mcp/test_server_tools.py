@@ -60,14 +60,15 @@ def test_each_tool_is_sent_while_all_are_small_else_one() -> None:
     assert sent(catalogue(3)) == ["mcp__db__tool0", "mcp__db__tool1", "mcp__db__tool2"]
     many = catalogue(100)
     assert many.tokens > 2000 and sent(many) == []
-    assert described(registry(many)).endswith("\n- MCP servers db (100 tools): words as `name` find their tools")
+    line = "\n- MCP servers db (100 tools): pass words as `name` to find their tools"
+    assert described(registry(many)).endswith(line)
     assert registry(many).get("mcp__db__tool99") is not None, "a call of it runs all the same"
 
 
 def test_a_server_whose_tools_are_not_known_yet_is_named() -> None:
     made = registry(catalogue(3))
     made.starting = ("new",)
-    assert described(made).endswith("\n- MCP servers new (starting): words as `name` find their tools")
+    assert described(made).endswith("\n- MCP servers new (starting): pass words as `name` to find their tools")
 
 
 def test_what_is_sent_comes_from_the_cache_in_the_same_bytes(tmp_path: Path) -> None:

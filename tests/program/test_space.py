@@ -133,7 +133,7 @@ def test_a_muted_agent_is_started_by_nobody_until_it_is_taken_back(tmp_path: Pat
         assert place.run("space", "mute", SPACE, "Husam").status == 2
         assert place.run("space", "mute", SPACE, "ana").told == [f"nexus: agent Ana is muted in {SPACE}."]
         posted = place.run("space", "post", SPACE, "@Ana look")
-        assert posted.told[0].startswith("nexus: not started: Ana is muted here; /unmute Ana"), posted
+        assert posted.told[0].startswith("nexus: not started: Ana is muted here. To unmute: /unmute Ana"), posted
         assert place.run("space", "mute", SPACE, "Ana", "--off").status == 0
         again = place.run("space", "post", SPACE, "@Ana look", "--json").result
         assert [one["run"] for one in again["triggered"]] == ["run-1"] and again["message"]["quiet"] is None

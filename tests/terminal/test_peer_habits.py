@@ -128,7 +128,7 @@ def test_from_opencode(repl: Opens) -> None:
     habit(made, "/details" + ENTER, "Ctrl+O shows")
     habit(made, "/editor" + ENTER, "from the editor")
     made.send(ctrl("c"))
-    habit(made, "/sessions" + ENTER, "This folder has no other session")
+    habit(made, "/sessions" + ENTER, "No other session found")
     habit(made, "/summarize --preview" + ENTER, "tokens")
     habit(made, "/new" + ENTER, "Previous session: /resume")
     made.send("/q" + ENTER)

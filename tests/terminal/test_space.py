@@ -381,7 +381,7 @@ def test_a_muted_agent_is_started_by_nothing_that_is_said_here(here: Place, ledg
     made.send("/who\r")
     made.wait_for("Ana (agent, muted)", back=True)
     made.send("@Ana look\r")
-    made.wait_for("Ana is muted here; /unmute Ana", back=True)
+    made.wait_for("Ana is muted here. To unmute: /unmute Ana", back=True)
     assert "no more agents were started" not in made.text
     assert not ledger.runs.list_runs()
     made.send("/unmute ana\r")

@@ -56,10 +56,10 @@ WatchPause = Annotated[
 RequireSave = Annotated[bool, typer.Option("--require-save", help="Fail if the session cannot be saved.")]
 ExplainContext = Annotated[
     bool,
-    typer.Option("--explain-context", help="Before each request, print its content and the reasons for it on stderr."),
+    typer.Option("--explain-context", help="Before each request, print on stderr what it contains and why."),
 ]
 
-_PANEL = "Context contract (if violated: exit status 4, nothing is sent)"
+_PANEL = "Context contract (if the first request violates it: exit status 4, nothing is sent)"
 FullInput = Annotated[
     bool,
     typer.Option(
@@ -73,7 +73,7 @@ MaxInput = Annotated[
         "--max-input",
         callback=whole_number(),
         metavar="N",
-        help="Maximum input tokens of each request.",
+        help="Maximum input tokens of each request; a later request above it ends the turn with exit status 3.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -93,7 +93,9 @@ RequireSection = Annotated[
 ]
 Price = Annotated[
     bool,
-    typer.Option("--price", help="Print the first request and its price as JSON, without sending or saving anything."),
+    typer.Option(
+        "--price", help="Print the tokens and price of the first request as JSON, without sending or saving anything."
+    ),
 ]
 
 

@@ -110,12 +110,12 @@ class FirstRun:
             (str(place), SHAPES[name].title, named[name] or SHAPES[name].page) for place, name in enumerate(known, 1)
         ]
         self._put("\n".join(f"  {line}" for line in table([("", "", ""), *rows], self._width - 2)[-len(rows) :]))
-        self._say("Without a key:")
+        self._say("Other ways:")
         ways = [
-            "a subscription to GitHub Copilot or ChatGPT: nexus login github-copilot, nexus login chatgpt",
+            "use a GitHub Copilot or ChatGPT subscription: nexus login github-copilot, or nexus login chatgpt",
             "start a local server, such as Ollama, with a model",
-            f"keys in the environment are also detected: export {key_variable(known[0])}=...",
-            "nexus --model PROVIDER/NAME for any other model supported by litellm",
+            f"set a key in the environment: export {key_variable(known[0])}=...",
+            "start with any other model supported by litellm: nexus --model PROVIDER/NAME",
         ]
         for way in ways:
             self._put("\n".join(filled(way, self._width, "    ", "  - ")))
@@ -123,7 +123,7 @@ class FirstRun:
         if key := ask_key(name, self._environ, self._stream, self._read_key):
             self._say(f"Stored in {store_key(key_variable(name), key)}; `nexus logout {name}` removes it.")
             return
-        raise NexusError("config", "no model", "no key was given", "Use one of the options above")
+        raise NexusError("config", "no model", "no valid key was given", "Use one of the options above")
 
     def _print_found(self, servers: Sequence[LocalServer]) -> None:
         keys = ", ".join(keys_present(self._environ, self._settings)) or "none"
@@ -168,7 +168,7 @@ class FirstRun:
         for place, level in enumerate(levels, 1):
             self._put("\n".join(filled(meanings[level], self._width, " " * 11, f"  {place}  {level:<4}  ")))
         if not has_sandbox:
-            why = f"auto, which sandboxes commands, is not available here: {probe.why}. `nexus doctor` shows a fix."
+            why = f"Level auto (sandboxed commands) is not available here: {probe.why}. `nexus doctor` shows a fix."
             self._put("\n".join(filled(why, self._width, "  ", "  ")))
         return self._ask("Permission level", levels[0], lambda text: _level(text, levels))
 
@@ -198,7 +198,7 @@ class FirstRun:
             why = error.message if isinstance(error, NexusError) else str(error)
             self._say(f"The settings could not be written: {why}. You will be asked again at the next start.")
             return
-        self._say(f"Written to {found.settings}; change it with `nexus config set`, or in an editor.")
+        self._say(f"Settings written to {found.settings}. Change them with `nexus config set`, or in an editor.")
 
     def _say(self, text: str) -> None:
         self._put("\n".join(["", *filled(sanitize(text), self._width)]))

@@ -48,14 +48,14 @@ def resume_run(
     run: OneRun = "",
     answer: Annotated[
         str,
-        Option("yes|session|no", "Answer to the run's question; session means yes for the rest of the run.", least=0),
+        Option("yes|session|no", "Answer to the run's question; session = yes for the rest of the run.", least=0),
     ] = "",
     every: Every = False,
     plan: OfPlan = "",
     space: OfSpace = "",
     agent: OfAgent = "",
 ) -> Report[RunReport | RunsReport]:
-    """Continue a run here and now, without waiting on; where it waits for an approval, you are asked.
+    """Continue a run now, in this terminal, without waiting further; if it waits for an approval, nexus asks you.
 
     A failed run continues in its session with its level, rules and model; its limits start again from zero. Without a
     terminal, answer with --answer. Exit status: 0 success, 3 if the run waits again or a limit stopped it, 130 after
@@ -67,7 +67,7 @@ def resume_run(
     if not run:
         if answer:
             raise NexusError(
-                "usage", f"--answer {answer}", "it needs a run id", f"nexus runs resume ID --answer {answer}"
+                "usage", f"--answer {answer}", "it needs a run id", f"Run: nexus runs resume ID --answer {answer}"
             )
         return end_pause(source, every, plan, space, agent)
     ledger, found = source.ledger, find_resumable(source, run)
@@ -91,7 +91,7 @@ def _signal(source: Source, run: Run, answer: str) -> None:
     ledger, asks = source.ledger, asks_approval(run)
     if answer and not asks:
         raise NexusError(
-            "usage", f"--answer {answer}", f"{run.id} is not waiting for an answer", f"nexus runs resume {run.id}"
+            "usage", f"--answer {answer}", f"{run.id} is not waiting for an answer", f"Run: nexus runs resume {run.id}"
         )
     if run.state != WAITING or run.waits is None:
         return
@@ -103,7 +103,7 @@ def _signal(source: Source, run: Run, answer: str) -> None:
             source.say(f"{answer}: {one_line(one['what'])[:200]}")
     elif asks and not (os.isatty(0) and Stream(2).terminal):
         why = f"it needs an answer ({run.waits.why.removeprefix('approval: ')}), but stdin is not a terminal"
-        raise NexusError("usage", run.id, why, f"nexus runs resume {run.id} --answer yes")
+        raise NexusError("usage", run.id, why, f"Answer with: nexus runs resume {run.id} --answer yes (or no)")
     else:
         ledger.runs.signal(run.key, "person", {}, at)
 

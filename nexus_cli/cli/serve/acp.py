@@ -23,16 +23,18 @@ LONGEST_LINE = 64 * 1024 * 1024
 
 
 def acp(source: Source, model: Model = "", effort: Effort = "", allow: Allow = "") -> None:
-    """Serve an editor by the Agent Client Protocol on stdin and stdout. Editors start it: `nexus docs editors`.
+    """Serve an editor over the Agent Client Protocol on stdin and stdout. Editors start it: `nexus docs editors`.
 
     Editors start this command (`nexus docs editors`). `nexus -r ID` continues its sessions in a terminal.
     """
     shared = SharedOptions(model=model, effort=effort, allow=allow)
     shared.check()
     if importlib.util.find_spec("acp") is None:
-        raise NexusError("usage", "nexus acp", "a required package is missing", install_hint("acp"))
+        raise NexusError("usage", "nexus acp", "a required package is missing", f"Install it: {install_hint('acp')}")
     if not all(_is_stream(descriptor) for descriptor in (0, 1)):
-        raise NexusError("usage", "nexus acp", "stdin and stdout must be pipes", "For editors; see nexus docs editors")
+        raise NexusError(
+            "usage", "nexus acp", "stdin and stdout must be pipes", "Editors start this command; see nexus docs editors"
+        )
     block_imports_from(os.getcwd())
     options = Options(Path.cwd(), model, effort=effort, allow=shared.allow or None)
     for line in load_plugins():

@@ -180,7 +180,7 @@ def unshare(source: Source, project: Project, role: Role) -> Act:
         with ledger.db.write():
             ended = ledger.db.all(f"DELETE FROM project_members WHERE {which} RETURNING 1", named, role, own)
         if not ended:
-            raise NexusError("usage", f"{named} and {role}", "it is not shared with this role")
+            raise NexusError("usage", named, "the project is not shared with this role")
     told = f"{role} and you no longer see each other's sessions of {named}."
     alone = f"{role} sees only their own sessions of {named}, and nobody else sees theirs."
     return report_act(told if own else alone, named)
@@ -190,7 +190,7 @@ def _open_server() -> Ledger:
     """Open the ledger on a server. Raises `NexusError("usage", ...)` if it is a file."""
     place = ledger_place()
     if isinstance(place, Path):
-        why, hint = "the ledger is a file", "nexus config set ledger.url postgresql://USER@HOST/NAME"
+        why, hint = "the ledger is a file", "Set a server: nexus config set ledger.url postgresql://USER@HOST/NAME"
         raise NexusError("usage", "a local ledger cannot be shared", why, hint)
     return Ledger.open(place)
 

@@ -22,7 +22,7 @@ TAKEN = {"--model", "--resume", "--cd", "--recipe", "--allow", "--quiet", "--ver
 """Options that apply to an agent on a server."""
 
 WITHOUT_SERVER = (
-    "Its sessions are on the server's machine: nexus sessions list --all lists them, nexus --resume ID continues one"
+    "Its sessions are on the server's machine: `nexus sessions list --all` lists them, `nexus --resume ID` resumes one"
 )
 
 
@@ -81,7 +81,9 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
             made.close()
         if not backend.status_code and await _stays(client, agent, is_new=not shared.resume):
             write_stderr_line(f"The agent keeps running. Reconnect with: nexus --connect {url} -r {agent}")
-            write_stderr_line(f"On the server's machine, without the server: nexus --resume {backend.status.session}")
+            write_stderr_line(
+                f"Or on the server's machine, after the server has stopped: nexus --resume {backend.status.session}"
+            )
         return interrupt.status if interrupt.signal else backend.status_code
 
 

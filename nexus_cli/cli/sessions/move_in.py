@@ -57,7 +57,7 @@ def import_program(
     both: Annotated[bool, Option(None, "Import its settings, then its sessions.", "--all")] = False,
     yes: Annotated[bool, Option(None, "Do not ask; keep your own values where they differ.", "--yes -y")] = False,
 ) -> Report[ImportReport]:
-    """Take over settings, rules, instructions, commands and MCP servers of another program, or its sessions.
+    """Import settings, rules, instructions, commands and MCP servers of another program, or its sessions.
 
     It shows each changed file and asks before writing; a second import changes nothing. Entries that nexus cannot
     import are listed, deny and ask rules first. Keys are never copied. Nothing is executed.
@@ -98,7 +98,7 @@ def _import_setup(
     )
     value["left_out"] += [*setup.lost, *setup.notes, *plan.kept]
     value["in_use"] += setup.in_place
-    _print_lines(source, "Not imported, although it restricted something:", setup.lost)
+    _print_lines(source, "Restrictions that were not imported:", setup.lost)
     _print_lines(source, "Not imported:", [*setup.notes, *plan.kept])
     _print_lines(source, "Already in use:", setup.in_place)
     if not plan.changes:
@@ -132,7 +132,7 @@ def _import_sessions(source: Source, value: ImportReport, home: Path, dry_run: b
     with closing(open_ledger("read" if dry_run else "create")) as ledger:
         done = import_sessions(ledger, program, home, own_settings().model, dry_run=dry_run)
     if not (done.new or done.grown or done.same or done.empty or done.problems):
-        raise NexusError("usage", "no sessions", f"{home} has none", "See nexus docs moving")
+        raise NexusError("usage", "no sessions", f"{home} has no sessions", "See nexus docs moving")
     left_out = [*done.problems, *_left_out(done)]
     _print_lines(source, "Not imported:", left_out)
     _print_wrapped(source, _describe(done, dry_run))
@@ -157,7 +157,7 @@ def _describe(done: SessionsImport, dry_run: bool) -> str:
         counted = f"{usage.input:,} tokens in ({usage.cache_read:,} from the cache), {usage.output:,} out"
         lines.append(f"Earlier usage (not counted by nexus usage): {model or 'unknown model'}: {counted}")
     if done.new and not dry_run:
-        lines.append("nexus sessions list --all shows them, nexus -r ID continues one.")
+        lines.append("`nexus sessions list --all` lists them, `nexus -r ID` resumes one.")
     return "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ def edit(source: Source) -> Act:
     named = any(os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR"))
     if not named and not (os.isatty(0) and os.isatty(1)):
         why = "there is no terminal, and neither VISUAL nor EDITOR is set"
-        raise NexusError("usage", "config edit", why, "nexus config set KEY VALUE changes one setting")
+        raise NexusError("usage", "config edit", why, "`nexus config set KEY VALUE` changes a setting")
     from nexus_cli.cli.setup.edit_config import edit_settings  # noqa: PLC0415  (only for writing)
 
     changed = edit_settings(places(), os.environ, partial(_again, source))

@@ -78,11 +78,11 @@ def login(
     if os.isatty(0):
         key = ask_key(name, os.environ, QuietStream(Stream(2)), read_hidden_line)
         if not key:
-            raise NexusError("usage", "nothing was stored", "no key was given", f"Run `nexus login {name}` again")
+            raise NexusError("usage", "nothing was stored", "no valid key was given", f"Run `nexus login {name}` again")
     else:
         key = clean_key(name, _piped(), os.environ)
     place = store_key(stored_name(name, key_name), key)
-    next_step = f"\nUse it: {key_name}:{name}/MODEL." if key_name else _what_next(name)
+    next_step = f"\nTo use it: -m {key_name}:{name}/MODEL." if key_name else _what_next(name)
     told = f"The {SHAPES[name].title} key{key_name and f' `{key_name}`'} is stored in {place}.{next_step}"
     return print_act(told, stored_name(name, key_name))
 
@@ -109,7 +109,7 @@ def _store_named(name: str) -> Act:
     """Store a key that settings name, which may have any form."""
     key = (read_hidden_line(f"{name} (not shown): ") if os.isatty(0) else _piped()).strip()
     if not key or not key.isprintable():
-        raise NexusError("usage", "nothing was stored", "no key was given", f"Run `nexus login {name}` again")
+        raise NexusError("usage", "nothing was stored", "no valid key was given", f"Run `nexus login {name}` again")
     return print_act(f"{name} is stored in {store_key(name, key)}.", name)
 
 

@@ -57,7 +57,7 @@ def add(
     with open_source(named) as opened:
         plugin = read_plugin(opened.folder, listed=opened.manifest)
         if any(one.name == plugin.name for one in installed_plugins()):
-            hint = f"nexus plugin update {plugin.name}, or nexus plugin remove {plugin.name}"
+            hint = f"To update it: nexus plugin update {plugin.name}. To remove it: nexus plugin remove {plugin.name}"
             raise NexusError("usage", f"plugin {plugin.name}", "a plugin with this name is installed", hint)
         return _accept(source, plugin, opened.source, named, None, accept_all, yes or ())
 
@@ -83,7 +83,7 @@ def update(
         plugin = read_plugin(opened.folder, listed=opened.manifest)
         if plugin.name != name:
             why = f"the plugin in this source is called {plugin.name}"
-            raise NexusError("usage", f"plugin {name}", why, f"nexus plugin add {one_line(chosen.shown)}")
+            raise NexusError("usage", f"plugin {name}", why, f"Run: nexus plugin add {one_line(chosen.shown)}")
         return _accept(source, plugin, opened.source, chosen, installed, accept_all, yes or ())
 
 
@@ -115,7 +115,7 @@ def _accept(
             return Report("", {"version": 1, "plugins": []})
         store_plugin(plugin, place, [*kept, *chosen], named.shown, is_new=before is None)
         count = plural(sum(not problems[key] for key in (*kept, *chosen)), "item")
-        source.say(f"{plugin.name} is installed, {count} of {len(states)} in effect.")
+        source.say(f"{plugin.name} is installed; {count} of {len(states)} in effect.")
     value = {"version": 1, "plugins": [installed_object(find_plugin(plugin.name), problems)]}
     return Report("", value | ({"diff": diff} if before else {}))
 

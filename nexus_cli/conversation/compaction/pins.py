@@ -23,7 +23,7 @@ NUMBERED = re.compile(
     r"#?\s*[-+]?\d[\d\s.,:#-]*|#\s*[-+]?\w*\d\S*|(?:message|entry|no\.?|nr\.?)\s*#?\s*\d+", re.IGNORECASE
 )
 """Matches the ways in which people type a message number."""
-FIND = "nexus pin list shows your newest messages by number; any other text is pinned as is"
+FIND = "`nexus pin list` shows your newest messages by number; any other text is pinned as is"
 SHORTER = "Pin only the important part as text: nexus pin add TEXT"
 SHORT = 40
 """Most characters of the input that an error message repeats."""
@@ -97,7 +97,7 @@ def remove_pin(conversation: Conversation, what: str) -> Quote:
         ids = ", ".join(one.pin for one in found or now)
         there = f"there are {ids}" if now else "this session has none"
         why = f"{ids} match" if found else f"there is no such pin; {there}"
-        raise NexusError("usage", f"nexus pin remove {_short(what)}".rstrip(), why, "nexus pin list shows them")
+        raise NexusError("usage", f"nexus pin remove {_short(what)}".rstrip(), why, "`nexus pin list` shows the pins")
     conversation.memo(PIN, {"id": found[0].pin, "off": True, "shown": f"unpinned {found[0].pin}"})
     return found[0]
 

@@ -81,5 +81,5 @@ class SessionWaits(Waits):
         if why:
             run = self.ledger.runs.of_session(self.log.session_id)
             name = run.id if run else "the run"
-            hint = f"`nexus serve --once` resumes it after that; `nexus runs resume {name}` resumes it now"
+            hint = f"`nexus serve --once` resumes the run after that; `nexus runs resume {name}` resumes the run now"
             raise NexusError(WAITING, f"{name} waits", why, hint)

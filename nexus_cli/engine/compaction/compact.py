@@ -97,7 +97,7 @@ def _warn_of_refusal(engine: Engine, choice: SummarySource, cap: int) -> None:
     ago = f"{steps} step{'' if steps == 1 else 's'} ago" if steps else "since the last step"
     price = price_summary(choice, cap, warm=engine.is_warm)
     cost = "The price of another attempt is unknown" if price is None else f"Another attempt costs up to ${price:,.4f}"
-    engine.control.emit_notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}")
+    engine.control.emit_notice(f"a summary failed {ago}: {why.rstrip('.')}. {cost}")
 
 
 async def _run_before_summary(engine: Engine, cause: str, instructions: str) -> None:

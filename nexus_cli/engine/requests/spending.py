@@ -266,5 +266,5 @@ def _subtract(limit: Any, used: Any) -> Any:
 
 def unknown_price(model: str) -> NexusError:
     """Make the error for `--max-cost` without a known price."""
-    hint = f"Set it: {price_command(model)} (likewise output_price)"
+    hint = f"Set the price: {price_command(model)} (likewise output_price)"
     return NexusError("usage", "--max-cost cannot be enforced", f"the price of {model} is unknown", hint)

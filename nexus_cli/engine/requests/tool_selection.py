@@ -117,7 +117,7 @@ def select_tools(
     servers = _describe_servers([tool for tool in behind if tool.server])
     servers += [f"{name} (starting)" for name in registry.starting]
     if servers:
-        lines.append(f"- MCP servers {name_first(servers, MOST_NAMED)}: words as `name` find their tools")
+        lines.append(f"- MCP servers {name_first(servers, MOST_NAMED)}: pass words as `name` to find their tools")
     for one in definitions:
         if one["function"]["name"] == USE_TOOL:
             one["function"]["description"] = "\n".join([one["function"]["description"], *lines])

@@ -169,7 +169,7 @@ def test_on_command_a_refused_summary_is_requested_again_with_a_word_on_its_pric
             events = await session.compact()
             assert ended(events).ok and len(script.asked) == paid + 1
             told = noted(events)
-            assert "a summary was refused 2 steps ago: the summary has fewer than 2" in told
+            assert "a summary failed 2 steps ago: the summary has fewer than 2" in told
             assert re.search(
                 r"attempt costs up to \$0\.\d{4}$" if priced else "price of another attempt is unknown$", told
             )

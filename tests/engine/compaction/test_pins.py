@@ -35,7 +35,8 @@ def test_what_only_looks_like_a_number_is_refused_with_the_way_to_find_one(what:
     made = timeline("one", "two")
     with pytest.raises(NexusError) as caught:
         pins.add_pin(made, what, count)
-    assert caught.value.exit_status == 2 and "nexus pin list shows your newest messages by number" in caught.value.hint
+    assert caught.value.exit_status == 2
+    assert "`nexus pin list` shows your newest messages by number" in caught.value.hint
     assert pins.list_pins(made) == ()
 
 
