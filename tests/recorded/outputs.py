@@ -16,7 +16,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -219,13 +219,17 @@ PARTS: dict[str, Callable[[Recorder], None]] = {
 """The files, in the order in which they are recorded: what changes something comes last."""
 
 
-def record() -> dict[str, str]:
-    """Return the texts of the files by their names; what one records is seen by those after it."""
+def record(names: Iterable[str] = PARTS) -> dict[str, str]:
+    """Return the texts of the files by their names, up to the last of `names`: what one records is seen by those after
+    it."""
     with Forked() as forked, Person(forked, slow=STANDING) as person:
         make_world(person)
         recorder = Recorder(person)
-        for part in PARTS.values():
-            part(recorder)
+        waiting = set(names)
+        for name, part in PARTS.items():
+            if waiting:
+                part(recorder)
+                waiting.discard(name)
         words = {name: "".join(blocks) for name, blocks in recorder.texts.items()}
         return replaced(person, words)
 
@@ -251,9 +255,10 @@ def main() -> int:
     parser.add_argument("what", nargs="?", choices=("compare", "write"), default="compare")
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[*PARTS, []], help=", ".join(PARTS))
     given = parser.parse_args()
-    texts = record()
+    names = given.names or [*PARTS]
+    texts = record(names)
     found = ""
-    for name in given.names or PARTS:
+    for name in names:
         found += difference(name, texts[name])
         if given.what == "write":
             EXPECTED.mkdir(exist_ok=True)
