@@ -132,7 +132,7 @@ def _import_sessions(source: Source, value: ImportReport, home: Path, dry_run: b
     with closing(open_ledger("read" if dry_run else "create")) as ledger:
         done = import_sessions(ledger, program, home, own_settings().model, dry_run=dry_run)
     if not (done.new or done.grown or done.same or done.empty or done.problems):
-        raise NexusError("usage", "no sessions", f"{home} has no sessions", "See nexus docs moving")
+        raise NexusError("usage", "no sessions", f"{home} has none", "See nexus docs moving")
     left_out = [*done.problems, *_left_out(done)]
     _print_lines(source, "Not imported:", left_out)
     _print_wrapped(source, _describe(done, dry_run))
