@@ -98,7 +98,7 @@ def play(one: Repl, folder: Path, *, highest: str) -> list[list[str]]:
     one.send("A" + ENTER)
     one.wait_for("It is done.")
     one.wait_for("2 files (+1 -1) \N{MIDDLE DOT} 1 command")
-    one.wait_for("/undo takes it")
+    one.wait_for("/undo to revert")
     note()
     one.send("/rewind" + ENTER)
     one.wait_for("#1  add a share to total")

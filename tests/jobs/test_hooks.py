@@ -152,7 +152,7 @@ def test_a_project_of_claude_works_once_it_is_trusted(place: Stage) -> None:
     (place.folder / "ran-guard").unlink()
     done = place.ask("--allow", "edit", "--json", "again")
     assert done.status == 0 and not (place.folder / "ran-guard").exists()
-    assert any("guard.py" in line and "changed since you trusted it: nexus trust" in line for line in done.told), (
+    assert any("guard.py" in line and "changed since you trusted it; run nexus trust" in line for line in done.told), (
         done.told
     )
     assert "b" in (place.folder / "db/migrations/1.sql").read_text()

@@ -51,7 +51,7 @@ def test_settings_are_moved_in_once_and_nothing_gets_broader(place: Stage) -> No
     assert other < done.text.index("allow Bash(git * main)") and "used in place" in done.text
     assert other < done.text.index("would allow more in nexus, because the rule NotebookEdit"), "ours edits notebooks"
     assert "plugins (commit-commands@claude-code-plugins): use `nexus plugin add`" in done.text
-    assert "statusLine: use nexus config set ui.status_command COMMAND" in done.text
+    assert "statusLine: use `nexus config set ui.status_command COMMAND`" in done.text
     assert "nexus login anthropic" in done.text and "nexus login GITHUB_TOKEN" in done.text
     made = personal_files(place)
     assert (

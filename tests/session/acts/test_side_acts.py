@@ -395,7 +395,7 @@ def test_memory_is_put_in_order_and_what_is_not_the_agents_to_forget_stays(tmp_p
     said = [given[event.call.id] for event in events if isinstance(event, ToolCallEvent)]
     assert said[0] == "m6 (agent): waits for the person; until then m1, m2 stay"
     assert [text.endswith(f"/memory forget m{n + 1}") for n, text in enumerate(said[1:4])] == [True] * 3
-    assert said[4] == "m5 (project): forgotten" and "no facts were given" in said[-1]
+    assert said[4] == "m5 (project): forgotten" and "none is named" in said[-1]
     assert tools == [["forget", "merge_facts", "remember", "search_memory"]] * 3
     listed = provider.seen[0][-1]["content"]
     assert "Likes tabs" not in listed and "m3 (project, 2026-01-01, kept): (nexus: port" in listed
