@@ -308,7 +308,9 @@ def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_ba
             await give(f"worktree remove {record.name}")
         context.can_choose, context.pick = True, lambda choices: ""
         await give(f"worktree remove {record.name}")
-        assert [one.label for one in context.offered] == ["no", "yes"] and "it has unapplied changes" in context.said[-2]
+        assert [one.label for one in context.offered] == ["no", "yes"] and "it has unapplied changes" in context.said[
+            -2
+        ]
         assert context.said[-1] == "Nothing was deleted." and list_worktrees(project)
         await give(f"worktree apply {record.name}")
         assert "by a worker" in (project / "app.py").read_text()
