@@ -19,7 +19,7 @@ from typing import Any
 
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
-from nexus_cli.core.real_files import LISTED, REPLACED
+from nexus_cli.core.real_files import REPLACED, open_listable
 from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tree.byte_store import ByteStore
@@ -339,12 +339,9 @@ class _Walk:
         while waiting and self._look.is_whole:
             folder = waiting.pop()
             try:
-                handle = os.open(".", LISTED, dir_fd=self._reader.chain.open(folder))
-                try:
-                    with os.scandir(handle) as entries:
-                        self._walk_folder(handle, folder, list(entries), waiting, is_chosen=folder in chosen)
-                finally:
-                    os.close(handle)
+                above = self._reader.chain.open(folder)
+                with open_listable(above) as listed, os.scandir(listed) as entries:
+                    self._walk_folder(listed, folder, list(entries), waiting, is_chosen=folder in chosen)
             except (OSError, ValueError) as error:
                 if getattr(error, "errno", 0) not in REPLACED:
                     self._leave_out(folder, UNREAD)
