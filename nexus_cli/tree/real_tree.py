@@ -122,7 +122,7 @@ class RealTree:
         kind = KINDS[stat.S_IFMT(mode)]
         state = FileState(kind, stat.S_IMODE(mode), target=target, owner=f"{owner[0]}:{owner[1]}")
         if not stat.S_ISDIR(mode):
-            write_state(folder, name, state, None, io.BytesIO(content), f".nexus-{secrets.token_hex(8)}", synced=False)
+            write_state(folder, name, state, None, io.BytesIO(content), synced=False)
             return
         try:
             os.mkdir(name, DRAFT_MODE, dir_fd=folder)

@@ -24,7 +24,7 @@ from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import FILE, GIT, SHA256, SPECIAL, FileState
-from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, Seen, StateReader, describe, open_states, with_content
+from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, Seen, StateReader, describe, open_states
 from nexus_cli.undo.coverage import REBUILT, WHOLE
 from nexus_cli.undo.git_index import find_tracked
 from nexus_cli.undo.plan_restore import folders_above
@@ -302,7 +302,7 @@ class LookedProject:
         for path in sorted(unread, key=lambda path: unread[path].st_size > _LARGE):
             one, entry = look.seen[path], tracked.get(path)
             if entry is not None and entry.is_clean:
-                look.seen[path] = Seen(with_content(one.state, f"{GIT}{entry.oid}"), one.stamp, one.is_settled)
+                look.seen[path] = replace(one, state=replace(one.state, content=f"{GIT}{entry.oid}"))
                 continue
             known = self._last.seen.get(path)
             if (found := reader.complete(path, one, known, entry.oid if entry else "")) is NOTHING:
