@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from nexus_cli.config.paths import is_below
 from nexus_cli.config.protected_places import GIT_FOLDER
 from nexus_cli.sandbox.git_files import is_plain, runs_programs
 from nexus_cli.sandbox.guarded_places import (
@@ -29,6 +28,7 @@ from nexus_cli.sandbox.guarded_places import (
     read_git_file,
 )
 from nexus_cli.sandbox.kept_paths import find_matches, name_with_ways, place_of
+from nexus_cli.sandbox.profile import is_below
 from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, SavedNode, read_links
 from nexus_cli.tree.real_tree import RealTree
 
@@ -175,7 +175,7 @@ class _Comparison:
             self._tell(git, f"put back; it was moved to {moved}{', where the new one is' * tree.is_folder(moved)}")
             return
         self._tell(git, f"was moved to {moved}")
-        nodes = ((path, node) for path, node in self._before.nodes.items() if is_below(path, git))
+        nodes = ((path, node) for path, node in self._before.nodes.items() if is_below(path, [git]))
         there = {f"{moved}{path.removeprefix(git)}": node for path, node in nodes}
         other = ProtectedSnapshot(self._before.project, self._before.roots, nodes=there, gits={moved: moved})
         inner = _Comparison(tree, other, self._since)
@@ -204,8 +204,7 @@ class _Comparison:
         """Return the snapshot that also names what a pattern of a deny rule names now and did not before."""
         before = self._before
         found, _ = find_matches(self._tree, before.project, before.kept_patterns)
-        known = tuple(f"{path}/" for path in (*before.held, *before.kept))
-        new = [path for path in found if not f"{path}/".startswith(known)]
+        new = [path for path in found if not is_below(path, (*before.held, *before.kept))]
         return replace(before, named=(*before.named, *name_with_ways(before.project, new))) if new else before
 
     def _find_moved(self, place: tuple[int, int]) -> str:
@@ -296,12 +295,12 @@ class _Comparison:
         if self._tree.stat(path) is not None:
             left = self._left(path)
             self._tree.remove(path)
-            self._now = {one: node for one, node in self._now.items() if not is_below(one, path)}
+            self._now = {one: node for one, node in self._now.items() if not is_below(one, [path])}
             self._tell(path, "removed", left)
 
     def _left(self, path: str) -> dict[str, bytes]:
         """Return the content of files at and below `path`, as far as it was read."""
-        nodes = ((one, node) for one, node in self._now.items() if is_below(one, path))
+        nodes = ((one, node) for one, node in self._now.items() if is_below(one, [path]))
         return {one: node.content for one, node in nodes if node.content is not None and node.kind == stat.S_IFREG}
 
     def _restore(self, path: str) -> None:

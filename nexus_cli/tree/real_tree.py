@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 
+from nexus_cli.config.paths import is_below
 from nexus_cli.core.real_files import (
     FOLDER,
     REPLACED,
@@ -64,7 +65,7 @@ class RealTree:
 
     def holds(self, path: str) -> bool:
         """Return True if `path` is one of the roots or below one."""
-        return any(path == root or path.startswith(f"{root}/") for root in self._chains)
+        return any(is_below(path, root) for root in self._chains)
 
     def stat(self, path: str) -> os.stat_result | None:
         """Return the status of `path`, None if nothing in reach is there."""
