@@ -11,7 +11,7 @@ from nexus_cli.core.approval import Answer
 from nexus_cli.core.event import AgentEvent, Event, LineEvent
 from nexus_cli.core.json_schema import type_hints
 from nexus_cli.core.message import Message, from_record
-from nexus_cli.core.usage import Usage
+from nexus_cli.core.usage import Cost
 
 _KINDS: Mapping[str, type] = {one.kind: one for one in get_args(LineEvent)}
 _ANSWERS: Mapping[str, type] = {one.answer: one for one in get_args(Answer)}
@@ -36,14 +36,15 @@ def read_value(kind: Any, value: Any) -> Any:
     the type lacks are left out. Raises as `read_event`."""
     if kind is Message:
         return from_record(value)
+    if kind is Cost and value is None:
+        return Cost()
+    if isinstance(kind, type) and is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise TypeError(f"a value of {kind.__name__} must be an object")
+        hints = type_hints(kind)
+        return kind(**{f.name: read_value(hints[f.name], value[f.name]) for f in fields(kind) if f.name in value})
     if not isinstance(value, dict | list) or get_origin(kind) is Annotated:
         return value
-    if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, dict):
-        hints = type_hints(kind)
-        made = {f.name: read_value(hints[f.name], value[f.name]) for f in fields(kind) if f.name in value}
-        if kind is Usage and not made.get("cost"):
-            made.pop("cost", None)
-        return kind(**made)
     parts = [part for part in get_args(kind) if part is not type(None)]
     if isinstance(kind, UnionType):
         answer = _ANSWERS[value["answer"]] if isinstance(value, dict) and "answer" in value else None

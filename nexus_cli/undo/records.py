@@ -107,9 +107,6 @@ def parse_step(row: Mapping[str, Any]) -> Step:
     """Make a step from the JSON of its line, without unknown fields; raise `KeyError`, `TypeError`, `ValueError`."""
     rows = row.get("references") or _read_moved_head(row)
     step: Step = read_value(Step, {**row, "references": rows})
-    states = (state for one in step.changes for state in (one.before, one.after))
-    if not {type(one) for one in (*states, *step.references)} <= {FileState, ReferenceChange}:
-        raise TypeError("a part of the step is no object")
     if not step.is_unsure:
         return step
     return replace(step, changes=tuple(replace(one, is_unsure=True) for one in step.changes))
