@@ -1,4 +1,4 @@
-"""Restore an event from its JSON line, for a client of the server."""
+"""Restore values from their JSON: an event of a client's server, a step of a journal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nexus_cli.core.approval import Answer
 from nexus_cli.core.event import AgentEvent, Event, LineEvent
 from nexus_cli.core.json_schema import type_hints
 from nexus_cli.core.message import Message, from_record
-from nexus_cli.core.usage import Usage
+from nexus_cli.core.usage import Cost
 
 _KINDS: Mapping[str, type] = {one.kind: one for one in get_args(LineEvent)}
 _ANSWERS: Mapping[str, type] = {one.answer: one for one in get_args(Answer)}
@@ -32,23 +32,23 @@ def read_event(line: Mapping[str, Any]) -> Event | None:
 
 
 def read_value(kind: Any, value: Any) -> Any:
-    """Restore a value of type `kind` from the output of `to_json_value`, a message from that of `to_record`."""
-    if get_origin(kind) is Annotated:
-        return value
+    """Restore a value of type `kind` from the output of `to_json_value`, a message from that of `to_record`. Keys that
+    the type lacks are left out. Raises as `read_event`."""
     if kind is Message:
         return from_record(value)
-    parts = [part for part in get_args(kind) if part is not type(None)]
-    if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, Mapping):
+    if kind is Cost and value is None:
+        return Cost()
+    if isinstance(kind, type) and is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise TypeError(f"a value of {kind.__name__} must be an object")
         hints = type_hints(kind)
-        made = {f.name: read_value(hints[f.name], value[f.name]) for f in fields(kind) if f.name in value}
-        if kind is Usage and not made.get("cost"):
-            made.pop("cost", None)
-        return kind(**made)
+        return kind(**{f.name: read_value(hints[f.name], value[f.name]) for f in fields(kind) if f.name in value})
+    if not isinstance(value, dict | list) or get_origin(kind) is Annotated:
+        return value
+    parts = [part for part in get_args(kind) if part is not type(None)]
     if isinstance(kind, UnionType):
-        if value is None or not parts:
-            return value
-        is_answer = isinstance(value, Mapping) and "answer" in value
-        return read_value(_ANSWERS[value["answer"]] if is_answer else parts[0], value)
+        answer = _ANSWERS[value["answer"]] if isinstance(value, dict) and "answer" in value else None
+        return read_value(answer or parts[0], value)
     if get_origin(kind) is tuple and isinstance(value, list):
         each = parts[:1] * len(value) if Ellipsis in parts else parts
         return tuple(read_value(*pair) for pair in zip(each, value, strict=True))

@@ -123,9 +123,10 @@ class FolderChain:
 
 
 @contextmanager
-def open_listable(folder: int) -> Iterator[int]:
-    """Yield a descriptor of `folder` that can be listed, locked and synced; raise `PermissionError` if not allowed."""
-    descriptor = os.open(".", LISTED, dir_fd=folder)
+def open_listable(folder: int, name: str = ".") -> Iterator[int]:
+    """Yield a descriptor of `folder`, or of the folder `name` in it, that can be listed, locked and synced. Raises
+    `OSError`, `PermissionError` if not allowed."""
+    descriptor = os.open(name, LISTED, dir_fd=folder)
     try:
         yield descriptor
     finally:
@@ -202,13 +203,9 @@ def walk_below(folder: int, *, skips: Container[str] = (), levels: int = 100) ->
         for entry in entries:
             yield entry.name, entry
             if levels and entry.is_dir(follow_symlinks=False) and entry.name not in skips:
-                with suppress(OSError):
-                    inner = os.open(entry.name, FOLDER, dir_fd=listed)
-                    try:
-                        for path, below in walk_below(inner, skips=skips, levels=levels - 1):
-                            yield f"{entry.name}/{path}", below
-                    finally:
-                        os.close(inner)
+                with suppress(OSError), open_folder(entry.name, inside=listed) as inner:
+                    for path, below in walk_below(inner, skips=skips, levels=levels - 1):
+                        yield f"{entry.name}/{path}", below
 
 
 def copy_content(source: int, target: int, most: int) -> bool:

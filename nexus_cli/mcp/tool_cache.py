@@ -7,7 +7,7 @@ One file for each server, named by the hash of its entry: another command or add
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import plural
+from nexus_cli.core.read_event import read_value
 from nexus_cli.core.wire import canonical
 from nexus_cli.mcp.server_entries import fit_name
 from nexus_cli.mcp.server_values import ServerEntry, ServerOffer, ServerPrompt, ServerTool
@@ -64,23 +65,10 @@ def read_list(entry: ServerEntry) -> ToolList | None:
     try:
         with open(_path(entry), "rb") as file:
             value = json.loads(file.read(MOST_BYTES))
-        if value["version"] != VERSION:
-            return None
-        tools, prompts = tuple(map(_read_tool, value["tools"])), tuple(map(_read_prompt, value["prompts"]))
-        resources = tuple((str(uri), str(name)) for uri, name in value["resources"])
-        said, left_out = str(value["instructions"]), tuple(map(str, value["left_out"]))
-        return ToolList(tools, int(value["tokens"]), str(value["at"]), prompts, resources, said, left_out)
+        found: ToolList = read_value(ToolList, value)
+        return found if value["version"] == VERSION else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-
-
-def _read_tool(value: Mapping[str, Any]) -> ServerTool:
-    return ServerTool(str(value["name"]), str(value["description"]), dict(value["parameters"]), dict(value["hints"]))
-
-
-def _read_prompt(value: Mapping[str, Any]) -> ServerPrompt:
-    arguments = tuple((str(name), bool(required)) for name, required in value["arguments"])
-    return ServerPrompt(str(value["name"]), str(value["description"]), arguments)
 
 
 def make_list(offer: ServerOffer) -> ToolList:

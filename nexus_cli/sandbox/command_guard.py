@@ -59,10 +59,15 @@ class CommandGuard:
                 replace_private_file(self._known, self.snapshot.dumps())
                 _prune(self._folder)
             self._path = self._folder / f"{time.time_ns():020}-{os.getpid()}{RECORD}"
-            self._record = os.open(self._known, os.O_RDWR | os.O_CLOEXEC)  # NFS needs write access for LOCK_EX
-            fcntl.flock(self._record, fcntl.LOCK_EX)
-            os.rename(self._known, self._path)
+            self._record = self._hold(self._known)
             running_guards.append(self.accept)
+
+    def _hold(self, file: Path) -> int:
+        """Make a file with the snapshot the record of the command, and return its locked descriptor."""
+        record = os.open(file, os.O_RDWR | os.O_CLOEXEC)  # NFS needs write access for LOCK_EX
+        fcntl.flock(record, fcntl.LOCK_EX)
+        os.rename(file, self._path)
+        return record
 
     def accept(self, path: Path, before: str, after: str) -> None:
         """Accept that nexus itself has replaced a file, see `ProtectedSnapshot.accept`. On a failure the file is
@@ -72,9 +77,7 @@ class CommandGuard:
             if self.accept not in running_guards or not self.snapshot.accept(str(path), before, after):
                 return
             replace_private_file(draft, self.snapshot.dumps())
-            record = os.open(draft, os.O_RDWR | os.O_CLOEXEC)
-            fcntl.flock(record, fcntl.LOCK_EX)
-            os.rename(draft, self._path)
+            record = self._hold(draft)
             os.close(self._record)
             self._record = record
 

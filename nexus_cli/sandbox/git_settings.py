@@ -14,6 +14,7 @@ from pathlib import Path
 from nexus_cli.config.programs import find_program, run_git_outside
 from nexus_cli.config.protected_places import holds_password
 from nexus_cli.core.real_files import read_beginning
+from nexus_cli.core.version_memo import read_version
 
 MOST_LISTED = 20
 """Most calls of git for one listing: the first, and one for each conditionally included file."""
@@ -25,7 +26,6 @@ _MOST_READ = 1 << 20
 _VALUE = re.compile(rb"^[^#;\n=]*=[ \t]*([^#;\n]+)", re.MULTILINE)
 _NAMES_FILE = frozenset({"core.excludesfile", "core.attributesfile", "blame.ignorerevsfile", "mailmap.file"})
 """Settings whose value is the path of a file that git reads."""
-_Stamp = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class GitSettings:
         return found
 
 
-_kept: dict[tuple[str, ...], tuple[dict[Path, _Stamp], GitSettings]] = {}
+_kept: dict[tuple[str, ...], tuple[dict[Path, tuple[int, ...]], GitSettings]] = {}
 
 
 def read_git_settings(environ: Mapping[str, str], project: Path) -> GitSettings:
@@ -57,9 +57,9 @@ def read_git_settings(environ: Mapping[str, str], project: Path) -> GitSettings:
     names = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "PATH")
     key = (str(project), *(environ.get(name, "") for name in names))
     kept = _kept.get(key)
-    if kept is None or any(_stamp(path) != stamp for path, stamp in kept[0].items()):
+    if kept is None or any(read_version(path) != stamp for path, stamp in kept[0].items()):
         looked_at, found = _list_settings(environ, project)
-        kept = _kept[key] = {path: _stamp(path) for path in looked_at}, found
+        kept = _kept[key] = {path: read_version(path) for path in looked_at}, found
     return kept[1]
 
 
@@ -154,11 +154,3 @@ def _read_rows(output: str) -> Iterator[tuple[Path, str, str]]:
         kind, _, path = origin.partition(":")
         if kind == "file":
             yield Path("/", path), name.lower() if "." in name else name, value
-
-
-def _stamp(path: Path) -> _Stamp:
-    try:
-        about = os.stat(path)
-    except OSError:
-        return ()
-    return about.st_mtime_ns, about.st_ctime_ns, about.st_size, about.st_ino

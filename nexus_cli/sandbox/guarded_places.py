@@ -23,6 +23,7 @@ from nexus_cli.config.protected_places import (
     fold_name,
 )
 from nexus_cli.sandbox.git_files import named_files, named_folder
+from nexus_cli.sandbox.kept_paths import name_with_ways
 from nexus_cli.tree.real_tree import RealTree
 
 MOST_FOLDERS, MOST_DEPTH = 1_000, 4
@@ -116,10 +117,14 @@ def look_at(tree: RealTree, path: str, known: GuardedFolder | None = None) -> Gu
 def find_git(tree: RealTree, folder: str) -> str:
     """Return the git folder of the repository at `folder`, "" if there is none in the project. Follows no link."""
     git = f"{folder}/{GIT_FOLDER}"
-    if not tree.is_folder(git):
-        named = named_folder(tree.read(git, MOST_CONFIGURATION) or b"")
-        git = os.path.normpath(os.path.join(folder, named)) if named else ""
+    git = git if tree.is_folder(git) else read_git_file(tree, git)
     return git if tree.is_folder(git) and tree.holds(git) else ""
+
+
+def read_git_file(tree: RealTree, path: str) -> str:
+    """Return the folder that a `.git` file names, "" if it names none."""
+    named = named_folder(tree.read(path, MOST_CONFIGURATION) or b"")
+    return os.path.normpath(os.path.join(path, "..", named)) if named else ""
 
 
 def find_common(tree: RealTree, git: str) -> str:
@@ -144,11 +149,9 @@ def named_by_git(tree: RealTree, folder: str, git: str) -> Iterator[tuple[str, b
             for _ in range(_MOST_LINKS):
                 if not path.startswith(f"{folder}/") or path.startswith(f"{git}/"):
                     break
-                parts = path[len(folder) + 1 :].split("/")
-                way = [f"{folder}/{'/'.join(parts[:end])}" for end in range(1, len(parts))]
-                yield from ((one, True) for one in way)
-                yield path, False
-                link = next((one for one in (*way, path) if tree.read_link(one) is not None), "")
+                way = [*name_with_ways(folder, [path])]
+                yield from way
+                link = next((one for one, _ in way if tree.read_link(one) is not None), "")
                 if not link:
                     break
                 to = os.fsdecode(tree.read_link(link) or b"")

@@ -158,15 +158,14 @@ class ProtectedSnapshot:
         if _digest(now.get(path)) != after or (path not in now and path not in self.nodes):
             return False
         self.nodes.pop(path, None)
-        new = {one: node for one, node in now.items() if one not in self.nodes and f"{path}/".startswith(f"{one}/")}
+        new = {one: node for one, node in now.items() if one not in self.nodes and is_below(path, [one])}
         self.nodes = dict(sorted((self.nodes | new).items()))
         return True
 
     def without_kept(self) -> ProtectedSnapshot:
         """Return the snapshot without what deny rules keep, for a comparison so late that a person may have worked
         there since."""
-        below = tuple(f"{path}/" for path in self.kept)
-        nodes = {path: node for path, node in self.nodes.items() if not f"{path}/".startswith(below)}
+        nodes = {path: node for path, node in self.nodes.items() if not is_below(path, self.kept)}
         named = tuple(one for one in self.named if one[1] or one[0] not in self.kept)
         return replace(self, nodes=nodes, named=named, held={}, kept=(), kept_patterns=())
 

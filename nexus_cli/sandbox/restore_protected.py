@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from nexus_cli.config.protected_places import GIT_FOLDER
-from nexus_cli.sandbox.git_files import is_plain, named_folder, runs_programs
+from nexus_cli.sandbox.git_files import is_plain, runs_programs
 from nexus_cli.sandbox.guarded_places import (
     MOST_CONFIGURATION,
     MOST_DEPTH,
@@ -25,8 +25,10 @@ from nexus_cli.sandbox.guarded_places import (
     GuardedFolder,
     look_again,
     look_at,
+    read_git_file,
 )
 from nexus_cli.sandbox.kept_paths import find_matches, name_with_ways, place_of
+from nexus_cli.sandbox.profile import is_below
 from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, SavedNode, read_links
 from nexus_cli.tree.real_tree import RealTree
 
@@ -153,7 +155,7 @@ class _Comparison:
             return
         moved = self._find_moved(place)
         others = tuple(f"{one}/modules/" for one in self._before.gits.values() if one != git)
-        is_absorbed = moved.startswith(others) and self._target(git) == moved  # `git submodule absorbgitdirs`
+        is_absorbed = moved.startswith(others) and read_git_file(tree, git) == moved  # `git submodule absorbgitdirs`
         # A file system gives the inode of a removed folder to the next new one: a git folder has a `HEAD` besides.
         is_git = moved and tree.is_folder(moved) and tree.stat(f"{moved}/HEAD") is not None
         if not is_git or is_absorbed:
@@ -173,7 +175,7 @@ class _Comparison:
             self._tell(git, f"put back; it was moved to {moved}{', where the new one is now' * tree.is_folder(moved)}")
             return
         self._tell(git, f"was moved to {moved}")
-        nodes = ((path, node) for path, node in self._before.nodes.items() if f"{path}/".startswith(f"{git}/"))
+        nodes = ((path, node) for path, node in self._before.nodes.items() if is_below(path, [git]))
         there = {f"{moved}{path.removeprefix(git)}": node for path, node in nodes}
         other = ProtectedSnapshot(self._before.project, self._before.roots, nodes=there, gits={moved: moved})
         inner = _Comparison(tree, other, self._since)
@@ -202,8 +204,7 @@ class _Comparison:
         """Return the snapshot that also names what a pattern of a deny rule names now and did not before."""
         before = self._before
         found, _ = find_matches(self._tree, before.project, before.kept_patterns)
-        known = tuple(f"{path}/" for path in (*before.held, *before.kept))
-        new = [path for path in found if not f"{path}/".startswith(known)]
+        new = [path for path in found if not is_below(path, (*before.held, *before.kept))]
         return replace(before, named=(*before.named, *name_with_ways(before.project, new))) if new else before
 
     def _find_moved(self, place: tuple[int, int]) -> str:
@@ -260,7 +261,7 @@ class _Comparison:
         elif path.startswith(self._fresh):
             stays = node.kind == stat.S_IFDIR or name.endswith(".sample") or self._is_plain(path)
         else:
-            stays = name == GIT_FOLDER and self._is_of_git(self._target(path))
+            stays = name == GIT_FOLDER and self._is_of_git(read_git_file(self._tree, path))
             stays = stays or (path.endswith("/info/exclude") and self._is_plain(path))
         if not stays:
             self._take_away(path)
@@ -271,11 +272,6 @@ class _Comparison:
         if content is None or path.endswith("/config"):
             return content is not None and is_plain(content, of_submodule="/modules/" in path)
         return all(line[:1] in (b"", b"#") for line in content.splitlines())
-
-    def _target(self, path: str) -> str:
-        """Return the folder that a `.git` file names, "" if it names none."""
-        named = named_folder(self._tree.read(path, MOST_CONFIGURATION) or b"")
-        return os.path.normpath(os.path.join(path, "..", named)) if named else ""
 
     def _is_of_git(self, path: str) -> bool:
         """Return True for a guarded git folder: of a repository of the project, or of its submodule or worktree."""
@@ -299,12 +295,12 @@ class _Comparison:
         if self._tree.stat(path) is not None:
             left = self._left(path)
             self._tree.remove(path)
-            self._now = {one: node for one, node in self._now.items() if not f"{one}/".startswith(f"{path}/")}
+            self._now = {one: node for one, node in self._now.items() if not is_below(one, [path])}
             self._tell(path, "removed", left)
 
     def _left(self, path: str) -> dict[str, bytes]:
         """Return the content of files at and below `path`, as far as it was read."""
-        nodes = ((one, node) for one, node in self._now.items() if f"{one}/".startswith(f"{path}/"))
+        nodes = ((one, node) for one, node in self._now.items() if is_below(one, [path]))
         return {one: node.content for one, node in nodes if node.content is not None and node.kind == stat.S_IFREG}
 
     def _restore(self, path: str) -> None:
@@ -317,7 +313,9 @@ class _Comparison:
                 self._tell(path, GONE)
                 return
             replaced = now is not None and now.kind != stat.S_IFDIR and name == GIT_FOLDER
-            if replaced and not self._is_of_git(self._target(path)):  # `git submodule absorbgitdirs` leaves such a file
+            if replaced and not self._is_of_git(
+                read_git_file(tree, path)
+            ):  # `git submodule absorbgitdirs` leaves such a file
                 self._take_away(path)
             return
         same = now is not None and (now.mode, now.content) == (node.mode, node.content)
@@ -356,7 +354,7 @@ class _Comparison:
     def _runs_programs(self, git: str) -> bool:
         """Return True if git may run programs of an unguarded repository: it has hooks or a non-plain configuration."""
         tree = self._tree
-        git = git if tree.is_folder(git) else self._target(git)
+        git = git if tree.is_folder(git) else read_git_file(tree, git)
         if self._is_of_git(git):
             return False
         hooks = any(not name.endswith(".sample") for name, _ in tree.scan(f"{git}/hooks"))

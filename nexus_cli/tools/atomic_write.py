@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from nexus_cli.core.real_files import open_folder, open_listable, stat_at
+from nexus_cli.core.real_files import NEW, open_folder, open_listable, stat_at
+from nexus_cli.core.version_memo import file_version
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError, read_file_at
 
@@ -93,8 +94,7 @@ def _replace_at(folder: int, name: str, data: bytes, stop: StopFlag, expected: s
         raise PermissionError(13, "is read-only")
     _remove_stale(folder)
     draft = f".nexus-{secrets.token_hex(8)}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(draft, flags, 0o666, dir_fd=folder)
+    descriptor = os.open(draft, NEW, 0o666, dir_fd=folder)
     try:
         with open(descriptor, "wb") as file:
             if old is not None:
@@ -116,12 +116,11 @@ def _replace_at(folder: int, name: str, data: bytes, stop: StopFlag, expected: s
 
 
 def _file_state(folder: int, name: str) -> tuple[int, ...]:
-    """Return device, inode, size and times of a file, to notice a change; () if it does not exist."""
+    """Return the `file_version` of a file, to notice a change; () if it does not exist."""
     try:
-        status = stat_at(folder, name)
+        return file_version(stat_at(folder, name))
     except FileNotFoundError:
         return ()
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _remove_stale(folder: int) -> None:

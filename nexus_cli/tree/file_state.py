@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from nexus_cli.tree.blob_hash import blob_id
 
@@ -89,13 +87,3 @@ def is_content(data: bytes, content: str) -> bool:
     """Return True if these are the bytes of a `FileState.content`; False for one that is kept by a hard link."""
     plain = f"{SHA256}{hashlib.sha256(data).hexdigest()}"
     return content in (plain, f"{GIT}{blob_id(data, len(content) - len(GIT))}")
-
-
-def known_fields(kind: type, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record of this kind that a JSON object has. A later version may have written more."""
-    return {name: row[name] for name in kind.__slots__ if name in row}  # type: ignore[attr-defined]
-
-
-def parse_state(row: Mapping[str, Any]) -> FileState:
-    """Make a state from its JSON; raise `KeyError`, `TypeError`, `ValueError`."""
-    return FileState(**known_fields(FileState, row) | {"attributes": tuple(map(tuple, row.get("attributes", ())))})

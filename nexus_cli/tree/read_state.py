@@ -10,8 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import IO
+from dataclasses import dataclass, replace
 
 from nexus_cli.core.real_files import FolderChain, open_folder, open_regular, stat_at
 from nexus_cli.tree.blob_hash import hash_blob
@@ -114,7 +113,7 @@ class StateReader:
         is_late = self.is_late
         is_unread = (is_late or one.state.size > self._left) and one.state.size <= self._most
         if is_unread and known.state.content and known.stamp[:3] == one.stamp[:3]:
-            return Seen(with_content(one.state, known.state.content), one.stamp, is_settled=False)
+            return Seen(replace(one.state, content=known.state.content), one.stamp, is_settled=False)
         if time.monotonic() > self._last_link:
             return Seen(one.state, one.stamp, is_settled=False)
         is_whole = False
@@ -134,7 +133,7 @@ class StateReader:
         if one.state.kind != FILE:
             return one
         is_settled = is_whole and one.is_settled and not is_unread
-        return Seen(with_content(one.state, content), one.stamp, is_settled)
+        return Seen(replace(one.state, content=content), one.stamp, is_settled)
 
     @property
     def is_late(self) -> bool:
@@ -156,24 +155,15 @@ class StateReader:
             if oid and not is_late and hash_blob(file, size, len(oid)) == oid:
                 return f"{GIT}{oid}"
             if not is_small:
-                return self._link(self._store, folder, name, about)
+                try:
+                    return self._store.link(folder, name, about)
+                except OSError as error:
+                    if error.errno not in NO_LINKS or size > min(self._most, self._left):
+                        raise
             file.seek(0)
-            return self._copy(self._store, file, size)
-
-    def _link(self, store: ByteStore, folder: int, name: str, about: os.stat_result) -> str:
-        """Link a large file, or copy it if the file system cannot."""
-        try:
-            return store.link(folder, name, about)
-        except OSError as error:
-            if error.errno not in NO_LINKS or about.st_size > min(self._most, self._left):
-                raise
-        with open_regular(folder, name) as file:
-            return self._copy(store, file, about.st_size)
-
-    def _copy(self, store: ByteStore, file: IO[bytes], size: int) -> str:
-        self._left -= size
-        self._copies += 1
-        return store.put(file, synced=self._copies <= MOST_SYNCED, most=size)
+            self._left -= size
+            self._copies += 1
+            return self._store.put(file, synced=self._copies <= MOST_SYNCED, most=size)
 
 
 def describe(folder: int, name: str, about: os.stat_result, content: str = "") -> Seen:
@@ -209,12 +199,6 @@ def read_attributes(place: str | int, *, follow_symlinks: bool = True) -> tuple[
                     value = os.getxattr(place, name, follow_symlinks=follow_symlinks)
                     found.append((name, base64.b64encode(value).decode("ascii")))
     return tuple(sorted(found))
-
-
-def with_content(state: FileState, content: str) -> FileState:
-    """Return the state of a file with `content`."""
-    one = state
-    return FileState(one.kind, one.mode, content, one.size, one.target, one.owner, one.attributes, one.pair)
 
 
 def make_stamp(about: os.stat_result) -> Stamp:

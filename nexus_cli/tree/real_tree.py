@@ -14,13 +14,15 @@ import stat
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
+from nexus_cli.config.paths import is_below
 from nexus_cli.core.real_files import (
     FOLDER,
-    LISTED,
+    REPLACED,
     FolderChain,
     open_folder,
+    open_listable,
     open_regular,
     stat_at,
     suppress_errors,
@@ -29,17 +31,7 @@ from nexus_cli.tree.file_state import ABSENT_STATE, FileState
 from nexus_cli.tree.read_state import KINDS
 from nexus_cli.tree.write_state import DRAFT_MODE, ChangedMeanwhileError, finish_folder, write_state
 
-_UNREACHABLE = {
-    errno.ENOENT,
-    errno.ENOTDIR,
-    errno.ELOOP,
-    errno.EACCES,
-    errno.EPERM,
-    errno.ENXIO,
-    errno.ENODEV,
-    errno.EINVAL,
-    errno.ENAMETOOLONG,
-}
+_UNREACHABLE = {*REPLACED, errno.EACCES, errno.EPERM, errno.ENXIO, errno.ENODEV, errno.ENAMETOOLONG}
 """Errors that mean that there is nothing, or nothing in reach of our rights. With others the result is unknown."""
 MOST_LEVELS = 64
 """Most nested folders; each needs an open descriptor."""
@@ -73,7 +65,7 @@ class RealTree:
 
     def holds(self, path: str) -> bool:
         """Return True if `path` is one of the roots or below one."""
-        return any(path == root or path.startswith(f"{root}/") for root in self._chains)
+        return any(is_below(path, root) for root in self._chains)
 
     def stat(self, path: str) -> os.stat_result | None:
         """Return the status of `path`, None if nothing in reach is there."""
@@ -90,14 +82,12 @@ class RealTree:
 
     def scan(self, path: str) -> list[tuple[str, bool]]:
         """List a folder: sorted names, each with True for a folder; [] if it cannot be listed."""
-        with suppress_errors(_UNREACHABLE):
-            folder, name = self._find(path)
-            handle = os.open(name, LISTED, dir_fd=folder)
-            try:
-                with os.scandir(handle) as entries:
-                    return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
-            finally:
-                os.close(handle)
+        with (
+            suppress_errors(_UNREACHABLE),
+            open_listable(*self._find(path)) as listed,
+            os.scandir(listed) as entries,
+        ):
+            return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
         return []
 
     def walk(self, path: str) -> Iterator[str]:
@@ -133,7 +123,7 @@ class RealTree:
         kind = KINDS[stat.S_IFMT(mode)]
         state = FileState(kind, stat.S_IMODE(mode), target=target, owner=f"{owner[0]}:{owner[1]}")
         if not stat.S_ISDIR(mode):
-            write_state(folder, name, state, None, io.BytesIO(content), f".nexus-{secrets.token_hex(8)}", synced=False)
+            write_state(folder, name, state, None, io.BytesIO(content), synced=False)
             return
         try:
             os.mkdir(name, DRAFT_MODE, dir_fd=folder)
@@ -162,26 +152,22 @@ class RealTree:
         if not self.is_folder(path):
             os.unlink(last, dir_fd=parent)
             return
-        folder = _open_emptied(parent, last)
         try:
-            prefix, number = secrets.token_hex(8), 0
-            while names := os.listdir(folder):
-                for name in names:
-                    if not stat.S_ISDIR(stat_at(folder, name).st_mode):
-                        os.unlink(name, dir_fd=folder)
-                        continue
-                    inner = _open_emptied(folder, name)
-                    try:
-                        for below in os.listdir(inner):
-                            number += 1
-                            if stat.S_ISDIR(stat_at(inner, below).st_mode):
-                                _set_mode(inner, below, 0o700)  # moving a folder needs write access to it
-                            os.rename(below, f"{prefix}-{number}", src_dir_fd=inner, dst_dir_fd=folder)
-                    finally:
-                        os.close(inner)
-                    os.rmdir(name, dir_fd=folder)
+            with _open_emptied(parent, last) as folder:
+                prefix, number = secrets.token_hex(8), 0
+                while names := os.listdir(folder):
+                    for name in names:
+                        if not stat.S_ISDIR(stat_at(folder, name).st_mode):
+                            os.unlink(name, dir_fd=folder)
+                            continue
+                        with _open_emptied(folder, name) as inner:
+                            for below in os.listdir(inner):
+                                number += 1
+                                if stat.S_ISDIR(stat_at(inner, below).st_mode):
+                                    _set_mode(inner, below, 0o700)  # moving a folder needs write access to it
+                                os.rename(below, f"{prefix}-{number}", src_dir_fd=inner, dst_dir_fd=folder)
+                        os.rmdir(name, dir_fd=folder)
         finally:
-            os.close(folder)
             self.forget()
         parent, last = self._find(path)
         os.rmdir(last, dir_fd=parent)
@@ -197,10 +183,10 @@ class RealTree:
         raise FileNotFoundError(errno.ENOENT, "is not below a folder that is open")
 
 
-def _open_emptied(parent: int, name: str) -> int:
-    """Give ourselves full access to a folder, open it for listing, and return the descriptor."""
+def _open_emptied(parent: int, name: str) -> AbstractContextManager[int]:
+    """Give ourselves full access to a folder, and open it as `open_listable` does."""
     _set_mode(parent, name, 0o700)
-    return os.open(name, LISTED, dir_fd=parent)
+    return open_listable(parent, name)
 
 
 def _set_mode(parent: int, name: str, mode: int) -> None:

@@ -11,6 +11,7 @@ import base64
 import errno
 import hashlib
 import os
+import secrets
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
@@ -116,12 +117,13 @@ def write_state(
     state: FileState,
     now: PresentState | None,
     source: IO[bytes] | None,
-    draft: str,
+    draft: str = "",
     twin: tuple[str, PresentState] | None = None,
     *,
     synced: bool = True,
 ) -> tuple[os.stat_result, list[str]]:
-    """Make a file, a link or a pipe of `state` at `path`; return its status, and which rights were refused and why.
+    """Make a file, a link or a pipe of `state` at `path`; return its status, and which rights were refused and why. It
+    is made beside `path`, under the name `draft`.
 
     The bytes of a file are those of `source`; without one it is a hard link to the path and state `twin`, or gets its
     rights alone. Missing folders are made. With `synced` the bytes are on the disk on return. Raises
@@ -129,6 +131,7 @@ def write_state(
     is replaced, but a folder.
     """
     refused: list[str] = []
+    draft = draft or f".nexus-{secrets.token_hex(8)}"
     with open_parent(path, inside=root, create=True) as (folder, name):
         if now is not None and twin is None and source is None and state.kind == FILE:
             with _open_place(folder, name) as place:

@@ -15,13 +15,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
 from nexus_cli.config.command_records import overlaps
 from nexus_cli.config.file_lock import FileLock, read_held
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.core.real_files import open_real
@@ -324,7 +324,7 @@ class ChangeJournal:
         except (NotFollowed, OSError, ValueError) as error:
             not_covered[WHOLE] = str(error)
         step = replace(step, changes=tuple(changes), unfollowed=why, not_covered=tuple(not_covered.items()))
-        self._record(replace(step, began=step.at, at=_now()))
+        self._record(replace(step, began=step.at, at=utc_now()))
         self._note_running(step.id, ended=True)
         beside = [f"{one.step.root}/{name}" for one in begun.beside for name in self.end(one, command, output)]
         return names + beside
@@ -387,7 +387,7 @@ class ChangeJournal:
         name = f"{self._name}-{self._count}"
         what = f"{owner.prefix}{what}"
         return Step(
-            id=name, session=owner.session, turn=owner.turn, call=call, what=what[:500], at=_now(), root=str(root)
+            id=name, session=owner.session, turn=owner.turn, call=call, what=what[:500], at=utc_now(), root=str(root)
         )
 
     def _note_running(self, step: str, place: tuple[str, str] | None = None, *, ended: bool = False) -> None:
@@ -471,7 +471,7 @@ def _find_killed(data: Path, name: str, step: Step) -> Step:
         changes = compare_looks(before, after)[0] + found.lost
         step, changes, _ = _drop_of_others(step, changes, found.references, data)
         changes = mark_moved_in(changes, before, after, ByteStore(data))
-        return replace(step, changes=tuple(changes), unfollowed=KILLED_SINCE, at=_now())
+        return replace(step, changes=tuple(changes), unfollowed=KILLED_SINCE, at=utc_now())
     return replace(step, unfollowed=KILLED)
 
 
@@ -528,7 +528,3 @@ def _is_another_running(step: Step, data: Path) -> bool:
             if any(session != step.session and overlaps(root, step.root) for session, root in rows):
                 return True
     return False
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from nexus_cli.config.paths import is_below
 from nexus_cli.core.progress import track
 from nexus_cli.tree.file_state import (
     ABSENT,
@@ -40,20 +41,12 @@ NOTHING, RESTORE, MERGE, REMOVE, KEEP = "nothing", "restore", "merge", "remove",
 
 
 @dataclass(frozen=True, slots=True)
-class PathChange:
+class PathChange(FileChange):
     """The change of one path by all steps of a turn."""
 
-    root: str
-    path: str
-    """Relative to `root`."""
-    before: FileState
-    after: FileState
-    stamp: tuple[int, int, int] = (0, 0, 0)
-    """See `FileChange.stamp`."""
+    root: str = ""
     is_broken: bool = False
     """True if something else changed the path between two of the steps."""
-    is_moved_in: bool = False
-    """See `FileChange.is_moved_in`."""
 
     @property
     def place(self) -> str:
@@ -64,6 +57,11 @@ class PathChange:
     def is_whole_folder(self) -> bool:
         """True if a folder was made or removed, and no file was there."""
         return {self.before.kind, self.after.kind} == {FOLDER, ABSENT}
+
+
+def place_change(root: str, change: FileChange) -> PathChange:
+    """Return the change of a step with its `root`."""
+    return PathChange(**{name: getattr(change, name) for name in FileChange.__slots__}, root=root)
 
 
 UNKNOWN = PresentState(FileState(SPECIAL))
@@ -89,9 +87,7 @@ def merge_changes(steps: Iterable[Step]) -> list[PathChange]:
     found: dict[str, PathChange] = {}
     for step in steps:
         for change in step.changes:
-            one = PathChange(
-                step.root, change.path, change.before, change.after, change.stamp, is_moved_in=change.is_moved_in
-            )
+            one = place_change(step.root, change)
             if first := found.get(one.place):
                 earlier, later = (one, first) if change.is_earlier else (first, one)
                 is_broken = first.is_broken or not continues(earlier.after, later.before)
@@ -282,7 +278,7 @@ def unchanged(path: str, now: PresentState) -> FileChange:
 
 def is_inside(place: str, paths: Sequence[str]) -> bool:
     """Return True if `place` is one of `paths` or below one; True without paths."""
-    return not paths or any(place == path or place.startswith(f"{path.rstrip('/')}/") for path in paths)
+    return not paths or any(is_below(place, path) for path in paths)
 
 
 def find_paths(words: Sequence[str], folder: str) -> list[str]:

@@ -19,12 +19,12 @@ from typing import Any
 
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
-from nexus_cli.core.real_files import LISTED, REPLACED
+from nexus_cli.core.real_files import REPLACED, open_listable
 from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import FILE, GIT, SHA256, SPECIAL, FileState
-from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, Seen, StateReader, describe, open_states, with_content
+from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, Seen, StateReader, describe, open_states
 from nexus_cli.undo.coverage import REBUILT, WHOLE
 from nexus_cli.undo.git_index import find_tracked
 from nexus_cli.undo.plan_restore import folders_above
@@ -302,7 +302,7 @@ class LookedProject:
         for path in sorted(unread, key=lambda path: unread[path].st_size > _LARGE):
             one, entry = look.seen[path], tracked.get(path)
             if entry is not None and entry.is_clean:
-                look.seen[path] = Seen(with_content(one.state, f"{GIT}{entry.oid}"), one.stamp, one.is_settled)
+                look.seen[path] = replace(one, state=replace(one.state, content=f"{GIT}{entry.oid}"))
                 continue
             known = self._last.seen.get(path)
             if (found := reader.complete(path, one, known, entry.oid if entry else "")) is NOTHING:
@@ -339,12 +339,9 @@ class _Walk:
         while waiting and self._look.is_whole:
             folder = waiting.pop()
             try:
-                handle = os.open(".", LISTED, dir_fd=self._reader.chain.open(folder))
-                try:
-                    with os.scandir(handle) as entries:
-                        self._walk_folder(handle, folder, list(entries), waiting, is_chosen=folder in chosen)
-                finally:
-                    os.close(handle)
+                above = self._reader.chain.open(folder)
+                with open_listable(above) as listed, os.scandir(listed) as entries:
+                    self._walk_folder(listed, folder, list(entries), waiting, is_chosen=folder in chosen)
             except (OSError, ValueError) as error:
                 if getattr(error, "errno", 0) not in REPLACED:
                     self._leave_out(folder, UNREAD)

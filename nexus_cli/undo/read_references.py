@@ -24,7 +24,7 @@ from nexus_cli.tree.index_entries import read_index
 from nexus_cli.tree.read_state import RACY, Stamp, make_stamp
 from nexus_cli.undo.plan_references import REFS, SYMBOLIC, is_shared
 from nexus_cli.undo.records import HEAD, MODE
-from nexus_cli.undo.repository_copy import GitFolders
+from nexus_cli.undo.repository_copy import REFERENCE, GitFolders
 
 INDEX, STASH_LOG, PACKED = "index", "logs/refs/stash", "packed-refs"
 _FOLDERS = frozenset({"refs", "rebase-merge", "rebase-apply", "sequencer", "hooks", "info"})
@@ -34,7 +34,6 @@ _FILES = re.compile(
 )
 """Names of files directly in git's folder."""
 _PASSING = (".lock", ".sample", "info/refs")
-_REFERENCE = re.compile(rb"ref:\s*(refs/[^\0\n]+?)\s*|(?!0+\s*\Z)([0-9a-f]{40}|[0-9a-f]{64})\s*")
 _PACKED_ROW = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (refs(?:/[^/.][^/]*)+)")
 _MOST_PACKED = 64 << 20
 _MOST_KEPT = 64 << 20
@@ -116,7 +115,7 @@ def _list_files(git_dir: int) -> Iterator[tuple[str, os.stat_result]]:
 def _read_value(git_dir: int, path: str, about: os.stat_result, store: ByteStore) -> str:
     """Return the value of a reference or a file, "" of what is none. Raises `OSError`, `ValueError`."""
     if is_reference(path):
-        found = _REFERENCE.fullmatch(read_regular(path, _MOST_REFERENCE, inside=git_dir))
+        found = REFERENCE.fullmatch(read_regular(path, _MOST_REFERENCE, inside=git_dir))
         return os.fsdecode(found[2] or os.fsencode(SYMBOLIC) + found[1]) if found else ""
     with open_real(path, inside=git_dir) as file:
         return store.put(file, synced=False, most=about.st_size) + f"{MODE}{stat.S_IMODE(about.st_mode):o}"

@@ -6,10 +6,11 @@ Paths are relative to `Step.root`. Names that are not UTF-8 are kept by `surroga
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nexus_cli.tree.file_state import FileState, known_fields, parse_state
+from nexus_cli.core.read_event import read_value
+from nexus_cli.tree.file_state import FileState
 
 HEAD = "HEAD"
 REPOSITORY, GIT_FOLDER = "repository", ".git"
@@ -104,24 +105,11 @@ _OPTIONAL = frozenset({"owner", "attributes", "pair", "is_unsure", "not_covered"
 
 def parse_step(row: Mapping[str, Any]) -> Step:
     """Make a step from the JSON of its line, without unknown fields; raise `KeyError`, `TypeError`, `ValueError`."""
-    known = known_fields(Step, row)
-    changes = tuple(
-        FileChange(
-            **known_fields(FileChange, one)
-            | {
-                "before": parse_state(one["before"]),
-                "after": parse_state(one["after"]),
-                "stamp": tuple(one["stamp"]),
-                "is_unsure": bool(one.get("is_unsure") or row.get("is_unsure")),
-            }
-        )
-        for one in row.get("changes", ())
-    )
     rows = row.get("references") or _read_moved_head(row)
-    references = tuple(ReferenceChange(**known_fields(ReferenceChange, one)) for one in rows)
-    uncovered, undoes = tuple(map(tuple, row.get("not_covered", ()))), tuple(row.get("undoes", ()))
-    known |= {"changes": changes, "references": references, "not_covered": uncovered, "undoes": undoes}
-    return Step(**known)
+    step: Step = read_value(Step, {**row, "references": rows})
+    if not step.is_unsure:
+        return step
+    return replace(step, changes=tuple(replace(one, is_unsure=True) for one in step.changes))
 
 
 def _read_moved_head(row: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -55,7 +55,7 @@ _GROWING = frozenset({"objects", "modules", "lfs"})
 """Folders of which nothing is dropped that the project's repository drops."""
 _FIRST = frozenset({"refs", "logs"})
 _PASSING = (".lock", ".keep")
-_HEAD = re.compile(rb"ref:\s*refs/[^\0\n]+\s*|(?!0+\s*\Z)([0-9a-f]{40}|[0-9a-f]{64})\s*")
+REFERENCE = re.compile(rb"ref:\s*(refs/[^\0\n]+?)\s*|(?!0+\s*\Z)([0-9a-f]{40}|[0-9a-f]{64})\s*")
 """Content of HEAD and of a branch."""
 _MOST_LINK = 1 << 13
 """Most bytes of a file `.git`, which names a folder."""
@@ -386,7 +386,7 @@ def _has_head(git_dir: Path) -> bool:
     try:
         with open_folder(git_dir) as folder:
             is_link = stat.S_ISLNK(stat_at(folder, "HEAD").st_mode)
-            return is_link or _HEAD.fullmatch(read_regular("HEAD", 5000, inside=folder)) is not None
+            return is_link or REFERENCE.fullmatch(read_regular("HEAD", 5000, inside=folder)) is not None
     except OSError:
         return False
 
@@ -429,7 +429,7 @@ def _is_wanted(entry: os.DirEntry[str], target: int, kind: str, *, only_broken: 
     elif kind == "refs" or (entry.name == "HEAD" and not kind):
         with open_regular(target, entry.name) as file:
             data = file.read(5000)
-        is_broken = _HEAD.fullmatch(data) is None or (kind != "refs" and data != _read(place))
+        is_broken = REFERENCE.fullmatch(data) is None or (kind != "refs" and data != _read(place))
     if is_broken and entry.name == "HEAD" and not kind:
         os.replace("HEAD", "HEAD.nexus-undo", src_dir_fd=target, dst_dir_fd=target)
     elif is_broken:

@@ -48,7 +48,7 @@ from nexus_cli.tree.write_state import (
 from nexus_cli.undo import plan_restore as plans
 from nexus_cli.undo.journal import append_step, begin_step, disk_errors
 from nexus_cli.undo.plan_references import TurnReference
-from nexus_cli.undo.plan_restore import Action, PathChange, state_of, unchanged
+from nexus_cli.undo.plan_restore import Action, PathChange, place_change, state_of, unchanged
 from nexus_cli.undo.read_content import ContentReader, merge_without_conflict, read_all
 from nexus_cli.undo.records import FileChange, ReferenceChange, Step, place_of
 from nexus_cli.undo.restore_references import put_references
@@ -234,7 +234,7 @@ class Restorer:
         for step in begun:
             paths = {change.path for change in step.changes if change.before == change.after}
             for change in step.changes:
-                planned = _planned(step, change)
+                planned = place_change(step.root, change)
                 self._whole |= {planned.place} if planned.is_whole_folder else set()
                 if step.root in self._roots and not plans.why_refused(planned):
                     remove_draft(self._roots[step.root], change.path, _draft_name(step))
@@ -309,7 +309,7 @@ class Restorer:
             for change in step.changes:
                 if change.after.pair:
                     self._links.setdefault((step.root, change.after.pair), []).append(change.path)
-                planned, is_closed = _planned(step, change), ~change.before.mode & DRAFT_MODE
+                planned, is_closed = place_change(step.root, change), ~change.before.mode & DRAFT_MODE
                 if is_closed and change.before.kind == FOLDER != change.after.kind and not plans.why_refused(planned):
                     with suppress(ChangedMeanwhileError, OSError, KeyError):  # its files can be removed then
                         open_up(self._roots[step.root], change.path)
@@ -325,7 +325,7 @@ class Restorer:
         """Make one planned change; return the changes that were made. A folder gets its rights later."""
         if change.before == change.after:
             return [change]
-        planned = _planned(step, change)
+        planned = place_change(step.root, change)
         place = planned.place
         if why := plans.why_refused(planned):
             self.result.kept.append(KeptPath(place, why))
@@ -421,7 +421,7 @@ class Restorer:
         """Return a path, with its state, that a planned file was a hard link of, and that is as planned by now."""
         pair = change.after.pair
         for path in (*self._links.get((step.root, pair), ()), pair) if pair else ():
-            planned = _planned(step, FileChange(path, change.after, change.after))
+            planned = place_change(step.root, FileChange(path, change.after, change.after))
             if path != change.path and not plans.why_refused(planned):
                 with suppress(OSError):
                     now = self._look(planned)
@@ -446,7 +446,7 @@ class Restorer:
         known = self._kept.get(place)
         kept = known or KeptPath(place, why)
         same = [] if known else [unchanged(change.path, now)]
-        planned = _planned(step, change)
+        planned = place_change(step.root, change)
         beside = None if known or change.after.kind in (ABSENT, FOLDER) else self._find_beside(planned, now)
         if beside is not None:
             aside = FileChange(beside, ABSENT_STATE, change.after)
@@ -455,10 +455,6 @@ class Restorer:
                 return [*same, self._write(step, aside, NOT_THERE)]
         self.result.kept.append(kept)
         return same
-
-
-def _planned(step: Step, change: FileChange) -> PathChange:
-    return PathChange(step.root, change.path, change.before, change.after)
 
 
 def _draft_name(step: Step) -> str:

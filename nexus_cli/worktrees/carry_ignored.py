@@ -13,7 +13,6 @@ import io
 import json
 import os
 import re
-import secrets
 import shutil
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -279,5 +278,4 @@ def _replace_text(folder: int, name: str, old: re.Pattern[bytes], new: bytes) ->
     changed = old.sub(lambda _: new, data)
     if changed != data and b"\0" not in data:
         now = look_at(folder, name, ())
-        draft = f".nexus-{secrets.token_hex(8)}"
-        write_state(folder, name, now.state, now, io.BytesIO(changed), draft, synced=False)
+        write_state(folder, name, now.state, now, io.BytesIO(changed), synced=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from nexus_cli.undo import follow_changes
 from nexus_cli.undo.follow_changes import ChangeJournal, settle_killed
 from nexus_cli.undo.journal import journal_path, read_begun, read_steps
 from nexus_cli.undo.project_look import LookedProject
-from nexus_cli.undo.records import GIT_FOLDER
+from nexus_cli.undo.records import GIT_FOLDER, fields_of
 from nexus_cli.undo.saved_look import SavedLook
 
 
@@ -174,6 +175,11 @@ def test_lines_that_were_cut_or_damaged_are_skipped(tmp_path: Path) -> None:
         journal.end(begun)
         with journal_path(data, "session").open("ab") as file:
             file.write(b'{"id":1}\n\xff\xfe\n[]\n{"begun":[]}\n{"id":"cut')
+    step = read_steps(data, "session")[-1]
+    (row,) = json.loads(json.dumps(step, default=fields_of))["changes"][:1]
+    with journal_path(data, "session").open("a") as file:
+        for part in ({"changes": [5]}, {"changes": [row | {"after": 5}]}, {"references": ["HEAD"]}):
+            file.write(f"\n{json.dumps(fields_of(step) | {'changes': []} | part)}")
     steps = read_steps(data, "session")
     assert [one.path for step in steps for one in step.changes] == ["notes.txt", ".env"]
     assert journal_path(data, "session").stat().st_mode & 0o777 == 0o600
