@@ -201,7 +201,12 @@ class AskTurn:
             if isinstance(event, TurnEnd):
                 outcome = self._final_outcome(event.outcome)
                 event = TurnEnd(outcome)
-            self._feed(event)
+            for renderer in self._renderers:
+                self._print(partial(renderer.feed, event))
+            if not ((self._closed or self._broken) and isinstance(event, TurnEnd)):
+                self._remarks.feed(event)
+            if self._explain:
+                self._explain(event)
         if outcome is None:
             raise NexusError("internal", "the turn ended without a result", "this is a bug in nexus")
         return outcome
@@ -245,14 +250,6 @@ class AskTurn:
         except NexusError as error:
             self._broken = error
             self._session.cancel()
-
-    def _feed(self, event: Event) -> None:
-        for renderer in self._renderers:
-            self._print(partial(renderer.feed, event))
-        if not ((self._closed or self._broken) and isinstance(event, TurnEnd)):
-            self._remarks.feed(event)
-        if self._explain:
-            self._explain(event)
 
     def _resume_line(self) -> str:
         schema = self._run.options.schema

@@ -58,8 +58,12 @@ class NoticeLines:
         for text in held:
             self._noted(text)
         match event:
-            case e.TurnEnd():
-                self._ended(event.outcome)
+            case e.TurnEnd(outcome=outcome):
+                if outcome.denied and not outcome.was_declined:
+                    self._line(f"nexus: {_texts().describe_denials(outcome.denied, '--allow')}")
+                if outcome.error:
+                    line = _texts().describe_error(outcome.error["message"], outcome.error.get("hint", ""))
+                    (self.print_error if outcome.has_failed else self.print_next_step)(f"nexus: {line}")
             case e.ContextDrop():
                 self._noted(self._drop_batch.describe(event.drop))
             case e.Notice():
@@ -82,14 +86,6 @@ class NoticeLines:
     def _noted(self, text: str) -> None:
         if text and not self._quiet:
             self._line(f"nexus: {text}")
-
-    def _ended(self, outcome: e.Outcome) -> None:
-        denied = () if outcome.was_declined else outcome.denied
-        if denied:
-            self._line(f"nexus: {_texts().describe_denials(denied, '--allow')}")
-        if outcome.error:
-            line = _texts().describe_error(outcome.error["message"], outcome.error.get("hint", ""))
-            (self.print_error if outcome.has_failed else self.print_next_step)(f"nexus: {line}")
 
     def _line(self, text: str, colour: str = "") -> None:
         from nexus_cli.text.cells import one_line  # noqa: PLC0415  (once there is something to say)
