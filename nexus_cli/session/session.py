@@ -499,7 +499,9 @@ class Session:
                 await dispatcher.hooks.begin_turn(trigger.text, is_resumed=self.state.resumed)
             if trigger.may_expand:
                 trigger = await expand_trigger(self.state, trigger)
-            continuations = find_continuations(self.state, trigger)
+            continuations = find_continuations(
+                self.state, trigger.until, trigger.schema, has_message=trigger.has_message
+            )
             await run_shielded(record_trigger(self.state, trigger, continuations))
             await self._save()
             await self._begin(continuations)
