@@ -486,7 +486,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_563, 0, 18),
     "permission": (13_217, 0, 48),
     "plugins": (7_698, 0, 22),
-    "provider": (29_318, 0, 57),
+    "provider": (29_329, 0, 57),
     "reports": (89_902, 8_414, None),
     "rpc": (17_671, 0, 16),
     "rules": (30_351, 0, 18),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_515, 49_726)
+SUM = (973_526, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

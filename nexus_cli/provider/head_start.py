@@ -126,16 +126,23 @@ class HeadStart:
             self._stream = _EarlyStream(reader, writer, self._made)
 
 
-async def find_head_start(folder: Path, request: Request, where: Endpoint, info: ModelInfo) -> HeadStart | None:
-    """Return the head start of a request, which has its cache marks, or None where it may have none: a provider that
-    signs or refreshes tokens, a proxy, TLS or headers of the person's own, a password in the address, a server whose
-    answer decides on the request, any request but the first of this process (litellm may have a connection for it)."""
-    global _has_started, _leader
+async def begins_process() -> bool:
+    """Return True for the first request of this process, which alone may have a head start: for another one litellm may
+    have a connection. That waits until the first one has its connection."""
+    global _has_started
     is_first, _has_started = not _has_started, True
     # Else this request may leave an idle connection, which litellm would take for the first one.
     while not is_first and _leader is not None and not _leader.is_claimed:  # noqa: ASYNC110  (loops may be several)
         await asyncio.sleep(POLL)
-    origin = _origin(where) if is_first else None
+    return is_first
+
+
+def find_head_start(folder: Path, request: Request, where: Endpoint, info: ModelInfo) -> HeadStart | None:
+    """Return the head start of a request, which has its cache marks, or None where it may have none: a provider that
+    signs or refreshes tokens, a proxy, TLS or headers of the person's own, a password in the address, a server whose
+    answer decides on the request."""
+    global _leader
+    origin = _origin(where)
     if origin is None or info.pending or _has_own_way():
         return None
     plain = [{name: value for name, value in message.items() if value is not None} for message in request.messages]

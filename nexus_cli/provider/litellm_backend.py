@@ -25,7 +25,7 @@ from nexus_cli.core.wire import canonical
 from nexus_cli.provider.call_arguments import SDK_WALKS, build_arguments
 from nexus_cli.provider.chunk_parser import ChunkParser
 from nexus_cli.provider.endpoint import Endpoint, check_address_hint, resolve_endpoint
-from nexus_cli.provider.head_start import find_head_start
+from nexus_cli.provider.head_start import begins_process, find_head_start
 from nexus_cli.provider.light_import import light_imports
 from nexus_cli.provider.litellm_env import http_library, litellm_environment, silence_litellm
 from nexus_cli.provider.message_lines import fill_body, filling
@@ -164,7 +164,9 @@ class LitellmBackend:
         info = self._info(request.model)
         reading = ChunkParser(info)
         line = OpenStream(request.stall_seconds)
-        ahead = await find_head_start(self._templates, request, where, info) if self._templates is not None else None
+        ahead = None
+        if self._templates is not None and await begins_process():
+            ahead = find_head_start(self._templates, request, where, info)
         try:
             if ahead is not None:
                 await ahead.begin()
