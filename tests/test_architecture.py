@@ -471,7 +471,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_288, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (47_923, 0, 5),
+    "cli": (47_926, 0, 5),
     "client": (2_291, 0, 2),
     "commands": (41_240, 0, 50),
     "config": (34_546, 0, None),
@@ -494,13 +494,13 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (39_444, 0, 27),
     "sections": (37_296, 0, 63),
     "service_list": (303, 0, 2),
-    "session": (54_964, 0, 78),
+    "session": (54_950, 0, 78),
     "spaces": (10_600, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (3_427, 0, None),
     "tools": (57_952, 27_198, 54),
     "tree undo worktrees": (67_772, 0, 61),
-    "ui": (97_686, 0, 47),
+    "ui": (97_675, 0, 47),
     "workers": (10_020, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_526, 49_726)
+SUM = (973_504, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

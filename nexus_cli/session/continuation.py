@@ -63,8 +63,3 @@ class StopHooks(Continuation):
     async def next_message(self) -> str:
         hooks = self._state.dispatcher.hooks
         return await hooks.next_message() if hooks else ""
-
-    def close(self, ended: Outcome) -> Outcome:
-        if hooks := self._state.dispatcher.hooks:
-            hooks.end_turn()
-        return ended

@@ -199,7 +199,7 @@ class AskTurn:
         outcome: Outcome | None = None
         async for event in self._session.run(trigger):
             if isinstance(event, TurnEnd):
-                outcome = self._final_outcome(event.outcome)
+                outcome = event.outcome if event.outcome.ok else self._failed_outcome(event.outcome)
                 event = TurnEnd(outcome)
             for renderer in self._renderers:
                 self._print(partial(renderer.feed, event))
@@ -219,10 +219,9 @@ class AskTurn:
             with suppress(ReaderClosed, NexusError):
                 self._json.end({**_failure_result(error), "session": session.id or None, "model": session.model})
 
-    def _final_outcome(self, outcome: Outcome) -> Outcome:
-        """Return the outcome to report, with the exit status of a signal or a failed write, not of a closed pipe."""
-        if outcome.ok:
-            return outcome
+    def _failed_outcome(self, outcome: Outcome) -> Outcome:
+        """Return the outcome of a failed turn to report, with the exit status of a signal or a failed write, not of a
+        closed pipe."""
         if outcome.error and outcome.error["hint"].startswith(KEPT) and not self._session.saved:
             outcome = replace(outcome, error={**outcome.error, "hint": NOT_KEPT})
         from nexus_cli.session.outcome import PARTIAL  # noqa: PLC0415  (imported already)

@@ -12,7 +12,7 @@ from nexus_cli.core import event as e
 from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.tools.registry import tells_person
 from nexus_cli.ui.print.stream import Writable
-from nexus_cli.ui.render.drop_batcher import DropBatcher, shell_drops_command
+from nexus_cli.ui.render.drop_batcher import AMONG_DROPS, DropBatcher, shell_drops_command
 
 if TYPE_CHECKING:
     from nexus_cli.session.session import Session
@@ -53,10 +53,10 @@ class NoticeLines:
 
     def feed(self, event: e.Event) -> None:
         """Print `event` if it deserves a line."""
-        if (held := self._drop_batch.feed(event)) is None:
+        if isinstance(event, e.ContextDrop) and self._drop_batch.keeps(event.drop):
             return
-        for text in held:
-            self._noted(text)
+        if not isinstance(event, AMONG_DROPS):
+            self._show_held_drops()
         match event:
             case e.TurnEnd(outcome=outcome):
                 if outcome.denied and not outcome.was_declined:
