@@ -25,7 +25,7 @@ from nexus_cli.conversation.groups import (
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.section_rows import Sections
-from nexus_cli.conversation.strategies import STRATEGIES, Strategy
+from nexus_cli.conversation.strategies import find_strategy
 from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_token_counter
 from nexus_cli.conversation.tokens.estimate import Anchor, Estimate, SharedEstimate
 from nexus_cli.conversation.tokens.refusal import is_believable
@@ -93,7 +93,7 @@ class ContextManager:
         where groups were removed and records drops.
         """
         self.config = config or ContextConfig()
-        _strategy(self.config.truncation_strategy)
+        find_strategy(self.config.truncation_strategy)
         self.counter = token_counter or get_token_counter()
         self.count = self.counter.count
         """Returns the tokens of a text by our count."""
@@ -513,7 +513,7 @@ class ContextManager:
         """The truncator of conversations for the current configuration."""
         from nexus_cli.conversation.window_truncation import WindowTruncator  # noqa: PLC0415  (the window is too full)
 
-        strategy = _strategy(self.config.truncation_strategy)
+        strategy = find_strategy(self.config.truncation_strategy)
         return WindowTruncator(self.counter.count, strategy, self._low_water, self._markers, measure=self.measure)
 
     def _truncate(self) -> None:
@@ -550,12 +550,6 @@ class ContextManager:
         self._origin = self.conversation.rewrite(head, cause, (), header)
         self._hidden = False
         self._built = (self._origin.id, self.conversation.last, tuple(head))
-
-
-def _strategy(name: str) -> Strategy:
-    if not isinstance(name, str) or name not in STRATEGIES:
-        raise ValueError(f"unknown truncation_strategy {name!r}: use {' or '.join(sorted(STRATEGIES))}")
-    return STRATEGIES[name]
 
 
 def _join_preamble(message: Message, preamble: str) -> Message:

@@ -29,12 +29,15 @@ class ContentKind(IntEnum):
     DATA = 4
     """Data: tables, listings, logs."""
 
+    @property
+    def alone(self) -> ByKind:
+        """One token of this kind and none of the others."""
+        return tuple(float(kind is self) for kind in ContentKind)
+
 
 ByKind = tuple[float, ...]
 """Our count of some content by `ContentKind`."""
 EMPTY: ByKind = (0.0,) * len(ContentKind)
-PLAIN: ByKind = (0.0, 1.0, *EMPTY[2:])
-"""Prose alone."""
 
 LOOK = 1000
 """Characters at the beginning, in the middle and at the end of a text that decide its kind."""

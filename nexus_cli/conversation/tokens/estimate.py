@@ -16,7 +16,6 @@ from operator import mul
 
 from nexus_cli.conversation.tokens.content_kinds import (
     EMPTY,
-    PLAIN,
     ByKind,
     ContentKind,
     CountedWindow,
@@ -350,7 +349,7 @@ def _whole(counted: int, window: CountedWindow | None) -> ByKind:
     shown = (window.fixed, *window.messages()[1:]) if window else EMPTY
     if sum(shown) > counted:
         return times(shown, counted / sum(shown))
-    return plus(shown, times(PLAIN, counted - sum(shown)))
+    return plus(shown, times(ContentKind.PROSE.alone, counted - sum(shown)))
 
 
 def _clamp(factor: float) -> float:

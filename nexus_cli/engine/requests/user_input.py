@@ -11,7 +11,7 @@ from html import unescape
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.tokens.content_kinds import slots_by_kind
+from nexus_cli.conversation.tokens.content_kinds import kind_of
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile
 from nexus_cli.core.elide import (
@@ -21,7 +21,7 @@ from nexus_cli.core.elide import (
     line_namer,
     one_line,
 )
-from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, WindowItem
+from nexus_cli.core.entry import Cause, Drop, Entry, Kind
 from nexus_cli.core.memo_kinds import ATTACHMENTS, CLIPPED_MESSAGE, PASTED_RANGES, SHOWN_TEXT, SOURCE
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.shielded_work import run_shielded
@@ -172,8 +172,7 @@ def _plan_clips(context: ContextManager, text: str, cap: int, uncounted: int) ->
 def input_cap(context: ContextManager, text: str) -> int:
     """Return the most tokens of the person's message `text` that one request takes, by our own count."""
     window = context.conversation.contents().counted
-    sample = WindowItem(0, ItemForm.FULL, Message(Role.USER, text[:SAMPLE]), tokens=1)  # its kind alone counts
-    most = context.estimate.countable(context.budget.available, window, slots_by_kind([sample]))
+    most = context.estimate.countable(context.budget.available, window, like=kind_of(text[:SAMPLE]).alone)
     return max(LEAST_CAP, int((most - window.fixed) * REQUEST_SHARE))
 
 
