@@ -208,7 +208,7 @@ def _stop_repetition(engine: Engine, dispatcher: Dispatcher, calls: tuple[ToolCa
     for call in calls:
         row = repeated_calls(items, call, dispatcher.refused())
         if len(row) >= END_AT:
-            is_refused = call.id in dispatcher.run_limits(engine).refusals(calls)
+            is_refused = call.id in dispatcher.run_limits(engine).refusals({one.id: one.name for one in calls})
             error = _repetition_error(dispatcher, row, is_refused)
             dispatcher.stop_repeating(engine.conversation, engine.control, calls)
             raise error

@@ -78,8 +78,7 @@ class ForeignCalls:
 
     def find_nearest(self, name: str) -> str | None:
         """Return the name of our tool that a foreign one stands for, None if the table lacks it."""
-        names = self._registry.names()
-        return next((row["tool"] for row in _rows().get(name, ()) if row["tool"] in names), None)
+        return next((tool for tool in find_our_tools(name) if tool in self._registry.names()), None)
 
     def mention(self, call_id: str, ours: str) -> str:
         """Return a line with `ours` for the result of the first call under a foreign name, "" for any other call."""

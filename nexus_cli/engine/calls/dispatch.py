@@ -78,7 +78,7 @@ class Dispatcher(CallDecider):
             self.counted_run = engine.conversation.run
             self.errors = 0
         limits = self.run_limits(engine)
-        refusals = limits.refusals(calls)
+        refusals = limits.refusals({call.id: call.name for call in calls})
         if ending := engine.spending.ending:
             refusals = {call.id: refuse_by_limit(f"not run: {LAST_REQUEST}", ending) for call in calls}
         self.step = DecisionStep(calls, refusals, bool(limits.limits.confirm), engine.control, engine.context)
